@@ -1,7 +1,7 @@
 //! One document of each kind: training data without those that say the same again.
 //!
-//! Contract: documents are lines of JSON; of those with equal values in a field, the first in the input
-//! is kept, whatever else it says. The result is in the order of that field.
+//! Contract: documents are lines of JSON; of those with equal values in a field, the first in the
+//! input is kept, whatever else it says. The result is in the order of that field.
 
 use std::path::Path;
 
@@ -11,7 +11,8 @@ use outcore::job::Job;
 use outcore::sort::lines::{LineSortOptions, sort_lines};
 use outcore_front::text::json::JsonFields;
 
-/// Writes the first document of `from` with each value of `field` (`.text`) to `to`; gives their number.
+/// Writes the first document of `from` with each value of `field` (`.text`) to `to`; gives their
+/// number.
 ///
 /// # Errors
 /// A line that is not JSON or has no such field, by number; what the sort fails with.

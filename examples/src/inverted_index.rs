@@ -13,8 +13,8 @@ use outcore_front::text::gnu::{GnuOrder, GnuSort, Key};
 
 use crate::{lines, make};
 
-/// Writes a line for each word of the text `from`, in lower case, to `to`: the word and the numbers of
-/// the lines, from 1, that have it. Gives the number of words.
+/// Writes a line for each word of the text `from`, in lower case, to `to`: the word and the numbers
+/// of the lines, from 1, that have it. Gives the number of words.
 ///
 /// # Errors
 /// What reading, sorting and writing fail with; `to` is not there then.

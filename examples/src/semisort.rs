@@ -1,10 +1,10 @@
-//! Semisort: rows of one key side by side, keys in no order (Gu, Shun, Sun, Blelloch, "A Top-Down Parallel
-//! Semisort", SPAA 2015), by scatter and gather.
+//! Semisort: rows of one key side by side, keys in no order (Gu, Shun, Sun, Blelloch, "A Top-Down
+//! Parallel Semisort", SPAA 2015), by scatter and gather.
 //!
-//! A sample says which keys are heavy. Each of those gets a bucket of its own, which is never looked at
-//! again; the others are spread over buckets by a hash of the key, and such a bucket fits in memory, where
-//! it is put in order by itself. One read for the sample, one read and write to distribute, one of each for
-//! the light buckets and for the result.
+//! A sample says which keys are heavy. Each of those gets a bucket of its own, which is never
+//! looked at again; the others are spread over buckets by a hash of the key, and such a bucket fits
+//! in memory, where it is put in order by itself. One read for the sample, one read and write to
+//! distribute, one of each for the light buckets and for the result.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +14,8 @@ use outcore::dataset::{Context, Summary};
 
 /// One row in this many is sampled.
 const RATE: u64 = 256;
-/// Keys that are sampled at least this often are heavy; the second number limits how many there are.
+/// Keys that are sampled at least this often are heavy; the second number limits how many there
+/// are.
 const HEAVY_SAMPLES: usize = 16;
 const HEAVY_MAX: usize = 256;
 

@@ -1,8 +1,8 @@
 //! How often each word of a text occurs: the "hello world" of map and reduce.
 //!
-//! `tr A-Z a-z | tr -c a-z '\n' | sort | uniq -c`, as two steps: a map from text to one word a line, which
-//! is one pass over the bytes, and a sort of lines that counts equal ones. While the words that differ
-//! fit in memory they are counted in a table; more are sorted on scratch.
+//! `tr A-Z a-z | tr -c a-z '\n' | sort | uniq -c`, as two steps: a map from text to one word a
+//! line, which is one pass over the bytes, and a sort of lines that counts equal ones. While the
+//! words that differ fit in memory they are counted in a table; more are sorted on scratch.
 
 use std::path::Path;
 
@@ -26,8 +26,8 @@ impl SortKey for Words {
     }
 }
 
-/// Writes each word of the text `from`, in lower case, behind its count (`uniq -c`) to `to`; gives the
-/// number of words that differ.
+/// Writes each word of the text `from`, in lower case, behind its count (`uniq -c`) to `to`; gives
+/// the number of words that differ.
 ///
 /// # Errors
 /// What the passes fail with.

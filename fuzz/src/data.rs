@@ -1,11 +1,11 @@
 //! What the fuzz targets of everything that guards users' data check, beyond that nothing panics.
 //!
-//! Contract: each function takes arbitrary bytes. Damage: a view or a dataset of which any file holds other
-//! bytes than were written is refused, or gives what was put into it; never anything else. Metadata that is
-//! whole by its checksum and says whatever it likes may be refused or believed, and nothing panics, hangs or
-//! takes memory without bound. Text that is accepted (headers, drives, settings) is written again as text that
-//! means the same. A sort gives what the naive sort gives. Uses the engine alone: tests of `outcore-front`
-//! run these checks too.
+//! Contract: each function takes arbitrary bytes. Damage: a view or a dataset of which any file
+//! holds other bytes than were written is refused, or gives what was put into it; never anything
+//! else. Metadata that is whole by its checksum and says whatever it likes may be refused or
+//! believed, and nothing panics, hangs or takes memory without bound. Text that is accepted
+//! (headers, drives, settings) is written again as text that means the same. A sort gives what the
+//! naive sort gives. Uses the engine alone: tests of `outcore-front` run these checks too.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -49,7 +49,8 @@ fn choose(data: &[u8]) -> (u8, &[u8]) {
         .map_or((0, data), |(first, rest)| (*first, rest))
 }
 
-/// `whole` with a few bytes replaced: each patch is an offset of two bytes, a length and as many bytes.
+/// `whole` with a few bytes replaced: each patch is an offset of two bytes, a length and as many
+/// bytes.
 fn patched(whole: &[u8], mut patches: &[u8]) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     while let [low, high, len, rest @ ..] = patches {
@@ -62,7 +63,8 @@ fn patched(whole: &[u8], mut patches: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Metadata whose body is what `change` makes of it, whole by its checksum; nothing if that is not JSON.
+/// Metadata whose body is what `change` makes of it, whole by its checksum; nothing if that is not
+/// JSON.
 fn resealed(
     kind: &'static str,
     whole: &[u8],
@@ -114,7 +116,8 @@ pub fn drives(data: &[u8]) {
     }
 }
 
-/// A configuration file: up to the first line `--`, and an environment behind it, a variable a line.
+/// A configuration file: up to the first line `--`, and an environment behind it, a variable a
+/// line.
 pub fn config(data: &[u8]) {
     static FOLDER: OnceLock<Option<TempDir>> = OnceLock::new();
     let Some(folder) = FOLDER.get_or_init(|| tempfile::tempdir().ok()) else {
@@ -344,8 +347,8 @@ fn overwrite(path: &Path, bytes: &[u8]) {
     let _ = std::fs::write(path, bytes);
 }
 
-/// A dataset on a volume: manifests, labels and shares that are damaged, manifests that say something
-/// else; and the index of packed files.
+/// A dataset on a volume: manifests, labels and shares that are damaged, manifests that say
+/// something else; and the index of packed files.
 pub fn dataset(data: &[u8]) {
     let (choice, rest) = choose(data);
     if choice % 4 == 3 {

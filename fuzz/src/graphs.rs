@@ -1,8 +1,9 @@
 //! What the fuzz targets of graphs check, beyond that nothing panics.
 //!
-//! Contract: each function takes arbitrary bytes. Edges in any format are refused by a named error, or make a
-//! graph that opens and whose degrees add up to its edges. A graph of which any file holds other bytes than were
-//! written is refused, or gives the degrees that were put into it. Tests of `outcore-graph` run these checks too.
+//! Contract: each function takes arbitrary bytes. Edges in any format are refused by a named error,
+//! or make a graph that opens and whose degrees add up to its edges. A graph of which any file
+//! holds other bytes than were written is refused, or gives the degrees that were put into it.
+//! Tests of `outcore-graph` run these checks too.
 
 use std::path::{Path, PathBuf};
 
@@ -128,8 +129,8 @@ thread_local! {
     static SMALL: Option<Small> = small();
 }
 
-/// Damages the file that the first byte of `data` chooses, as the rest says: offsets of two bytes, each
-/// with the byte that is put there; a file is cut off at an offset followed by 0xff.
+/// Damages the file that the first byte of `data` chooses, as the rest says: offsets of two bytes,
+/// each with the byte that is put there; a file is cut off at an offset followed by 0xff.
 pub fn damage(data: &[u8]) {
     let Some((choice, mut patches)) = data.split_first() else {
         return;

@@ -1,8 +1,8 @@
 //! What the fuzz targets of files of vectors check, beyond that nothing panics.
 //!
-//! Contract: the first byte chooses an ending (fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy), and the rest is
-//! the file. It is refused by a named error, or its rows and their length account for no more than the file has.
-//! Tests of `outcore-vector` run this check too.
+//! Contract: the first byte chooses an ending (fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy),
+//! and the rest is the file. It is refused by a named error, or its rows and their length account
+//! for no more than the file has. Tests of `outcore-vector` run this check too.
 
 use outcore::{IoMode, Job, JobOptions};
 use outcore_vector::format::VectorFile;

@@ -1,7 +1,8 @@
 //! Tables of other Python libraries: the Arrow PyCapsule interface, both ways.
 //!
-//! Contract: [`taken`] is what an object with `__arrow_c_stream__` hands out, moved out of its capsule, which is empty from
-//! then on; [`given`] is a capsule over a reader of ours, which frees itself. Nothing is copied. The interface:
+//! Contract: [`taken`] is what an object with `__arrow_c_stream__` hands out, moved out of its
+//! capsule, which is empty from then on; [`given`] is a capsule over a reader of ours, which frees
+//! itself. Nothing is copied. The interface:
 //! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>.
 
 use std::ffi::CStr;
@@ -19,9 +20,9 @@ pub(crate) fn taken(table: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReade
     let capsule = table.call_method0("__arrow_c_stream__")?;
     let capsule = capsule.cast_into::<PyCapsule>()?;
     let pointer = capsule.pointer_checked(Some(NAME))?;
-    // SAFETY: a capsule of this name holds an initialised `ArrowArrayStream`, by the interface; it was made for us by the
-    // call above, we hold it, and the interpreter is attached. What is taken leaves a released stream behind, which the
-    // capsule's own destructor passes over.
+    // SAFETY: a capsule of this name holds an initialised `ArrowArrayStream`, by the interface; it
+    // was made for us by the call above, we hold it, and the interpreter is attached. What is taken
+    // leaves a released stream behind, which the capsule's own destructor passes over.
     #[allow(unsafe_code, reason = "the interface is a pointer")]
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
     RecordBatchStreamReader::try_new(stream)

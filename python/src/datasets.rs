@@ -1,9 +1,10 @@
 //! `@name` where a function takes a file.
 //!
-//! Contract: with a volume (`volume=`, or `OUTCORE_VOLUME`), the files of a request whose names begin with
-//! `@` are datasets ([`outcore_front::staging`]): read where they lie, or copied; what is written is a sealed
-//! dataset when the job has succeeded, and absent otherwise. Errors and replies have the names that were
-//! given ([`Run::name_of`]). Without a volume a dataset is an error, unless there is a file of that name.
+//! Contract: with a volume (`volume=`, or `OUTCORE_VOLUME`), the files of a request whose names
+//! begin with `@` are datasets ([`outcore_front::staging`]): read where they lie, or copied; what
+//! is written is a sealed dataset when the job has succeeded, and absent otherwise. Errors and
+//! replies have the names that were given ([`Run::name_of`]). Without a volume a dataset is an
+//! error, unless there is a file of that name.
 
 use std::path::{Path, PathBuf};
 
@@ -58,7 +59,8 @@ impl Datasets {
     /// Replaces what of `read` and `written` names a dataset.
     ///
     /// # Errors
-    /// No volume, or none of that name; no such dataset, or one that must not be written; damage; no room.
+    /// No volume, or none of that name; no such dataset, or one that must not be written; damage;
+    /// no room.
     pub(crate) fn stage<'a>(
         resources: &request::Resources,
         how: Use,
@@ -107,7 +109,8 @@ impl Datasets {
         Ok(())
     }
 
-    /// The directory that is packed in the dataset `path`, if it names one, to be read where it lies.
+    /// The directory that is packed in the dataset `path`, if it names one, to be read where it
+    /// lies.
     ///
     /// # Errors
     /// As [`Datasets::stage`]; a dataset that is not a directory.
@@ -142,8 +145,8 @@ impl Datasets {
         Ok(self.0.as_mut())
     }
 
-    /// What the job may use; with `lends_drives`, scratch goes to the volume's drives where no others are
-    /// named.
+    /// What the job may use; with `lends_drives`, scratch goes to the volume's drives where no
+    /// others are named.
     ///
     /// # Errors
     /// Settings that cannot be; the volume cannot be opened.
@@ -162,7 +165,8 @@ impl Datasets {
         }
     }
 
-    /// Makes datasets of what the job has made as files, and gives its reply the names that were given.
+    /// Makes datasets of what the job has made as files, and gives its reply the names that were
+    /// given.
     ///
     /// # Errors
     /// A dataset that cannot be made of a file.

@@ -1,8 +1,9 @@
 //! What must not be touched after a fork.
 //!
-//! Contract: a forked child has the memory of its parent, but not the parent's threads; locks stay as
-//! they were, and threads cannot be joined. A [`Here`] gives what it holds in the process that made
-//! it alone: in a child, asking for it is an error that names the way on, and dropping it leaks it.
+//! Contract: a forked child has the memory of its parent, but not the parent's threads; locks stay
+//! as they were, and threads cannot be joined. A [`Here`] gives what it holds in the process that
+//! made it alone: in a child, asking for it is an error that names the way on, and dropping it
+//! leaks it.
 
 use outcore::{Error, Result};
 

@@ -1,8 +1,8 @@
 //! Graphs: the native half of `outcore.graph`.
 //!
-//! Contract: thin over [`outcore_graph`]. Each call opens the graph, runs on a thread of its own with the interpreter
-//! free, and stops for Ctrl-C like any job ([`crate::run`]); facts go back as JSON, values of vertices and edges as a
-//! `bytearray` that NumPy looks into.
+//! Contract: thin over [`outcore_graph`]. Each call opens the graph, runs on a thread of its own
+//! with the interpreter free, and stops for Ctrl-C like any job ([`crate::run`]); facts go back as
+//! JSON, values of vertices and edges as a `bytearray` that NumPy looks into.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -65,7 +65,8 @@ pub(crate) struct KernelRequest {
     /// Below 0 for the default, where there is one.
     tolerance: f64,
     iterations: u32,
-    /// Vertices that a personalized surfer jumps to, with weights; or those that a search starts from.
+    /// Vertices that a personalized surfer jumps to, with weights; or those that a search starts
+    /// from.
     targets: Vec<(u32, f64)>,
     resources: Resources,
 }
@@ -144,7 +145,8 @@ pub(crate) fn convert(mut request: ConvertRequest, run: &Run) -> Result<String> 
     datasets.put(run).map(|()| facts)
 }
 
-/// The graph that is called `name`, a directory or a dataset on all drives of a volume, and a job to read it.
+/// The graph that is called `name`, a directory or a dataset on all drives of a volume, and a job
+/// to read it.
 pub(crate) fn open(name: &Path, resources: &Resources, run: &Run) -> Result<(Job, Graph)> {
     let mut datasets = Datasets::default();
     let files = match datasets.packed(resources, name, run)? {
@@ -169,8 +171,8 @@ fn bytes_of<T: Copy, const N: usize>(values: Vec<T>, to: impl Fn(T) -> [u8; N]) 
     values.into_iter().flat_map(to).collect()
 }
 
-/// The values of vertices: numbers of four bytes, of eight for names and triangles, floats of eight bytes for ranks and
-/// lengths, hubs and behind them authorities.
+/// The values of vertices: numbers of four bytes, of eight for names and triangles, floats of eight
+/// bytes for ranks and lengths, hubs and behind them authorities.
 pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
     let (job, graph) = open(&request.graph, &request.resources, run)?;
     let number = u32::try_from(request.number).unwrap_or(u32::MAX);
@@ -282,7 +284,8 @@ fn degrees(job: &Job, graph: &Graph, direction: Direction) -> Result<Vec<u32>> {
     graph.degrees(job, direction)
 }
 
-/// All edges, each as source and target of four bytes and its weight as the graph stores it, in no order.
+/// All edges, each as source and target of four bytes and its weight as the graph stores it, in no
+/// order.
 fn edges(job: &Job, graph: &Graph) -> Result<Vec<u8>> {
     let width = match graph.manifest().weights() {
         None => 0,

@@ -2,9 +2,9 @@
 //!
 //! Contract: one function a job, each taking one dictionary that the Python half has checked, and
 //! giving one back ([`request`], [`reply`]). Jobs run on their own threads with the interpreter
-//! free ([`run`]); failures become the exceptions of `outcore._errors` ([`errors`]). The rules about
-//! what may be asked for are those of the command ([`outcore_front`]). No state but the cached function that
-//! makes exceptions, and unsafe code in [`capsule`] alone.
+//! free ([`run`]); failures become the exceptions of `outcore._errors` ([`errors`]). The rules
+//! about what may be asked for are those of the command ([`outcore_front`]). No state but the
+//! cached function that makes exceptions, and unsafe code in [`capsule`] alone.
 //!
 //! | file | does |
 //! |---|---|

@@ -159,7 +159,8 @@ pub(crate) fn recognition(insists: bool, terminator: u8, separator: Option<u8>) 
     }
 }
 
-/// How records of CSV are read: the byte between fields, if it is given, and whether there is a header.
+/// How records of CSV are read: the byte between fields, if it is given, and whether there is a
+/// header.
 pub(crate) type CsvRows = (Option<u8>, bool);
 
 /// The order of a shuffle, to read records in.

@@ -4,7 +4,8 @@
 //! 50 ms it looks for signals (which only Python's main thread gets to see) and every 200 ms it
 //! tells the caller's function how far the job is, and once more at the end. What either raises
 //! stops the job; its exception is raised once the job has cleaned up behind itself, at most about
-//! 50 ms and one bucket's sort later. A panic is an error that names the step and the file. Any number of jobs may run at once.
+//! 50 ms and one bucket's sort later. A panic is an error that names the step and the file. Any
+//! number of jobs may run at once.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};

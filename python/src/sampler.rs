@@ -1,7 +1,8 @@
-//! Neighbours drawn from a graph that stays open: the native half of `outcore.graph.NeighborLoader`.
+//! Neighbours drawn from a graph that stays open: the native half of
+//! `outcore.graph.NeighborLoader`.
 //!
-//! Contract: as [`crate::view`]: any number of Python threads may draw at once, each call works with the interpreter free, and
-//! what it draws goes to Python as bytes that NumPy looks into.
+//! Contract: as [`crate::view`]: any number of Python threads may draw at once, each call works
+//! with the interpreter free, and what it draws goes to Python as bytes that NumPy looks into.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Jobs on tables: the native half of `outcore.Table`.
 //!
-//! Contract: as [`crate::jobs`]: nothing here knows of the interpreter, and what can be refused without work is refused
-//! before any. A table that another library holds was written to an Arrow file before ([`spool`]).
+//! Contract: as [`crate::jobs`]: nothing here knows of the interpreter, and what can be refused
+//! without work is refused before any. A table that another library holds was written to an Arrow
+//! file before ([`spool`]).
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -35,7 +36,8 @@ use crate::run::Run;
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct TableJob {
-    /// `sort`, `unique`, `merge`, `count_by`, `shuffle`, `dedup`, `group_by`, `window`, `join`, `diff`, `convert`, `select`, `head` or `sample`.
+    /// `sort`, `unique`, `merge`, `count_by`, `shuffle`, `dedup`, `group_by`, `window`, `join`,
+    /// `diff`, `convert`, `select`, `head` or `sample`.
     job: String,
     inputs: Vec<PathBuf>,
     output: PathBuf,
@@ -418,7 +420,8 @@ pub(crate) fn bad_rows(reads: &InputOptions) -> Vec<String> {
     text.map_or(Vec::new(), |text| text.bad_rows.take())
 }
 
-/// Files of text among `named` that are compressed, each with a copy; the copies lie beside `beside`.
+/// Files of text among `named` that are compressed, each with a copy; the copies lie beside
+/// `beside`.
 pub(crate) fn unpacked(
     named: &[PathBuf],
     beside: &Path,

@@ -1,8 +1,8 @@
 //! Vectors: the native half of `outcore.knn` and `outcore.KMeans`.
 //!
-//! Contract: thin over [`outcore_vector`]. Each call opens its files and runs on a thread of its own with the interpreter
-//! free, and stops for Ctrl-C like any job ([`crate::run`]); facts go back as JSON, arrays as `bytearray`s that NumPy
-//! looks into.
+//! Contract: thin over [`outcore_vector`]. Each call opens its files and runs on a thread of its
+//! own with the interpreter free, and stops for Ctrl-C like any job ([`crate::run`]); facts go back
+//! as JSON, arrays as `bytearray`s that NumPy looks into.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Sorted views: the native half of `outcore.View`.
 //!
-//! Contract: a [`View`] is an open [`SortedView`] that any number of Python threads may use at once.
-//! Each call reads on a thread of its own with the interpreter free, and stops for Ctrl-C like any
-//! job ([`crate::run`]); what it read is given to Python as a `bytearray`, which NumPy looks into
-//! without copying.
+//! Contract: a [`View`] is an open [`SortedView`] that any number of Python threads may use at
+//! once. Each call reads on a thread of its own with the interpreter free, and stops for Ctrl-C
+//! like any job ([`crate::run`]); what it read is given to Python as a `bytearray`, which NumPy
+//! looks into without copying.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,7 +55,8 @@ impl View {
     }
 
     /// What it is: `records`, `record_bytes` (0 for lines), `bytes`, `type`, `descr`, `columns`,
-    /// `terminator` (of lines), `front` (bytes before the first one), `runs`, `descending`, `stable`.
+    /// `terminator` (of lines), `front` (bytes before the first one), `runs`, `descending`,
+    /// `stable`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let view = self.here(py)?;
         let info = view.info();
@@ -107,8 +108,8 @@ impl View {
         capsule::given(py, Box::new(stream))
     }
 
-    /// The places of the rows of a view of a table that have the values of `key`, a table of one row with the first columns of
-    /// the order: where they begin and where they end.
+    /// The places of the rows of a view of a table that have the values of `key`, a table of one
+    /// row with the first columns of the order: where they begin and where they end.
     fn find(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<(u64, u64)> {
         let view = self.here(py)?.clone();
         let reader = capsule::taken(key)?;
@@ -141,8 +142,8 @@ impl View {
         Ok(PyByteArray::new(py, &bytes))
     }
 
-    /// Ranks of keys, as `u64`s: of the first record whose key is not before the given one, or with `counts_equal` behind it. Records and
-    /// lines stand for their keys.
+    /// Ranks of keys, as `u64`s: of the first record whose key is not before the given one, or with
+    /// `counts_equal` behind it. Records and lines stand for their keys.
     fn lookup<'py>(
         &self,
         py: Python<'py>,

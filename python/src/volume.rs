@@ -1,8 +1,8 @@
 //! Volumes: datasets in, out, looked at and checked.
 //!
-//! Contract: as in [`crate::jobs`]: all of it runs on the job's own thread. Each call opens the volume
-//! anew, so a drive that was lost or replaced meanwhile is an error of the call that meets it. Names are
-//! without `@`.
+//! Contract: as in [`crate::jobs`]: all of it runs on the job's own thread. Each call opens the
+//! volume anew, so a drive that was lost or replaced meanwhile is an error of the call that meets
+//! it. Names are without `@`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

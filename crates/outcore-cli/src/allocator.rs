@@ -1,8 +1,9 @@
 //! How much freed memory the C library keeps.
 //!
-//! Contract: by itself, the C library of GNU keeps what was freed of blocks of up to 32 MiB for blocks to come, so that the memory of
-//! the process grows beyond what its jobs hold where values are long. [`keep_within`] has it give long blocks back to the
-//! system at once, where the job's memory is small; with much memory nothing changes. Other C libraries are left as they are.
+//! Contract: by itself, the C library of GNU keeps what was freed of blocks of up to 32 MiB for
+//! blocks to come, so that the memory of the process grows beyond what its jobs hold where values
+//! are long. [`keep_within`] has it give long blocks back to the system at once, where the job's
+//! memory is small; with much memory nothing changes. Other C libraries are left as they are.
 #![allow(unsafe_code)]
 
 /// Blocks of this part of the memory, and longer ones, are given back.
@@ -27,8 +28,8 @@ fn give_back(block_bytes: i32) {
     unsafe extern "C" {
         fn mallopt(parameter: i32, value: i32) -> i32;
     }
-    // SAFETY: the function is part of this C library, may be called at any time, and takes any numbers; what it does not
-    // take leaves things as they are.
+    // SAFETY: the function is part of this C library, may be called at any time, and takes any
+    // numbers; what it does not take leaves things as they are.
     unsafe {
         mallopt(M_MMAP_THRESHOLD, block_bytes);
         mallopt(M_TRIM_THRESHOLD, block_bytes);

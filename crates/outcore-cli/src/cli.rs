@@ -1,8 +1,9 @@
-//! Every flag of the command, defined once: parsing, help, man pages and completions come from here.
+//! Every flag of the command, defined once: parsing, help, man pages and completions come from
+//! here.
 //!
-//! Contract: pure definitions and readers of single values, no I/O. Sizes carry their unit
-//! (`4GiB`, `4GB`). In `sort` short flags mean what GNU sort means by them, except for `-h`: it prints help. Environment,
-//! file and default set what no flag sets (see [`outcore_io::config`]).
+//! Contract: pure definitions and readers of single values, no I/O. Sizes carry their unit (`4GiB`,
+//! `4GB`). In `sort` short flags mean what GNU sort means by them, except for `-h`: it prints help.
+//! Environment, file and default set what no flag sets (see [`outcore_io::config`]).
 
 pub(crate) mod commands;
 pub(crate) mod dedup;
@@ -108,8 +109,9 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// The definition with no command but `name`; none if no command is called that. It reads a line of that command as
-    /// the whole definition does, but makes the flags that all commands have for one of them, not for fifty.
+    /// The definition with no command but `name`; none if no command is called that. It reads a
+    /// line of that command as the whole definition does, but makes the flags that all commands
+    /// have for one of them, not for fifty.
     pub(crate) fn with_only(name: &OsStr) -> Option<clap::Command> {
         let root = || clap::Command::new("outcore");
         let commands = Command::augment_subcommands(root());
@@ -475,10 +477,12 @@ pub(crate) struct GenArgs {
     /// name contains {drive}
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Distribution of the keys: uniform (the whole range: of floats all finite ones, so
-    /// distances between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS], normal and clusters:K
-    /// (vectors around K centres; both of floats and of integers up to 32 bits), rmat:SCALE (edges of a graph of 2^SCALE vertices, for u32x2 and the like),
-    /// kronecker:SCALE (the same with vertices in no order, as Graph500 has it), sorted, reversed, equal
+    /// Distribution of the keys: uniform (the whole range: of floats all finite ones, so distances
+    /// between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS],
+    /// normal and clusters:K (vectors around K centres; both of floats and of integers up to 32
+    /// bits), rmat:SCALE (edges of a graph of 2^SCALE vertices, for u32x2 and the like),
+    /// kronecker:SCALE (the same with vertices in no order, as Graph500 has it), sorted, reversed,
+    /// equal
     #[arg(long = "dist", value_name = "DIST", default_value = "uniform")]
     pub(crate) distribution: Distribution,
     /// Random seed
@@ -521,7 +525,8 @@ pub(crate) struct VerifyArgs {
     /// Files that must hold the same records in any order: the input of the sort
     #[arg(long, value_name = "INPUT", num_args = 1.., value_hint = ValueHint::FilePath)]
     pub(crate) against: Vec<PathBuf>,
-    /// Tables only: column of the expected order, COLUMN:desc for the largest first; repeat for several
+    /// Tables only: column of the expected order, COLUMN:desc for the largest first; repeat for
+    /// several
     #[arg(long, value_name = "COLUMN", help_heading = "Order")]
     pub(crate) by: Vec<String>,
     /// Tables only: look at these columns and no others
@@ -574,18 +579,18 @@ pub(crate) struct DemoArgs {
 pub(crate) enum ScratchCommand {
     /// List scratch directories (.outcore-*) and say whether a running job owns them
     List {
-        /// Directories to search, with those directly inside them. Default: the configured drives, or the
-        /// current directory
+        /// Directories to search, with those directly inside them. Default: the configured drives,
+        /// or the current directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         dirs: Vec<PathBuf>,
     },
     /// Remove scratch directories (.outcore-*) that no running job owns
     ///
-    /// Every job does this by itself in the directories that it uses. If a killed job was publishing several
-    /// files, that is finished first.
+    /// Every job does this by itself in the directories that it uses. If a killed job was
+    /// publishing several files, that is finished first.
     Clean {
-        /// Directories to search, with those directly inside them. Default: the configured drives, or the
-        /// current directory
+        /// Directories to search, with those directly inside them. Default: the configured drives,
+        /// or the current directory
         #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
         dirs: Vec<PathBuf>,
     },

@@ -1,9 +1,10 @@
 //! Standard streams that the process was started without.
 //!
-//! Contract: a shell's `>&-` starts a program without its standard output. Rust's runtime opens such a stream
-//! as `/dev/null` before `main`, which takes and gives nothing and calls that success, and nothing tells it
-//! afterwards from a stream that was discarded on purpose. So they are looked at before the runtime is there,
-//! and [`mark`] opens them the other way around, so that their use fails as it would have.
+//! Contract: a shell's `>&-` starts a program without its standard output. Rust's runtime opens
+//! such a stream as `/dev/null` before `main`, which takes and gives nothing and calls that
+//! success, and nothing tells it afterwards from a stream that was discarded on purpose. So they
+//! are looked at before the runtime is there, and [`mark`] opens them the other way around, so that
+//! their use fails as it would have.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -23,14 +24,15 @@ extern "C" fn look() {
     }
 }
 
-// SAFETY: what the section lists is called once, without other threads, before `main`; the function takes no
-// arguments that it would have to understand, needs nothing of the runtime, and cannot panic.
+// SAFETY: what the section lists is called once, without other threads, before `main`; the function
+// takes no arguments that it would have to understand, needs nothing of the runtime, and cannot
+// panic.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = look;
 
-/// Opens standard streams that the process was started without so that their use fails: standard input
-/// for writing, the others for reading. Before anything else is done.
+/// Opens standard streams that the process was started without so that their use fails: standard
+/// input for writing, the others for reading. Before anything else is done.
 pub(crate) fn mark() {
     let null = |is_read: bool| {
         let mut options = fs::OpenOptions::new();

@@ -35,11 +35,12 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// What the run works with, once it has said all that it reads and writes: datasets are among the files
-    /// of the device, and its I/O is recorded if that is wanted.
+    /// What the run works with, once it has said all that it reads and writes: datasets are among
+    /// the files of the device, and its I/O is recorded if that is wanted.
     ///
     /// # Errors
-    /// The volume cannot be opened; a trace that must not be written; more inputs than the memory has room for.
+    /// The volume cannot be opened; a trace that must not be written; more inputs than the memory
+    /// has room for.
     pub(crate) fn start(
         &self,
         resources: Resources,

@@ -1,12 +1,13 @@
 //! `@name` where a command takes a file: read and written where it lies, or copied.
 //!
-//! Contract: with a volume named (`--volume`, `OUTCORE_VOLUME`), `@name` (or `@name/inside`) is a dataset
-//! wherever a command takes the name of a file of data. Each command asks [`Files`] what its names mean, once:
-//! [`Files::output`] for what it writes, which is a sealed dataset when the command has succeeded and absent
-//! otherwise; [`Files::copied`] for what it reads past the engine; and, through [`Names`], [`find`]
-//! for all other inputs, which are read where they lie. A dataset is never changed in its place. Without a
-//! volume a dataset is an error, unless there is a file of that name. The volume is opened with the first
-//! dataset that is named. A signal stops a copy as it stops a command.
+//! Contract: with a volume named (`--volume`, `OUTCORE_VOLUME`), `@name` (or `@name/inside`) is a
+//! dataset wherever a command takes the name of a file of data. Each command asks [`Files`] what
+//! its names mean, once: [`Files::output`] for what it writes, which is a sealed dataset when the
+//! command has succeeded and absent otherwise; [`Files::copied`] for what it reads past the engine;
+//! and, through [`Names`], [`find`] for all other inputs, which are read where they lie. A dataset
+//! is never changed in its place. Without a volume a dataset is an error, unless there is a file of
+//! that name. The volume is opened with the first dataset that is named. A signal stops a copy as
+//! it stops a command.
 //!
 //! [`find`]: outcore_front::inputs::find
 
@@ -92,7 +93,8 @@ impl Files {
         Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
     }
 
-    /// The directory that is packed in `name`, if that is a dataset; its files are read where they lie.
+    /// The directory that is packed in `name`, if that is a dataset; its files are read where they
+    /// lie.
     ///
     /// # Errors
     /// There is no such dataset, or it is one file; damage.

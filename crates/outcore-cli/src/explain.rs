@@ -1,9 +1,11 @@
-//! `--explain` of commands that read files once, from front to back, and have no other plan of the engine's.
+//! `--explain` of commands that read files once, from front to back, and have no other plan of the
+//! engine's.
 //!
-//! Contract: [`FilePass::plan`] says how many bytes will be read and written and how long the drives take for that, at
-//! their rates, before anything is read; `--explain` shows it ([`FilePass::show`]), and [`FilePass::end`] gives the phase
-//! that was done, beside what was planned of it. The amount that streams and compressed files bring is not known in
-//! advance, and the plan says so.
+//! Contract: [`FilePass::plan`] says how many bytes will be read and written and how long the
+//! drives take for that, at their rates, before anything is read; `--explain` shows it
+//! ([`FilePass::show`]), and [`FilePass::end`] gives the phase that was done, beside what was
+//! planned of it. The amount that streams and compressed files bring is not known in advance, and
+//! the plan says so.
 
 use std::path::Path;
 use std::time::Instant;
@@ -25,9 +27,9 @@ pub(crate) struct FilePass {
 }
 
 impl FilePass {
-    /// What a pass over `files` of elements of `element_bytes` will take: the steps for people, the name of its
-    /// phase, and what `moved` says of reads and writes where the files have this many bytes. There are no `files` where some are
-    /// streams or compressed.
+    /// What a pass over `files` of elements of `element_bytes` will take: the steps for people, the
+    /// name of its phase, and what `moved` says of reads and writes where the files have this many
+    /// bytes. There are no `files` where some are streams or compressed.
     pub(crate) fn plan(
         job: &Job,
         (files, element_bytes): (Option<&[Input]>, usize),
@@ -64,8 +66,8 @@ impl FilePass {
         }
     }
 
-    /// Goes on with a pass that has been planned, and shows it if that was asked for. If it was not, files that cannot be
-    /// planned are read as far as they are whole, without a plan.
+    /// Goes on with a pass that has been planned, and shows it if that was asked for. If it was
+    /// not, files that cannot be planned are read as far as they are whole, without a plan.
     pub(crate) fn begin(
         planned: Result<Self>,
         name: &'static str,

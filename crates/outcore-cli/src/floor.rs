@@ -1,8 +1,9 @@
 //! The drive's own speed: one file read while another of its size is written, at the same time.
 //!
-//! Contract: what a sort larger than memory must do at least twice, and removing what was written, which it must do with
-//! its scratch: where freed blocks are discarded at once, that takes its time, too. Both directions go through the engine's
-//! own port, in large blocks, each with its own window; the time includes the sync.
+//! Contract: what a sort larger than memory must do at least twice, and removing what was written,
+//! which it must do with its scratch: where freed blocks are discarded at once, that takes its
+//! time, too. Both directions go through the engine's own port, in large blocks, each with its own
+//! window; the time includes the sync.
 //!
 //! Bounds: at most half of the job's memory; I/O is the file once each way.
 

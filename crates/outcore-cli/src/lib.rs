@@ -3,9 +3,9 @@
 //! Contract: [`run`] reads the arguments, runs one subcommand and gives the exit code: that of the
 //! error's kind ([`outcore::Kind::exit_code`]), or 141 if the reader of a pipe went away. Data go
 //! to standard output, all else to standard error. [`definition`] is the one definition of all
-//! flags. A panic is an error that names the step and the file. The binary is a shell around it, so that documentation can be made from the same source. Called
-//! by the name `sort` it is `outcore sort`, and answers as GNU sort does: errors are `sort: ...` and exit
-//! code 2.
+//! flags. A panic is an error that names the step and the file. The binary is a shell around it, so
+//! that documentation can be made from the same source. Called by the name `sort` it is `outcore
+//! sort`, and answers as GNU sort does: errors are `sort: ...` and exit code 2.
 //!
 //! | file | does |
 //! |---|---|
@@ -283,7 +283,8 @@ fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
     }
 }
 
-/// The exit code, after saying what went wrong if something did; results that could not be printed did.
+/// The exit code, after saying what went wrong if something did; results that could not be printed
+/// did.
 fn finish(reporter: &Reporter, result: Result<u8>) -> u8 {
     match result.and_then(|code| reporter.stdout().check().map(|()| code)) {
         Ok(code) => code,

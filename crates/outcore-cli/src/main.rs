@@ -1,7 +1,7 @@
 //! The `outcore` command.
 //!
-//! Contract: hands the arguments to [`outcore_cli::run`] and ends with the exit code that it gives. A panic, which becomes an error
-//! there, is silent unless `RUST_BACKTRACE` is set.
+//! Contract: hands the arguments to [`outcore_cli::run`] and ends with the exit code that it gives.
+//! A panic, which becomes an error there, is silent unless `RUST_BACKTRACE` is set.
 
 mod closed;
 

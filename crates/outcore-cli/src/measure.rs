@@ -56,7 +56,8 @@ pub(crate) fn predicted_json(phases: &[PhasePlan]) -> Value {
     Value::Array(phases.collect())
 }
 
-/// The same for people, as a table: `<=` where a plan says only that it will not be more, `-` where it says nothing.
+/// The same for people, as a table: `<=` where a plan says only that it will not be more, `-` where
+/// it says nothing.
 pub(crate) fn phases_table(phases: &[Phase]) -> Vec<String> {
     let header = [
         "phase", "read", "planned", "written", "planned", "time", "planned",

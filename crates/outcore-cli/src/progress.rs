@@ -1,9 +1,10 @@
 //! Watching a job while it runs: progress for people and programs, and the way to stop it.
 //!
-//! Contract: [`watch`] runs the work on the calling thread; a signal cancels the job, and a panic is an error. Where progress is shown, one more thread beside it
-//! draws a bar at 10 Hz or, with `--json`, prints a `progress` event a second; it ends with the work. Where the
-//! system has no thread for it, a note says so and the work goes on. The
-//! estimate of the time left takes the phases' weights as given and the speed so far as constant.
+//! Contract: [`watch`] runs the work on the calling thread; a signal cancels the job, and a panic
+//! is an error. Where progress is shown, one more thread beside it draws a bar at 10 Hz or, with
+//! `--json`, prints a `progress` event a second; it ends with the work. Where the system has no
+//! thread for it, a note says so and the work goes on. The estimate of the time left takes the
+//! phases' weights as given and the speed so far as constant.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

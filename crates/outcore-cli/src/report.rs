@@ -1,14 +1,16 @@
-//! What the command says: data on standard output, all else on standard error; JSON Lines on demand.
+//! What the command says: data on standard output, all else on standard error; JSON Lines on
+//! demand.
 //!
 //! Contract: a [`Reporter`] is made from the flags and passed down. With `--json` each event is one
 //! line `{"v":1,"event":...}` on standard output, or on standard error where standard output
 //! carries data; then nothing else is printed. An error is one line `outcore: error: ...` and one
 //! line `hint: ...`. What cannot be printed on standard output is an error when the command ends
-//! ([`Stdout::check`]); a reader that went away is none, and standard error that fails has nobody to be
-//! told.
+//! ([`Stdout::check`]); a reader that went away is none, and standard error that fails has nobody
+//! to be told.
 //!
-//! Events: `begin` (what will be done), `progress`, `plan`, `summary` (always with records, seconds,
-//! read_bytes, written_bytes, cpu_seconds, peak_rss_bytes, passes, bandwidth_fraction), `error`.
+//! Events: `begin` (what will be done), `progress`, `plan`, `summary` (always with records,
+//! seconds, read_bytes, written_bytes, cpu_seconds, peak_rss_bytes, passes, bandwidth_fraction),
+//! `error`.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -187,7 +189,8 @@ impl Reporter {
         self.human(&text);
     }
 
-    /// The table of a job's phases beside its plan, for people who asked for more or, if it `is_explained`, for the plan.
+    /// The table of a job's phases beside its plan, for people who asked for more or, if it
+    /// `is_explained`, for the plan.
     pub(crate) fn phases(&self, phases: &[Phase], is_explained: bool) {
         if !phases.is_empty() && (is_explained || self.is_verbose()) {
             phases_table(phases)

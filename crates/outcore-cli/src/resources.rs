@@ -1,8 +1,8 @@
 //! From flags to what a job may use (see [`outcore_front::resources`]).
 //!
 //! Contract: what a flag does not set is left to environment, file and default. `OUTCORE_FAULT`
-//! (`eio@12`, `kill@9`, see [`outcore_io::drive::testing`]) puts a fault into the device, for tests;
-//! this is the only place that reads it.
+//! (`eio@12`, `kill@9`, see [`outcore_io::drive::testing`]) puts a fault into the device, for
+//! tests; this is the only place that reads it.
 
 use outcore::{Error, Result};
 use outcore_front::resources::{FAULT_VARIABLE, Resources, ResourcesRequest};

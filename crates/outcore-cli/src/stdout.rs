@@ -1,12 +1,15 @@
 //! Standard output as what results are printed on: whole, or an error.
 //!
 //! Contract: everything that the command prints there goes through one [`Stdout`]; data of a job go
-//! through [`crate::pipe`]. What cannot be written is never passed over: the first failure is kept, nothing
-//! is written after it, and [`Stdout::check`] tells it when the command ends, so that its exit code is not
-//! 0. A reader that went away is not a failure: what it has not read it did not want. Nothing waits in a
+//! through [`crate::pipe`]. What cannot be written is never passed over: the first failure is kept,
+//! nothing is written after it, and [`Stdout::check`] tells it when the command ends, so that its
+//! exit code is not
+//! 0. A reader that went away is not a failure: what it has not read it did not want. Nothing waits
+//!    in a
 //! buffer.
 //!
-//! A standard stream that was closed when the process started (`>&-`) fails when it is used: see `closed.rs`.
+//! A standard stream that was closed when the process started (`>&-`) fails when it is used: see
+//! `closed.rs`.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

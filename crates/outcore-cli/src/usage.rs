@@ -121,7 +121,8 @@ fn not_a_number(error: &clap::Error) -> Option<Error> {
     Some(Error::usage("read arguments", cause).hint("see --help for the arguments and their order"))
 }
 
-/// What to say of `--force` where there is nothing to replace but the trace of `--record-io`, which is not asked for.
+/// What to say of `--force` where there is nothing to replace but the trace of `--record-io`, which
+/// is not asked for.
 fn replaces_nothing(error: &clap::Error) -> Option<Error> {
     let missing = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing)) => missing,

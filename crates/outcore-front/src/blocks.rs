@@ -1,9 +1,9 @@
 //! Bytes in order out of a file and into a new one, through the engine's
 //! [`Device`](outcore_io::drive::Device).
 //!
-//! Contract: a [`BlockReader`] reads blocks of 1 MiB: the first alone, then up to three ahead of the
-//! one that is used. A [`BlockWriter`] gathers what it is given into blocks of 1 MiB and has up to four of
-//! them in flight; [`BlockWriter::finish`] waits for all and cuts the file to length. A
+//! Contract: a [`BlockReader`] reads blocks of 1 MiB: the first alone, then up to three ahead of
+//! the one that is used. A [`BlockWriter`] gathers what it is given into blocks of 1 MiB and has up
+//! to four of them in flight; [`BlockWriter::finish`] waits for all and cuts the file to length. A
 //! [`StagedFile`] grows in a private directory beside its place and appears by one rename, synced;
 //! dropped before, it leaves nothing. Both are [`Write`]; what went wrong underneath is kept whole
 //! and told by `finish` or [`StagedFile::publish`] where an `io::Error` would lose it.
@@ -140,8 +140,8 @@ impl BlockReader {
 
 impl Drop for BlockReader {
     fn drop(&mut self) {
-        // Nothing may be in flight on a file that is closed. Where the device fails here the process
-        // keeps the file until its end.
+        // Nothing may be in flight on a file that is closed. Where the device fails here the
+        // process keeps the file until its end.
         if self.reads.forget().is_ok() {
             self.volume.close(&self.file);
         }

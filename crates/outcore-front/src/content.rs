@@ -2,10 +2,10 @@
 //!
 //! Contract: [`Content::of`] knows compressed text, arrays of NumPy and the binary formats that
 //! data come in, by their magic numbers, and says whether there are NULs. A magic number that is a
-//! word (`PAR1`, `ORC`) counts only where it is followed by bytes that no text has, and that of a table also where the
-//! file ends before there could be any. [`Recognition`] is the one rule about what may be taken for lines, and [`Content::check_records`] that for
-//! records; every input goes through one of them ([`crate::inputs`], [`crate::spool`],
-//! [`crate::text::reader`]). Pure.
+//! word (`PAR1`, `ORC`) counts only where it is followed by bytes that no text has, and that of a
+//! table also where the file ends before there could be any. [`Recognition`] is the one rule about
+//! what may be taken for lines, and [`Content::check_records`] that for records; every input goes
+//! through one of them ([`crate::inputs`], [`crate::spool`], [`crate::text::reader`]). Pure.
 
 use std::path::Path;
 
@@ -297,7 +297,8 @@ impl Content {
         matches!(self, Content::Plain { .. })
     }
 
-    /// Fails if the file `name` holds no records: with a type that was named, if its name says so too.
+    /// Fails if the file `name` holds no records: with a type that was named, if its name says so
+    /// too.
     ///
     /// # Errors
     /// Usage, with what to do.
@@ -381,8 +382,8 @@ impl Recognition {
         takes_packed: true,
     };
 
-    /// How the file `name`, which holds `content`, is to be unpacked before its lines are read: by its
-    /// content, or as its name promises, which then fails.
+    /// How the file `name`, which holds `content`, is to be unpacked before its lines are read: by
+    /// its content, or as its name promises, which then fails.
     pub fn packed(self, name: &Path, content: Content) -> Option<Compression> {
         match content {
             _ if self.takes_packed => None,
@@ -392,8 +393,8 @@ impl Recognition {
         }
     }
 
-    /// Fails if what was found in the input `name` is not lines, and will not be when it is unpacked. NULs
-    /// are looked for in files, not in streams.
+    /// Fails if what was found in the input `name` is not lines, and will not be when it is
+    /// unpacked. NULs are looked for in files, not in streams.
     ///
     /// # Errors
     /// Usage, with what it is and what to do.

@@ -1,8 +1,8 @@
 //! What users name of a lazy dataset, as [`outcore::dataset`] takes it.
 //!
-//! Contract: [`open`] looks at the files and decides what their records are, and reads nothing else.
-//! [`LineFiles`] knows what the engine does not: that files of lines are compressed, or CSV, whose header
-//! names the columns ([`CsvStep`]). [`Allowed`] is what the user's settings allow.
+//! Contract: [`open`] looks at the files and decides what their records are, and reads nothing
+//! else. [`LineFiles`] knows what the engine does not: that files of lines are compressed, or CSV,
+//! whose header names the columns ([`CsvStep`]). [`Allowed`] is what the user's settings allow.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,11 +1,11 @@
 //! What the user named as input, made into files with a header, data and an identity.
 //!
 //! Contract: [`find`] expands manifests and plain names into [`Source`]s and refuses what can be no
-//! input (directories, block devices). Sources that are not regular files are streams; a caller that
-//! takes them ([`Streams::Taken`]) copies them to scratch first, and `-` is standard input to it.
-//! [`look`] opens each file once and reads its first bytes, which say what it holds
-//! ([`crate::content`]): what begins like a `.npy` file is one, and what is named like one must be one.
-//! [`look_at_lines`] does the same for what is to be lines. Nothing else is read here.
+//! input (directories, block devices). Sources that are not regular files are streams; a caller
+//! that takes them ([`Streams::Taken`]) copies them to scratch first, and `-` is standard input to
+//! it. [`look`] opens each file once and reads its first bytes, which say what it holds
+//! ([`crate::content`]): what begins like a `.npy` file is one, and what is named like one must be
+//! one. [`look_at_lines`] does the same for what is to be lines. Nothing else is read here.
 //!
 //! Standard input that is a regular file is read in place, from where it stands.
 
@@ -53,7 +53,8 @@ pub fn key_of(facts: &Metadata) -> FileKey {
     (facts.dev(), facts.ino())
 }
 
-/// The identity of a regular file. Files under /proc, which say that they are empty, are new each time and have none.
+/// The identity of a regular file. Files under /proc, which say that they are empty, are new each
+/// time and have none.
 fn identity_of(facts: &Metadata) -> Option<Identity> {
     (facts.is_file() && facts.len() > 0).then(|| Identity::of(facts))
 }
@@ -76,13 +77,15 @@ pub struct Source {
     pub path: PathBuf,
     /// Its identity, for regular files; streams have none.
     pub key: Option<FileKey>,
-    /// Which file it was when it was found, and which state of it; nothing for streams and datasets.
+    /// Which file it was when it was found, and which state of it; nothing for streams and
+    /// datasets.
     pub identity: Option<Identity>,
     /// First byte that belongs to the input.
     pub start_bytes: u64,
     /// The manifest that lists it.
     pub manifest: Option<PathBuf>,
-    /// The dataset, if it is one rather than a file of the system; then only the device of the job opens `path`.
+    /// The dataset, if it is one rather than a file of the system; then only the device of the job
+    /// opens `path`.
     pub sealed: Option<Sealed>,
     /// What it holds, once its first bytes have been looked at.
     pub content: Option<Content>,
@@ -617,7 +620,8 @@ impl<'a> StreamReader<'a> {
         Ok(StreamReader { stream, control })
     }
 
-    /// Reads what tells what the stream holds, and no more than comes with it: a producer may be slow.
+    /// Reads what tells what the stream holds, and no more than comes with it: a producer may be
+    /// slow.
     ///
     /// # Errors
     /// What reading it fails with; a cancellation.

@@ -2,7 +2,8 @@
 //!
 //! Contract: [`settle_sort`] and [`settle_shuffle`] do everything that lies between inputs, output
 //! and format and the run itself; no record is read. Drives are counted as the engine counts them,
-//! so that the plan is that of the run. The words about a check are those of sortbenchmark.org's valsort.
+//! so that the plan is that of the run. The words about a check are those of sortbenchmark.org's
+//! valsort.
 
 use std::path::{Path, PathBuf};
 
@@ -67,8 +68,8 @@ pub fn settle_shuffle(
     Ok((job, plan))
 }
 
-/// A job with the drives that were named, the directory beside which scratch goes otherwise, and the
-/// number of drives that data go to.
+/// A job with the drives that were named, the directory beside which scratch goes otherwise, and
+/// the number of drives that data go to.
 fn unplanned(
     resources: &Resources,
     inputs: &[ResolvedInput],

@@ -1,9 +1,9 @@
 //! From what a user names to what the engine runs.
 //!
-//! Contract: the command and the Python package ask for jobs in the same terms (files, types,
-//! keys, drives, sizes), so the rules about them stand here once, on the engine's public API
-//! alone. Everything that can be refused without work is refused here, before any work, with a
-//! cause, a place and a next step. Nothing here prints, ends the process or sorts; files are made by
+//! Contract: the command and the Python package ask for jobs in the same terms (files, types, keys,
+//! drives, sizes), so the rules about them stand here once, on the engine's public API alone.
+//! Everything that can be refused without work is refused here, before any work, with a cause, a
+//! place and a next step. Nothing here prints, ends the process or sorts; files are made by
 //! [`recording`], and by [`blocks`] and what stands on it: copies of what cannot be read twice, and
 //! outputs that the engine does not write.
 //!

@@ -4,8 +4,8 @@
 //! not be written: an input (unless it is to be replaced), a file that exists (unless forced), a
 //! directory, a raw device, a pipe where the caller writes none, a name in a directory that is not
 //! there or not writable, a name that promises other contents than it would get ([`Holds`]), binary
-//! records on a terminal, a placeholder that is none. Files are compared by identity, so links fool nobody; a link to a file is
-//! written through. Nothing is made here.
+//! records on a terminal, a placeholder that is none. Files are compared by identity, so links fool
+//! nobody; a link to a file is written through. Nothing is made here.
 //!
 //! Shards: `{drive}` in the name stands for the drive's name. A plain file name is placed in each
 //! drive's directory, a path is taken as it is. The manifest lies beside the first shard, named
@@ -87,8 +87,8 @@ pub fn check_terminal(target: &Target, holds: Holds, consent: Consent) -> Result
     }
 }
 
-/// Fails for what looks like a placeholder in the name of an output and is none of `known`, unless there is
-/// a directory or a file of that name.
+/// Fails for what looks like a placeholder in the name of an output and is none of `known`, unless
+/// there is a directory or a file of that name.
 ///
 /// # Errors
 /// Usage, with the placeholder that may be meant.
@@ -251,7 +251,8 @@ pub fn file_or_pipe(name: &Path, streams: Streams) -> Result<Target> {
     file_at(CREATE, name).map(Target::File)
 }
 
-/// The regular file that an output called `name` replaces or makes; for a link, the file behind it ([`file_behind`]).
+/// The regular file that an output called `name` replaces or makes; for a link, the file behind it
+/// ([`file_behind`]).
 ///
 /// # Errors
 /// Usage, named as `operation`, for what is not a file.
@@ -433,8 +434,8 @@ fn elsewhere(error: Error) -> Error {
     }
 }
 
-/// Refuses outputs that are read, too, or named twice. Of each output comes its name and where it is made, which differ for a
-/// dataset.
+/// Refuses outputs that are read, too, or named twice. Of each output comes its name and where it
+/// is made, which differ for a dataset.
 ///
 /// # Errors
 /// Usage.
@@ -556,7 +557,8 @@ pub fn header_for(
     }
 }
 
-/// What is to be said where arrays of NumPy go in and raw records come out; `header` is that of the output.
+/// What is to be said where arrays of NumPy go in and raw records come out; `header` is that of the
+/// output.
 pub fn loses_header(
     target: &Target,
     inputs: &[ResolvedInput],

@@ -8,8 +8,8 @@
 //! and out of those files are in it; drives with direct I/O spare them. One thread has the memory
 //! to itself: what many share is not in it.
 //!
-//! Bounds: [`DATA_BYTES`] four times over in memory; no round of [`measure`] begins after [`ENOUGH`]. All kinds
-//! together take a second or two.
+//! Bounds: [`DATA_BYTES`] four times over in memory; no round of [`measure`] begins after
+//! [`ENOUGH`]. All kinds together take a second or two.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,7 +56,8 @@ pub struct RecordCost {
     pub sort_ns: f64,
 }
 
-/// What jobs compute on this machine: as `cache` remembers it, or measured now if that is allowed, else assumed.
+/// What jobs compute on this machine: as `cache` remembers it, or measured now if that is allowed,
+/// else assumed.
 pub(crate) fn compute_costs(cache: &RatesCache, may_measure: bool) -> ComputeCosts {
     let Some((found, origin)) = cache.costs(NAMES, may_measure.then_some(all_kinds)) else {
         return ComputeCosts::ASSUMED;
@@ -121,8 +122,8 @@ fn by_two(
     ]
 }
 
-/// The cost of records of `record_bytes` (integers where they are 4 or 8, else ordered by their first
-/// ten bytes) on this machine. `check` is asked between rounds whether to go on.
+/// The cost of records of `record_bytes` (integers where they are 4 or 8, else ordered by their
+/// first ten bytes) on this machine. `check` is asked between rounds whether to go on.
 ///
 /// # Errors
 /// Records of no byte or of more than [`RECORD_BYTES_MAX`]; what `check` says.

@@ -1,4 +1,5 @@
-//! The I/O of a run, recorded: the engine's [`RecordingDevice`] with a file that is absent or whole.
+//! The I/O of a run, recorded: the engine's [`RecordingDevice`] with a file that is absent or
+//! whole.
 //!
 //! Contract: [`Recording::start`] refuses a name that must not be written, as for an output, and
 //! the names of inputs and outputs even when forced. The trace grows in a private directory beside

@@ -1,11 +1,11 @@
 //! What a job may use, from the caller, environment, file and defaults: memory, threads, drives,
 //! device.
 //!
-//! Contract: [`Resources::load`] merges the settings (see [`outcore_io::config`]); [`Resources::job`] makes a
-//! job of them, each on the same device. Scratch is spread by the drives' weights where they are
-//! given, else by measured speed, else evenly, and then cut to what each drive has room for.
-//! Without named drives it goes beside the output; a directory in memory (tmpfs) is only taken when
-//! it is named.
+//! Contract: [`Resources::load`] merges the settings (see [`outcore_io::config`]);
+//! [`Resources::job`] makes a job of them, each on the same device. Scratch is spread by the
+//! drives' weights where they are given, else by measured speed, else evenly, and then cut to what
+//! each drive has room for. Without named drives it goes beside the output; a directory in memory
+//! (tmpfs) is only taken when it is named.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,8 @@ use outcore_io::units;
 use crate::inputs::{FilesOnly, Names, Source as InputSource};
 use crate::record_cost::compute_costs;
 
-/// A variable that the command reads itself, for tests: known everywhere, so that it is not an error.
+/// A variable that the command reads itself, for tests: known everywhere, so that it is not an
+/// error.
 pub const FAULT_VARIABLE: &str = "OUTCORE_FAULT";
 /// The variables that the command reads itself.
 const KNOWN_VARIABLES: [&str; 2] = [FAULT_VARIABLE, crate::volumes::VOLUME_VARIABLE];
@@ -155,8 +156,8 @@ impl Resources {
         self
     }
 
-    /// The same for a job that reads `count` files: what is known of each is held in memory until the job ends, out
-    /// of the memory that may be used.
+    /// The same for a job that reads `count` files: what is known of each is held in memory until
+    /// the job ends, out of the memory that may be used.
     ///
     /// # Errors
     /// [`Kind::Memory`] where that takes more than half of it.
@@ -289,14 +290,16 @@ impl Resources {
         self.job_with(drives, DriveRates::ASSUMED, ComputeCosts::ASSUMED)
     }
 
-    /// The same for a pass over data in `beside` or on the drives that are named, whose rates are known or measured.
+    /// The same for a pass over data in `beside` or on the drives that are named, whose rates are
+    /// known or measured.
     pub fn job_at(&self, drives: Vec<ScratchDrive>, beside: &Path) -> Job {
         let cache = self.rates_cache();
         let costs = compute_costs(&cache, false);
         self.job_with(drives, self.rates(&cache, Some(beside)), costs)
     }
 
-    /// The same for a job that is planned, with scratch beside an output in `beside` where no drive is named.
+    /// The same for a job that is planned, with scratch beside an output in `beside` where no drive
+    /// is named.
     pub fn planned_job(&self, drives: Vec<ScratchDrive>, beside: &Path) -> Job {
         let cache = self.rates_cache();
         let costs = compute_costs(&cache, self.measures);

@@ -1,9 +1,10 @@
-//! Results of graphs and of searches of vectors as tables: where `outcore-table`, `outcore-graph` and `outcore-vector`, none of which
-//! knows of the others, meet.
+//! Results of graphs and of searches of vectors as tables: where `outcore-table`, `outcore-graph`
+//! and `outcore-vector`, none of which knows of the others, meet.
 //!
-//! Contract: a value for each vertex becomes the columns `vertex`, `name` where vertices have other ids, and `value`. Values that are
-//! vertices are numbers of vertices, so that they join with `vertex`. Rows of vertices become a column each. -1 stands for
-//! none, as in arrays. The file is absent or whole.
+//! Contract: a value for each vertex becomes the columns `vertex`, `name` where vertices have other
+//! ids, and `value`. Values that are vertices are numbers of vertices, so that they join with
+//! `vertex`. Rows of vertices become a column each. -1 stands for none, as in arrays. The file is
+//! absent or whole.
 //!
 //! Bounds: [`ROWS_AT_ONCE`] rows, and their names.
 

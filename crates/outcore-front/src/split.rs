@@ -1,11 +1,13 @@
 //! Files cut into parts of whole lines or records.
 //!
-//! Contract: one pass over the input, in pieces, so that a line may be longer than memory. A number of parts of
-//! records differ by one record at most; of lines, each lies in the part in which its first byte would, if all
-//! parts were equally long. The parts grow in a private directory and appear together at the end, by one commit
-//! record: all of them or none. Parts of records have the header of an array of NumPy if they are named so, each
-//! with its own number of rows; parts of CSV have its header; parts of lines are compressed if they are named so.
-//! Names sort as the parts do; a part of an earlier split that would be taken for one of these is rejected. Memory: a few blocks of 1 MiB.
+//! Contract: one pass over the input, in pieces, so that a line may be longer than memory. A number
+//! of parts of records differ by one record at most; of lines, each lies in the part in which its
+//! first byte would, if all parts were equally long. The parts grow in a private directory and
+//! appear together at the end, by one commit record: all of them or none. Parts of records have the
+//! header of an array of NumPy if they are named so, each with its own number of rows; parts of CSV
+//! have its header; parts of lines are compressed if they are named so. Names sort as the parts do;
+//! a part of an earlier split that would be taken for one of these is rejected. Memory: a few
+//! blocks of 1 MiB.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -64,7 +66,8 @@ impl SplitRequest<'_> {
     /// Refuses what makes no sense, before anything is read.
     ///
     /// # Errors
-    /// Usage for names that are all the same or promise other contents, and for no parts or too many.
+    /// Usage for names that are all the same or promise other contents, and for no parts or too
+    /// many.
     pub fn check(&self, holds: Holds) -> Result<()> {
         let refuse = |cause: &str, hint: &str| Err(Error::usage(SPLIT, cause).hint(hint));
         if !has_placeholder(self.pattern) {
@@ -87,8 +90,8 @@ impl SplitRequest<'_> {
     }
 }
 
-/// Fails for names of parts that are those of datasets, or in which something other than [`PLACEHOLDER`] looks like a
-/// placeholder.
+/// Fails for names of parts that are those of datasets, or in which something other than
+/// [`PLACEHOLDER`] looks like a placeholder.
 ///
 /// # Errors
 /// Usage, with what to do instead.
@@ -113,17 +116,19 @@ pub fn has_placeholder(name: &Path) -> bool {
     pattern::has_placeholder(name, PLACEHOLDER)
 }
 
-/// The name of a part: `pattern` with `part` for each [`PLACEHOLDER`]. Names are bytes: they need not be UTF-8.
+/// The name of a part: `pattern` with `part` for each [`PLACEHOLDER`]. Names are bytes: they need
+/// not be UTF-8.
 pub fn name_of_part(pattern: &Path, part: &str) -> PathBuf {
     pattern::filled_in(pattern.as_os_str(), PLACEHOLDER, part).into()
 }
 
-/// Cuts what `reader` has to read, which is of `files` files of `data_bytes` together, into parts; gives the
-/// number of records and the names of the parts.
+/// Cuts what `reader` has to read, which is of `files` files of `data_bytes` together, into parts;
+/// gives the number of records and the names of the parts.
 ///
 /// # Errors
-/// Those of [`SplitRequest::check`] and of the reader, [`Usage`](outcore::Kind::Usage) for parts that exist,
-/// and those of writing. There are no parts then, unless the error says that they are whole.
+/// Those of [`SplitRequest::check`] and of the reader, [`Usage`](outcore::Kind::Usage) for parts
+/// that exist, and those of writing. There are no parts then, unless the error says that they are
+/// whole.
 pub fn split(
     job: &Job,
     reader: &mut RecordReader<'_>,
@@ -307,8 +312,8 @@ impl<'a> Parts<'a> {
         Ok(parts)
     }
 
-    /// Fails for a file that has the name of a part and is none of these: a reader of all files of such names would take it
-    /// for one.
+    /// Fails for a file that has the name of a part and is none of these: a reader of all files of
+    /// such names would take it for one.
     fn check_others(&self, names: &[PathBuf]) -> Result<()> {
         let pattern = self.pattern.file_name().unwrap_or_default().as_bytes();
         let placeholder = PLACEHOLDER.as_bytes();
@@ -364,8 +369,8 @@ impl<'a> Parts<'a> {
         name_of_part(self.pattern, &number)
     }
 
-    /// Ends the part that is being written and begins the next, with a header that tells of `rows` records
-    /// where it has one.
+    /// Ends the part that is being written and begins the next, with a header that tells of `rows`
+    /// records where it has one.
     fn begin(&mut self, rows: u64) -> Result<()> {
         self.end()?;
         self.check(self.staged.len())?;

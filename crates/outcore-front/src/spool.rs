@@ -1,10 +1,10 @@
-//! Streams copied to scratch and compressed files unpacked to it, so that they can be sorted: neither
-//! has a size and a second look.
+//! Streams copied to scratch and compressed files unpacked to it, so that they can be sorted:
+//! neither has a size and a second look.
 //!
 //! Contract: a [`Spool`] is a private directory on a scratch drive with one file a stream; dropping
-//! it removes them. Copies are written by a [`BlockWriter`]. One ends with the stream, at the limit on
-//! scratch (an error), or within 50 ms of a cancellation, even while the stream is silent. What a stream
-//! holds, or a compressed file, is looked at before it is copied ([`crate::content`]).
+//! it removes them. Copies are written by a [`BlockWriter`]. One ends with the stream, at the limit
+//! on scratch (an error), or within 50 ms of a cancellation, even while the stream is silent. What
+//! a stream holds, or a compressed file, is looked at before it is copied ([`crate::content`]).
 
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -65,8 +65,8 @@ impl Spool {
         Spool::make(job, &dir, resources.scratch_limit_bytes())
     }
 
-    /// Copies a stream of records, whose type `is_known` unless its header tells it; gives the copy as a
-    /// source.
+    /// Copies a stream of records, whose type `is_known` unless its header tells it; gives the copy
+    /// as a source.
     ///
     /// # Errors
     /// What reading or the drive fails with; usage for what holds no records;
@@ -107,10 +107,12 @@ impl Spool {
         })
     }
 
-    /// Copies a stream that holds a table, an Arrow stream or text, unpacked where it is compressed; gives the copy as a source.
+    /// Copies a stream that holds a table, an Arrow stream or text, unpacked where it is
+    /// compressed; gives the copy as a source.
     ///
     /// # Errors
-    /// As [`Spool::copy_lines`]; usage for Parquet, which is not read from its beginning to its end.
+    /// As [`Spool::copy_lines`]; usage for Parquet, which is not read from its beginning to its
+    /// end.
     pub fn copy_table(&mut self, job: &Job, source: &Source) -> Result<Source> {
         self.fill(job, source, |writer| {
             let mut stream = StreamReader::open(source, &job.control)?;
@@ -132,7 +134,8 @@ impl Spool {
     /// Unpacks a compressed file of lines; gives the copy as a source.
     ///
     /// # Errors
-    /// A stream that is torn or broken, with its offset; what is not lines; what the drive fails with.
+    /// A stream that is torn or broken, with its offset; what is not lines; what the drive fails
+    /// with.
     pub fn unpack(
         &mut self,
         job: &Job,
@@ -212,9 +215,10 @@ pub fn unpack_packed(
     unpacked.collect()
 }
 
-/// Edges that can be read more than once: streams are copied, and compressed files unpacked, to the first drive that is named or to
-/// the default one for an output in `beside`; `are_records` says that streams are no lines. Also what each copy is called
-/// where it comes from, without the ending of the compression. Copies live as long as the spool.
+/// Edges that can be read more than once: streams are copied, and compressed files unpacked, to the
+/// first drive that is named or to the default one for an output in `beside`; `are_records` says
+/// that streams are no lines. Also what each copy is called where it comes from, without the ending
+/// of the compression. Copies live as long as the spool.
 ///
 /// # Errors
 /// As [`Spool::make`], [`Spool::unpack`] and [`Spool::copy_lines`].
@@ -256,8 +260,8 @@ pub fn edge_files(
 /// Files, each with a copy.
 pub type Copies = Vec<(PathBuf, PathBuf)>;
 
-/// Those of `files` that are compressed, by their content or their names, each with its copy, as [`unpack_packed`]; copies
-/// live as long as the spool.
+/// Those of `files` that are compressed, by their content or their names, each with its copy, as
+/// [`unpack_packed`]; copies live as long as the spool.
 ///
 /// # Errors
 /// As [`Spool::make`] and [`Spool::unpack`].

@@ -1,12 +1,13 @@
-//! Datasets among the files of one job: read where they lie, written beside it, copied where they must be.
+//! Datasets among the files of one job: read where they lie, written beside it, copied where they
+//! must be.
 //!
-//! Contract: a [`Staging`] is one job's view of a volume. A dataset of one file is read where it lies: its
-//! [`Source`] has its length, its head and its bytes, and the device of the job opens it by its name
-//! ([`Datasets::mount`]). A file packed in a dataset, and what programs must read as a file, is copied into a
-//! private directory on the first drive that is there; that directory is removed with the staging, or swept
-//! by the next run. An output gets a path in that directory: what the engine publishes there is a sealed
-//! dataset as it is published; what a job makes otherwise (compressed text, say) is a file, which
-//! [`Staging::finish`] puts.
+//! Contract: a [`Staging`] is one job's view of a volume. A dataset of one file is read where it
+//! lies: its [`Source`] has its length, its head and its bytes, and the device of the job opens it
+//! by its name ([`Datasets::mount`]). A file packed in a dataset, and what programs must read as a
+//! file, is copied into a private directory on the first drive that is there; that directory is
+//! removed with the staging, or swept by the next run. An output gets a path in that directory:
+//! what the engine publishes there is a sealed dataset as it is published; what a job makes
+//! otherwise (compressed text, say) is a file, which [`Staging::finish`] puts.
 //!
 //! Bounds: room for copies on the first drive.
 
@@ -58,8 +59,8 @@ pub struct Staging {
     names: Vec<(PathBuf, PathBuf)>,
 }
 
-/// Fails for `name`, which begins as that of a dataset, where no volume is named; a file of that name is
-/// meant if it is there.
+/// Fails for `name`, which begins as that of a dataset, where no volume is named; a file of that
+/// name is meant if it is there.
 ///
 /// # Errors
 /// Usage.
@@ -109,7 +110,8 @@ impl Staging {
         })
     }
 
-    /// A path for `name`, in a directory of its own, so that what a name says of its contents stays.
+    /// A path for `name`, in a directory of its own, so that what a name says of its contents
+    /// stays.
     fn path_for(&mut self, name: &Path, named: &Named) -> Result<PathBuf> {
         let dir = self.dir.create_dir(&self.names.len().to_string())?;
         let inside = named.inside.as_deref();
@@ -150,7 +152,8 @@ impl Staging {
         })
     }
 
-    /// The path by which a job reads `name`: the name itself, where only the device of the job opens it.
+    /// The path by which a job reads `name`: the name itself, where only the device of the job
+    /// opens it.
     ///
     /// # Errors
     /// As [`Staging::source`].
@@ -206,8 +209,8 @@ impl Staging {
         &self.names
     }
 
-    /// The datasets that have been named so far; with `lends_drives`, scratch goes to the volume's drives
-    /// where no others are named.
+    /// The datasets that have been named so far; with `lends_drives`, scratch goes to the volume's
+    /// drives where no others are named.
     pub fn files(&self, lends_drives: bool) -> Datasets {
         let outputs = self.outputs.iter();
         let whole = outputs.filter(|(_, name)| name.inside.is_none());
@@ -236,7 +239,8 @@ impl Staging {
     }
 }
 
-/// A directory in a dataset: a file of the job's device, in which its files are one after the other.
+/// A directory in a dataset: a file of the job's device, in which its files are one after the
+/// other.
 pub struct PackedDirectory {
     /// The path by which the job reads the dataset.
     pub path: PathBuf,

@@ -1,8 +1,8 @@
-//! Columns of tables as the edges of a graph: where `outcore-table` and `outcore-graph`, neither of which knows of the
-//! other, meet.
+//! Columns of tables as the edges of a graph: where `outcore-table` and `outcore-graph`, neither of
+//! which knows of the other, meet.
 //!
-//! Contract: two columns are the ids at the ends of edges, both whole numbers or both strings, and a third their weights, if
-//! one is named. Without names, they are the first two columns, or three.
+//! Contract: two columns are the ids at the ends of edges, both whole numbers or both strings, and
+//! a third their weights, if one is named. Without names, they are the first two columns, or three.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
-//! A column of vectors out of a table, and vectors chosen by what a table says of them: where `outcore-table` and `outcore-vector`,
-//! neither of which knows of the other, meet.
+//! A column of vectors out of a table, and vectors chosen by what a table says of them: where
+//! `outcore-table` and `outcore-vector`, neither of which knows of the other, meet.
 //!
-//! Contract: as [`outcore_table::jobs::VectorColumn`] and [`outcore_table::jobs::RowsWhere`], with the feature `tables`; the name of the
-//! output tells its format.
+//! Contract: as [`outcore_table::jobs::VectorColumn`] and [`outcore_table::jobs::RowsWhere`], with
+//! the feature `tables`; the name of the output tells its format.
 
 use outcore::Phase;
 #[cfg(feature = "tables")]
@@ -63,7 +63,8 @@ pub fn write_vectors(
 /// The rows of `base` for which `condition` is true of the same row of the table in `tables`.
 ///
 /// # Errors
-/// As [`RowsWhere::open`] and [`RowsWhere::each`]; usage: a table with more rows than `base`, or fewer.
+/// As [`RowsWhere::open`] and [`RowsWhere::each`]; usage: a table with more rows than `base`, or
+/// fewer.
 #[cfg(feature = "tables")]
 pub fn rows_where(
     job: &Job,

@@ -1,10 +1,10 @@
 //! What users name of a sorted view: its directory, ranges of ranks, keys.
 //!
-//! Contract: [`range`] reads `I..J` as ranks, with Python's meaning of what is left out or negative.
-//! [`key`] turns the text of a key into a record that has it: the values of the key's numbers or
-//! byte strings in order, separated by commas; bytes as text, or as hexadecimal digits after `0x`.
-//! A key of lines is a line that has it; keys of tables are theirs to read. [`open`] opens a view whatever it holds. Pure, except for
-//! the view.
+//! Contract: [`range`] reads `I..J` as ranks, with Python's meaning of what is left out or
+//! negative. [`key`] turns the text of a key into a record that has it: the values of the key's
+//! numbers or byte strings in order, separated by commas; bytes as text, or as hexadecimal digits
+//! after `0x`. A key of lines is a line that has it; keys of tables are theirs to read. [`open`]
+//! opens a view whatever it holds. Pure, except for the view.
 
 use std::ops::Range;
 use std::path::Path;
@@ -75,8 +75,8 @@ pub fn key_of(text: &str, what: &ViewType) -> Result<Vec<u8>> {
     }
 }
 
-/// The ranks that `I..J` means for `records` records; either may be missing, negative ones count from
-/// the end.
+/// The ranks that `I..J` means for `records` records; either may be missing, negative ones count
+/// from the end.
 ///
 /// # Errors
 /// Usage for anything else.

@@ -1,8 +1,9 @@
 //! Datasets on volumes: which volume is meant, and `put`, `get` and `cp` by what their names say.
 //!
-//! Contract: `@name` is a dataset, `@name/inside` a file packed in one, `-` a pipe, all else a path. A
-//! volume is named by the drives file that it was made with. The rules of [`outcore_store::dataset`]
-//! hold: whole or not at all, nothing overwritten unasked, every checksum block checked when it is read.
+//! Contract: `@name` is a dataset, `@name/inside` a file packed in one, `-` a pipe, all else a
+//! path. A volume is named by the drives file that it was made with. The rules of
+//! [`outcore_store::dataset`] hold: whole or not at all, nothing overwritten unasked, every
+//! checksum block checked when it is read.
 
 use std::fmt;
 use std::fs::{self, File, FileType, OpenOptions};
@@ -35,7 +36,8 @@ pub const VOLUME_VARIABLE: &str = "OUTCORE_VOLUME";
 /// Memory that a transfer takes: what its windows need, twice.
 pub(crate) const MEMORY_BYTES: u64 = 2 * transfer::MEMORY_BYTES_MIN;
 
-/// The budget of a transfer that has no setting of its own: buffers, and the checksums of much data.
+/// The budget of a transfer that has no setting of its own: buffers, and the checksums of much
+/// data.
 pub fn budget() -> Budget {
     Budget::new(MEMORY_BYTES + (1 << 30))
 }
@@ -226,7 +228,8 @@ pub fn get(
     resources: TransferResources<'_>,
 ) -> Result<Moved> {
     if is_stdio(target) {
-        // Not the library's stream, which takes a closed one for written and loses what it still holds.
+        // Not the library's stream, which takes a closed one for written and loses what it still
+        // holds.
         let stdout = io::stdout().as_fd().try_clone_to_owned();
         let stdout = stdout.map_err(|error| Error::io("get", &error).path(target))?;
         return get_into(volume, name, &mut File::from(stdout), resources);
@@ -274,7 +277,8 @@ impl fmt::Debug for Sealed {
 }
 
 impl Sealed {
-    /// The dataset `name`, if it is one file that may be read where it lies; else it must be copied.
+    /// The dataset `name`, if it is one file that may be read where it lies; else it must be
+    /// copied.
     ///
     /// # Errors
     /// No dataset has that name.
@@ -439,8 +443,8 @@ pub fn put_bytes(
     Ok(Moved::from(&manifest))
 }
 
-/// Bytes of a dataset, or of a file packed in it, from `from_bytes` on; fewer than `len_bytes` at its
-/// end, all to the end without a length.
+/// Bytes of a dataset, or of a file packed in it, from `from_bytes` on; fewer than `len_bytes` at
+/// its end, all to the end without a length.
 ///
 /// # Errors
 /// There is no such dataset; it is a whole directory; it begins beyond the end; damage.
@@ -496,8 +500,8 @@ pub struct Measured {
     pub p99_us: f64,
 }
 
-/// What one thread reaches on the drives of a volume: random and sequential, reads and writes, each for
-/// `seconds`, on temporary files of `file_bytes` a drive.
+/// What one thread reaches on the drives of a volume: random and sequential, reads and writes, each
+/// for `seconds`, on temporary files of `file_bytes` a drive.
 ///
 /// # Errors
 /// Usage: no time, or files too small to measure with. No room; a transfer that fails; a stop.

@@ -1,10 +1,11 @@
 //! What an input is: lines, CSV, JSON lines, records, a table or a view.
 //!
-//! Contract: [`Asked::what`] is the one rule, for the command and for Python. In this order count: what the caller
-//! says (a type, lines, CSV, JSON lines), what the first input is or begins with (a directory, Parquet, Arrow,
-//! `.npy`), and how its name ends. Everything else is lines. CSV and JSON lines are rows of text; they are a table
-//! as soon as somebody names a column or a type, or writes Parquet or Arrow. Whether a file really holds what it is
-//! taken for is for its reader to say. Reads the beginning of the first input at most.
+//! Contract: [`Asked::what`] is the one rule, for the command and for Python. In this order count:
+//! what the caller says (a type, lines, CSV, JSON lines), what the first input is or begins with (a
+//! directory, Parquet, Arrow, `.npy`), and how its name ends. Everything else is lines. CSV and
+//! JSON lines are rows of text; they are a table as soon as somebody names a column or a type, or
+//! writes Parquet or Arrow. Whether a file really holds what it is taken for is for its reader to
+//! say. Reads the beginning of the first input at most.
 
 use std::path::{Path, PathBuf};
 
@@ -171,8 +172,8 @@ impl Asked<'_> {
     }
 }
 
-/// Whether a key is one that rows of text have and tables have not: a path of JSON, the number of a column, or one
-/// with letters of GNU sort.
+/// Whether a key is one that rows of text have and tables have not: a path of JSON, the number of a
+/// column, or one with letters of GNU sort.
 fn is_text_key(by: &str) -> bool {
     let (name, order) = by.split_once(':').unwrap_or((by, ""));
     let is_number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,8 +1,9 @@
-//! The checks of the fuzz targets of expressions, of text and of what guards users' data, on a fixed number of
-//! inputs.
+//! The checks of the fuzz targets of expressions, of text and of what guards users' data, on a
+//! fixed number of inputs.
 //!
-//! Contract: inputs are well-formed ones with a few bytes changed, cut out or doubled, from a seed that
-//! is printed where one fails; each target gets as many as take about a second. `make fuzz` looks further.
+//! Contract: inputs are well-formed ones with a few bytes changed, cut out or doubled, from a seed
+//! that is printed where one fails; each target gets as many as take about a second. `make fuzz`
+//! looks further.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,12 +1,13 @@
 //! Lines in GNU sort's order: byte for byte what `sort` itself gives, over a generated corpus.
 //!
 //! Contract: each case is a set of options and a small odd file, drawn from a seed that is printed
-//! with a failure. `sort` runs once a case under `LC_ALL=C`; without it the test is skipped visibly.
-//! `-R` is not compared, since its order is another on each run; that equal keys stay together is.
+//! with a failure. `sort` runs once a case under `LC_ALL=C`; without it the test is skipped
+//! visibly. `-R` is not compared, since its order is another on each run; that equal keys stay
+//! together is.
 //!
-//! Under `-V`, coreutils 9.1 alone takes a name that is all suffix (`.a`) for one without a stem; 9.0
-//! and 9.2 do not ("ls -v and sort -V go back to sorting .0 before .A", its NEWS); and under `-g` it
-//! compares NaNs by bytes that nobody has set. With 9.1 such words are left out.
+//! Under `-V`, coreutils 9.1 alone takes a name that is all suffix (`.a`) for one without a stem;
+//! 9.0 and 9.2 do not ("ls -v and sort -V go back to sorting .0 before .A", its NEWS); and under
+//! `-g` it compares NaNs by bytes that nobody has set. With 9.1 such words are left out.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,12 +1,15 @@
 //! A graph as a sparse matrix of SciPy: `.npz`, which `scipy.sparse.load_npz` reads.
 //!
-//! Contract: [`export_npz`] writes one file, absent or whole: a matrix by rows (csr) with an entry for each edge from its row to
-//! its column, parallel ones each; undirected edges in both directions. Entries are the weights as the graph stores them, or 1 as `float32`. Columns
-//! ascend in each row. Indices are `int32` where that is enough, else `int64`, as SciPy chooses. Where ids that are numbers were
-//! relabelled, `ids` has them in the order of rows; SciPy does not look at it. The archive is not compressed;
-//! its members have checksums after them, so it is written from front to back (PKWARE's APPNOTE, sections 4.3.9 and 4.5.3).
+//! Contract: [`export_npz`] writes one file, absent or whole: a matrix by rows (csr) with an entry
+//! for each edge from its row to its column, parallel ones each; undirected edges in both
+//! directions. Entries are the weights as the graph stores them, or 1 as `float32`. Columns ascend
+//! in each row. Indices are `int32` where that is enough, else `int64`, as SciPy chooses. Where ids
+//! that are numbers were relabelled, `ids` has them in the order of rows; SciPy does not look at
+//! it. The archive is not compressed; its members have checksums after them, so it is written from
+//! front to back (PKWARE's APPNOTE, sections 4.3.9 and 4.5.3).
 //!
-//! Bounds: eight bytes a vertex, eight more with ids, and lists of half a million neighbours; the lists are read once, and once more with weights.
+//! Bounds: eight bytes a vertex, eight more with ids, and lists of half a million neighbours; the
+//! lists are read once, and once more with weights.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -185,8 +188,8 @@ fn npy_header(descr: &str, shape: &str) -> Vec<u8> {
 /// Writes `graph` to `path`; gives the number of entries and the length of the file.
 ///
 /// # Errors
-/// [`Kind::Usage`] for a file that is there and may not be replaced, [`Kind::Memory`] if the state does not fit; what reading
-/// and writing fail with.
+/// [`Kind::Usage`] for a file that is there and may not be replaced, [`Kind::Memory`] if the state
+/// does not fit; what reading and writing fail with.
 pub fn export_npz(job: &Job, graph: &Graph, (path, replace): (&Path, bool)) -> Result<(u64, u64)> {
     let manifest = graph.manifest();
     let entries = match manifest.directed {

@@ -1,10 +1,11 @@
 //! Vertices that a file names, in its order.
 //!
-//! Contract: [`read_ids`] reads an array of NumPy (whole numbers, one a row), or text with an id a line, where empty lines and
-//! those that begin with `#` are left out. What is not an id from 0 on is an error that says where. [`read_names`] reads
-//! such lines as names.
+//! Contract: [`read_ids`] reads an array of NumPy (whole numbers, one a row), or text with an id a
+//! line, where empty lines and those that begin with `#` are left out. What is not an id from 0 on
+//! is an error that says where. [`read_names`] reads such lines as names.
 //!
-//! Bounds: one read of the file; its bytes and eight for each id are in memory, as long as the second is held.
+//! Bounds: one read of the file; its bytes and eight for each id are in memory, as long as the
+//! second is held.
 
 use std::path::Path;
 
@@ -18,8 +19,8 @@ const HEAD_BYTES: usize = 64 << 10;
 /// The ids in the file at `path`.
 ///
 /// # Errors
-/// [`outcore::Kind::Corrupt`] for what is not an id, [`outcore::Kind::Usage`] for arrays that do not have whole numbers,
-/// [`outcore::Kind::Memory`] if they do not fit; what reading fails with.
+/// [`outcore::Kind::Corrupt`] for what is not an id, [`outcore::Kind::Usage`] for arrays that do
+/// not have whole numbers, [`outcore::Kind::Memory`] if they do not fit; what reading fails with.
 pub fn read_ids(job: &Job, path: &Path) -> Result<(Vec<u64>, Reservation)> {
     let found = std::fs::metadata(path).map_err(|error| {
         Error::io(READ, &error)
@@ -41,8 +42,8 @@ pub fn read_ids(job: &Job, path: &Path) -> Result<(Vec<u64>, Reservation)> {
 /// The names in the text file at `path`, a line each.
 ///
 /// # Errors
-/// [`outcore::Kind::Corrupt`] for a line that is not UTF-8, [`outcore::Kind::Memory`] if they do not fit; what reading
-/// fails with.
+/// [`outcore::Kind::Corrupt`] for a line that is not UTF-8, [`outcore::Kind::Memory`] if they do
+/// not fit; what reading fails with.
 pub fn read_names(job: &Job, path: &Path) -> Result<(Vec<String>, Reservation)> {
     let found = std::fs::metadata(path).map_err(|error| {
         Error::io(READ, &error)

@@ -1,8 +1,10 @@
-//! Graphs for outcore: edges converted within a memory budget, and kernels that keep only vertices in memory.
+//! Graphs for outcore: edges converted within a memory budget, and kernels that keep only vertices
+//! in memory.
 //!
-//! A graph of any number of edges is a directory ([`format`]), made by one sort ([`convert`](mod@convert)). Kernels are
-//! semi-external: what they know of each vertex is in memory, and edges are read from the drives while they work, all in
-//! one pass of tiles, or the lists of some vertices (Falcon, Kumar and Huang, ATC 2017, measures such kernels).
+//! A graph of any number of edges is a directory ([`format`]), made by one sort
+//! ([`convert`](mod@convert)). Kernels are semi-external: what they know of each vertex is in
+//! memory, and edges are read from the drives while they work, all in one pass of tiles, or the
+//! lists of some vertices (Falcon, Kumar and Huang, ATC 2017, measures such kernels).
 //!
 //! | module | holds |
 //! |---|---|

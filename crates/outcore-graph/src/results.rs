@@ -1,9 +1,11 @@
 //! What a kernel has found, as a file or as the vertices with the largest values.
 //!
-//! Contract: [`write`] makes one file, absent or whole, in the order of vertices: an array of NumPy if its name ends in
-//! `.npy`, lines `vertex,value` below a line with these names if it ends in `.csv`, and the raw numbers otherwise. By name, it is lines whatever the file is
-//! called. Where the graph has names, lines have these, for values that are vertices, too; arrays have numbers of vertices.
-//! A pipe gets the raw numbers, or lines by name. Names in lines are quoted as CSV where they have to be. [`top`] has equal values in the order of vertices.
+//! Contract: [`write`] makes one file, absent or whole, in the order of vertices: an array of NumPy
+//! if its name ends in `.npy`, lines `vertex,value` below a line with these names if it ends in
+//! `.csv`, and the raw numbers otherwise. By name, it is lines whatever the file is called. Where
+//! the graph has names, lines have these, for values that are vertices, too; arrays have numbers of
+//! vertices. A pipe gets the raw numbers, or lines by name. Names in lines are quoted as CSV where
+//! they have to be. [`top`] has equal values in the order of vertices.
 //!
 //! Bounds: names that are strings pass by once; those of values are in memory.
 
@@ -124,8 +126,8 @@ pub struct WriteOptions<'n> {
 /// Writes a value a vertex to a file, or to a pipe.
 ///
 /// # Errors
-/// What writing fails with; [`outcore::Kind::Usage`] for a file that is there and may not be replaced,
-/// [`outcore::Kind::Memory`] if names do not fit.
+/// What writing fails with; [`outcore::Kind::Usage`] for a file that is there and may not be
+/// replaced, [`outcore::Kind::Memory`] if names do not fit.
 pub fn write(
     job: &Job,
     to: impl Into<Output>,
@@ -191,7 +193,8 @@ pub fn write(
 /// Writes the labels of components that are on scratch, as [`write`] writes those in memory.
 ///
 /// # Errors
-/// As [`write`]; [`outcore::Kind::Usage`] for lines where vertices have names that are strings, or by name.
+/// As [`write`]; [`outcore::Kind::Usage`] for lines where vertices have names that are strings, or
+/// by name.
 pub fn write_stored(
     job: &Job,
     to: impl Into<Output>,
@@ -244,7 +247,8 @@ impl Sequence for StoredLines {
     }
 }
 
-/// Adds a name as a field of CSV: in quotes if it has any, a comma, blanks at its ends, or begins like a comment.
+/// Adds a name as a field of CSV: in quotes if it has any, a comma, blanks at its ends, or begins
+/// like a comment.
 fn push_name(name: &[u8], line: &mut Vec<u8>) {
     let is_plain = name.trim_ascii().len() == name.len()
         && !name.starts_with(b"#")
@@ -263,9 +267,10 @@ fn push_name(name: &[u8], line: &mut Vec<u8>) {
     line.push(b'"');
 }
 
-/// Writes rows of vertices, one for each of `columns`, by their original ids if there are any, -1 for none: a two-dimensional array of
-/// NumPy, lines with commas between below the names of `columns` if the name ends in `.csv`, or raw numbers. Names that are strings are in lines
-/// only; arrays have the numbers of such vertices.
+/// Writes rows of vertices, one for each of `columns`, by their original ids if there are any, -1
+/// for none: a two-dimensional array of NumPy, lines with commas between below the names of
+/// `columns` if the name ends in `.csv`, or raw numbers. Names that are strings are in lines only;
+/// arrays have the numbers of such vertices.
 ///
 /// # Errors
 /// As [`write`].
@@ -416,8 +421,8 @@ fn write_lines(
     primitives::write(job, lines, &to, replace)
 }
 
-/// The `count` vertices with the largest values, the largest first; those that are infinite, as the lengths of paths that do not exist, are
-/// behind all others.
+/// The `count` vertices with the largest values, the largest first; those that are infinite, as the
+/// lengths of paths that do not exist, are behind all others.
 pub fn top(values: &Values, count: usize) -> Vec<(usize, Value)> {
     let is_less = |a: &usize, b: &usize| {
         let order = match values {

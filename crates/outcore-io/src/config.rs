@@ -1,11 +1,12 @@
 //! Configuration: what the user set, where it was set, and what holds where nothing was set.
 //!
 //! Contract: each setting is taken from the first of these that has it: command-line flag,
-//! environment (`OUTCORE_MEMORY`), configuration file, default; and remembers which one it was,
-//! for `outcore config show`. The file is `OUTCORE_CONFIG`, or else `outcore/config.toml` under
+//! environment (`OUTCORE_MEMORY`), configuration file, default; and remembers which one it was, for
+//! `outcore config show`. The file is `OUTCORE_CONFIG`, or else `outcore/config.toml` under
 //! `XDG_CONFIG_HOME` or `~/.config`; an empty `OUTCORE_CONFIG` means no file. An unknown key in a
-//! file is an error, an unknown `OUTCORE_` variable a warning ([`Environment::unknown`]): both name the nearest known
-//! one, so no setting is ignored in silence. A [`Config`] is a value; nothing here is global.
+//! file is an error, an unknown `OUTCORE_` variable a warning ([`Environment::unknown`]): both name
+//! the nearest known one, so no setting is ignored in silence. A [`Config`] is a value; nothing
+//! here is global.
 //!
 //! ```toml
 //! memory = "2GiB"

@@ -1,16 +1,17 @@
 //! Inputs whose blocks are given back while they are sorted: marked before the first block goes.
 //!
-//! Contract: before anything of a file is freed, [`Consumed::begin`] tells the private directories of the
-//! job to stay as long as the inputs are there ([`crate::drive::PrivateDir::keep_for`]), and puts a marker
-//! beside the file, durably: `.NAME` with [`MARKER_SUFFIX`]. The marker names the file (by inode number,
-//! length and time of birth) and the directories that hold what the file does not any more. [`check`]
-//! refuses a file that has one, by name and with what to do. A marker that is another file's is ignored,
-//! one that cannot be read counts. A file with several names (hard links) is never freed ([`check_links`]).
+//! Contract: before anything of a file is freed, [`Consumed::begin`] tells the private directories
+//! of the job to stay as long as the inputs are there ([`crate::drive::PrivateDir::keep_for`]), and
+//! puts a marker beside the file, durably: `.NAME` with [`MARKER_SUFFIX`]. The marker names the
+//! file (by inode number, length and time of birth) and the directories that hold what the file
+//! does not any more. [`check`] refuses a file that has one, by name and with what to do. A marker
+//! that is another file's is ignored, one that cannot be read counts. A file with several names
+//! (hard links) is never freed ([`check_links`]).
 //!
-//! However the job ends before its output is in place, killed or by an error, both stay: the file has
-//! holes, and scratch has what was written of the rest. What the job held in memory is lost with it, so
-//! nothing can be put together again by itself. Once the output is there, whoever removes the input calls
-//! [`unmark`].
+//! However the job ends before its output is in place, killed or by an error, both stay: the file
+//! has holes, and scratch has what was written of the rest. What the job held in memory is lost
+//! with it, so nothing can be put together again by itself. Once the output is there, whoever
+//! removes the input calls [`unmark`].
 //!
 //! Files in private directories are the job's own and need no marker.
 
@@ -89,7 +90,8 @@ fn marker_beside(path: &Path) -> PathBuf {
 /// # Errors
 /// [`Kind::Corrupt`] with what is left where.
 pub fn check(path: &Path, found: &fs::Metadata) -> Result<()> {
-    // To follow a name from the root takes a call of the system for each directory: only links have to be followed.
+    // To follow a name from the root takes a call of the system for each directory: only links have
+    // to be followed.
     let is_link = fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink());
     let place = match is_link {
         true => marker_of(path),
@@ -171,8 +173,8 @@ impl Consumed {
         }
     }
 
-    /// To be called before blocks of the file `path` are freed; `dirs` are those of the job, in which
-    /// the data of all inputs may be.
+    /// To be called before blocks of the file `path` are freed; `dirs` are those of the job, in
+    /// which the data of all inputs may be.
     ///
     /// # Errors
     /// The file cannot be marked: nothing of it may be freed.

@@ -111,7 +111,8 @@ impl Error {
         Self::corrupt(operation, cause).hint("work on a copy that nobody changes")
     }
 
-    /// A panic that was caught during `operation`: the error that it carries, if it does, or one about a defect.
+    /// A panic that was caught during `operation`: the error that it carries, if it does, or one
+    /// about a defect.
     pub fn panicked(operation: impl Into<String>, panic: Box<dyn Any + Send>) -> Self {
         let panic = match panic.downcast::<Error>() {
             Ok(error) => return *error,
@@ -136,8 +137,9 @@ impl Error {
         Self::new(Kind::Interrupted, "job", "interrupted").hint("nothing was left behind")
     }
 
-    /// A system error; `ENOSPC` and `EDQUOT` become [`Kind::NoSpace`], the rest [`Kind::Io`]. What it
-    /// says to try next is as general as the cause; a caller that knows more gives a better hint.
+    /// A system error; `ENOSPC` and `EDQUOT` become [`Kind::NoSpace`], the rest [`Kind::Io`]. What
+    /// it says to try next is as general as the cause; a caller that knows more gives a better
+    /// hint.
     pub fn io(operation: impl Into<String>, source: &io::Error) -> Self {
         let errno = source.raw_os_error();
         let is_space = errno == Some(rustix::io::Errno::NOSPC.raw_os_error())

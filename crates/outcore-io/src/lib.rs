@@ -1,8 +1,8 @@
 //! ONE machine's drives, knowing nothing of records.
 //!
 //! Everything that outcore reads or writes goes through here: memory under a cap, drives behind one
-//! seam ([`drive::Device`]), a thread's access to all of them ([`port`]), scratch, and outputs that are
-//! absent or complete. Only this crate submits requests to the system and polls for them.
+//! seam ([`drive::Device`]), a thread's access to all of them ([`port`]), scratch, and outputs that
+//! are absent or complete. Only this crate submits requests to the system and polls for them.
 //!
 //! | module | holds |
 //! |---|---|

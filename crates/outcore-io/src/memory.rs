@@ -1,12 +1,13 @@
-//! Memory under one cap: [`Budget`], [`Reservation`], [`Pool`] and the buffers that I/O moves, [`Buf`].
+//! Memory under one cap: [`Budget`], [`Reservation`], [`Pool`] and the buffers that I/O moves,
+//! [`Buf`].
 //!
-//! Contract: every large allocation of a job is a [`Reservation`] of its [`Budget`] first, so the sum
-//! of what is held never passes the limit that the user set. A job that is planned runs under the
-//! [`Ledger`] of its plan. I/O buffers come from [`Pool`]s of
-//! equal slots in one mapped region, aligned for direct I/O (4 KiB at least, and to the slot's
-//! size where that is a power of two, up to 2 MiB). A [`Buf`] is the unique owner of its bytes:
-//! it is moved to a device and comes back with the completion, is never copied, can be split for
-//! requests that fill parts of it and joined again; its slot is free when the last part is gone.
+//! Contract: every large allocation of a job is a [`Reservation`] of its [`Budget`] first, so the
+//! sum of what is held never passes the limit that the user set. A job that is planned runs under
+//! the [`Ledger`] of its plan. I/O buffers come from [`Pool`]s of equal slots in one mapped region,
+//! aligned for direct I/O (4 KiB at least, and to the slot's size where that is a power of two, up
+//! to 2 MiB). A [`Buf`] is the unique owner of its bytes: it is moved to a device and comes back
+//! with the completion, is never copied, can be split for requests that fill parts of it and joined
+//! again; its slot is free when the last part is gone.
 //!
 //! Invariants: two live `Buf`s never overlap; a slot is handed out at most once at a time; a
 //! region outlives all of its buffers. All bytes are initialised (anonymous maps are zero).
@@ -78,7 +79,8 @@ impl Budget {
         Self::with(limit_bytes, None)
     }
 
-    /// The same, of which `held_bytes` are used for as long as it exists: by what the job holds before it plans.
+    /// The same, of which `held_bytes` are used for as long as it exists: by what the job holds
+    /// before it plans.
     pub fn holding(limit_bytes: u64, held_bytes: u64) -> Self {
         let budget = Self::new(limit_bytes);
         let held_bytes = held_bytes.min(limit_bytes);
@@ -121,7 +123,8 @@ impl Budget {
         self.0.peak_bytes.load(Ordering::Relaxed)
     }
 
-    /// What may still be reserved under this name: what its line has under a ledger, or what is free.
+    /// What may still be reserved under this name: what its line has under a ledger, or what is
+    /// free.
     pub fn left_bytes(&self, name: &str) -> u64 {
         match &self.0.ledger {
             Some(ledger) => ledger.left_bytes(name).min(self.free_bytes()),

@@ -9,14 +9,15 @@
 //! }
 //! ```
 //!
-//! where the checksum is XXH3 over the exact bytes before it, and nothing may follow it: a
-//! flipped bit anywhere, a cut and a blank too many are all found. `name` is the file's own name (a
-//! dataset's, say) and `place` what it belongs to (a volume and a drive, a view): a file that was copied
-//! or renamed to take another's place is refused. So are kinds, versions and fields that are not known,
-//! by name. Files without a checksum, as they were written before version 2, are refused with what to do.
+//! where the checksum is XXH3 over the exact bytes before it, and nothing may follow it: a flipped
+//! bit anywhere, a cut and a blank too many are all found. `name` is the file's own name (a
+//! dataset's, say) and `place` what it belongs to (a volume and a drive, a view): a file that was
+//! copied or renamed to take another's place is refused. So are kinds, versions and fields that are
+//! not known, by name. Files without a checksum, as they were written before version 2, are refused
+//! with what to do.
 //!
-//! The checksum guards against faults, not against malice. Writing is the caller's: it renames a durable
-//! file into place ([`crate::drive::PrivateDir::write_file`]).
+//! The checksum guards against faults, not against malice. Writing is the caller's: it renames a
+//! durable file into place ([`crate::drive::PrivateDir::write_file`]).
 //!
 //! Bounds: no file longer than [`Form::len_bytes_max`] is read, and nothing but a regular file.
 

@@ -1,8 +1,9 @@
 //! NUMA nodes: which thread runs beside which drives.
 //!
-//! Contract: where the machine has several nodes, [`deal`] shares threads among the nodes that drives sit in, and [`run_on`] keeps a
-//! thread to the processors of one, so that what it touches first lies in that node's memory, too. Where there is one node, or
-//! drives do not say where they sit, nothing changes. All of it is a wish: a thread works as well elsewhere.
+//! Contract: where the machine has several nodes, [`deal`] shares threads among the nodes that
+//! drives sit in, and [`run_on`] keeps a thread to the processors of one, so that what it touches
+//! first lies in that node's memory, too. Where there is one node, or drives do not say where they
+//! sit, nothing changes. All of it is a wish: a thread works as well elsewhere.
 //!
 //! Bounds: a few small files of the system are read.
 
@@ -22,8 +23,9 @@ pub fn has_several() -> bool {
     *SEVERAL.get_or_init(|| are_several(Path::new(NODES)))
 }
 
-/// The node of each of `threads` threads that serve all drives, which sit in these nodes: in proportion to the drives in each, and no more
-/// than it has processors that may be used. Those that are left have none.
+/// The node of each of `threads` threads that serve all drives, which sit in these nodes: in
+/// proportion to the drives in each, and no more than it has processors that may be used. Those
+/// that are left have none.
 pub fn deal(drives: &[Option<usize>], threads: usize) -> Vec<Option<usize>> {
     deal_by(Path::new(NODES), drives, threads)
 }

@@ -1,22 +1,25 @@
 //! StagedOutput that is absent or complete: staged in private directories, published by rename.
 //!
-//! Contract: an [`StagedOutput`] is one file or several shards (contiguous ranges of the output, each a
-//! file). All are written inside private directories beside their final places, cut to length,
-//! synced, then renamed. One file appears by one rename. Several appear by a commit record: once
-//! the record is durable the output exists, and whoever sweeps the directories of a job that died
-//! while renaming finishes its renames; before that, nothing is there. A manifest ([metadata](crate::metadata)
-//! with a checksum, listing shards with lengths and times of their last change) is renamed last and names
-//! the set as a whole.
+//! Contract: an [`StagedOutput`] is one file or several shards (contiguous ranges of the output,
+//! each a file). All are written inside private directories beside their final places, cut to
+//! length, synced, then renamed. One file appears by one rename. Several appear by a commit record:
+//! once the record is durable the output exists, and whoever sweeps the directories of a job that
+//! died while renaming finishes its renames; before that, nothing is there. A manifest
+//! ([metadata](crate::metadata) with a checksum, listing shards with lengths and times of their
+//! last change) is renamed last and names the set as a whole.
 //!
-//! One job at a time writes a set: the private directory beside the manifest is claimed in its name until
-//! the set is published, and where the manifest lists shards, so are those beside the shards. A manifest
-//! tells shards of another generation by their lengths and times ([`ManifestShard::check`]).
+//! One job at a time writes a set: the private directory beside the manifest is claimed in its name
+//! until the set is published, and where the manifest lists shards, so are those beside the shards.
+//! A manifest tells shards of another generation by their lengths and times
+//! ([`ManifestShard::check`]).
 //!
-//! A set may have a directory to itself ([`directory`]), which has a list that says so ([`FileSet`]). A set that takes
-//! the place of another removes the files that only the old list names, and nothing else.
+//! A set may have a directory to itself ([`directory`]), which has a list that says so
+//! ([`FileSet`]). A set that takes the place of another removes the files that only the old list
+//! names, and nothing else.
 //!
 //! A name may be a link only where one file is the whole output: then the file behind it is written
-//! ([`file_behind`]). Existing files are replaced only if asked for. Dropping an unpublished output removes it.
+//! ([`file_behind`]). Existing files are replaced only if asked for. Dropping an unpublished output
+//! removes it.
 
 mod directory;
 mod list;
@@ -44,7 +47,8 @@ use crate::threads;
 use crate::transfers::{Transfers, no_buffer};
 
 const CREATE: &str = "create output";
-/// Files of this length are worth a sync of the directory in which they are made: it is found after a power loss.
+/// Files of this length are worth a sync of the directory in which they are made: it is found after
+/// a power loss.
 const SYNCED_BYTES: u64 = 16 << 20;
 
 /// What the name of a file of an unpublished output begins with, in its private directory.
@@ -92,7 +96,8 @@ pub struct StagedOutput {
     dirs: Vec<PrivateDir>,
     /// Which of them is in a directory, by the one name that it really has.
     places: HashMap<PathBuf, usize>,
-    /// Files of the old set that this one does not replace, each with the number of the private directory next to it.
+    /// Files of the old set that this one does not replace, each with the number of the private
+    /// directory next to it.
     removed: Vec<(PathBuf, usize)>,
     replace: bool,
     /// The directory that the set has to itself.
@@ -101,7 +106,8 @@ pub struct StagedOutput {
     made: MadeDirs,
 }
 
-/// The one name of a directory, whichever of its names this is; the same where it has none on this machine.
+/// The one name of a directory, whichever of its names this is; the same where it has none on this
+/// machine.
 fn real_name(dir: &Path) -> PathBuf {
     std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_path_buf())
 }
@@ -124,8 +130,8 @@ fn sweep(volume: &Volume, parent: &Path) -> Result<()> {
     })
 }
 
-/// The files that go when the set of `files` takes the place of the one that `list` names now: those of the old set that are
-/// still what they were, and are none of `files`.
+/// The files that go when the set of `files` takes the place of the one that `list` names now:
+/// those of the old set that are still what they were, and are none of `files`.
 pub fn replaced_files(list: &Path, files: &[PathBuf]) -> Vec<PathBuf> {
     if !is_list(list) || !list.exists() {
         return Vec::new();
@@ -187,7 +193,8 @@ fn refuse_repeats(plans: &[ShardPlan]) -> Result<()> {
 }
 
 impl StagedOutput {
-    /// Stages the files of `plans`, which are published together. `manifest` names the set, where it is one.
+    /// Stages the files of `plans`, which are published together. `manifest` names the set, where
+    /// it is one.
     pub fn stage(
         volume: &Volume,
         plans: Vec<ShardPlan>,
@@ -235,7 +242,8 @@ impl StagedOutput {
         }
     }
 
-    /// Notes the files of the set whose place this one takes, as far as they are still that set's and none of this one.
+    /// Notes the files of the set whose place this one takes, as far as they are still that set's
+    /// and none of this one.
     fn note_replaced(&mut self, volume: &Volume) -> Result<()> {
         let Some(list) = self.manifest.clone().filter(|_| self.replace) else {
             return Ok(());
@@ -368,7 +376,8 @@ impl StagedOutput {
         Ok(())
     }
 
-    /// Publishes two outputs at once, neither of which is a set: each file is cut to its own length of data.
+    /// Publishes two outputs at once, neither of which is a set: each file is cut to its own length
+    /// of data.
     ///
     /// # Errors
     /// As [`StagedOutput::publish`]: both appear, or none.
@@ -390,7 +399,8 @@ impl StagedOutput {
         self.manifest.is_some()
     }
 
-    /// As [`StagedOutput::publish`], with a manifest of the caller's own in place of the list of shards.
+    /// As [`StagedOutput::publish`], with a manifest of the caller's own in place of the list of
+    /// shards.
     pub fn publish_under(self, volume: &Volume, manifest: &[u8]) -> Result<()> {
         let len = |shard: &Shard| shard.plan.len_bytes;
         let lens: Vec<u64> = self.shards.iter().map(len).collect();
@@ -487,8 +497,8 @@ impl StagedOutput {
             first.write_file("manifest", text)?;
             list.push((first.path().join("manifest"), path.to_path_buf()));
         }
-        // The manifest is renamed last. That of a directory is the first: until all files have their places, what is there
-        // does not match it.
+        // The manifest is renamed last. That of a directory is the first: until all files have
+        // their places, what is there does not match it.
         let order = match self.set_dir {
             Some(_) => [&list[..], &renames[..]],
             None => [&renames[..], &list[..]],

@@ -4,11 +4,11 @@
 //! drive. A [`Port`] is one thread's access to all drives: a waiting lane for each drive in front
 //! of one queue, so a drive that is slow or full holds up only its own lane.
 //!
-//! Invariants: at most [`LANE_DEPTH`] reads and as many writes of a port are in flight on one drive; what finds
-//! no slot waits in that drive's lane, in order. Reads and writes do not wait for each other, unless they meet
-//! in the same bytes: drives serve both at once. Drives that a volume meets after a port was made share the
-//! slots of its first lane. Every completion is counted to its drive. Failed and short writes become errors
-//! that name drive, file and offset.
+//! Invariants: at most [`LANE_DEPTH`] reads and as many writes of a port are in flight on one
+//! drive; what finds no slot waits in that drive's lane, in order. Reads and writes do not wait for
+//! each other, unless they meet in the same bytes: drives serve both at once. Drives that a volume
+//! meets after a port was made share the slots of its first lane. Every completion is counted to
+//! its drive. Failed and short writes become errors that name drive, file and offset.
 
 mod lane;
 
@@ -227,7 +227,8 @@ impl Volume {
     /// of modification.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`](crate::Kind::Corrupt): it is longer, shorter or was written to. What the device says.
+    /// [`Kind::Corrupt`](crate::Kind::Corrupt): it is longer, shorter or was written to. What the
+    /// device says.
     pub fn check_unchanged(&self, file: &VolumeFile, is_being_freed: bool) -> Result<()> {
         let before = file.facts;
         let now = self.device().facts(file.id)?;
@@ -402,8 +403,8 @@ impl Port {
         }
     }
 
-    /// Starts what is handed in and moves what has finished to `finished`. With `wait`, blocks up to
-    /// 50 ms for the first.
+    /// Starts what is handed in and moves what has finished to `finished`. With `wait`, blocks up
+    /// to 50 ms for the first.
     pub fn poll(&mut self, wait: bool, finished: &mut Vec<Transfer>) -> Result<()> {
         let before = finished.len();
         let wait = wait && self.done.is_empty();
@@ -525,7 +526,8 @@ mod tests {
     use crate::drive::testing::{RamDevice, RamOptions};
     use crate::memory::{BLOCK_BYTES, Budget, Pool};
 
-    /// A port of a volume with one file of `blocks` blocks, and a pool of `slots` buffers of `slot_bytes`.
+    /// A port of a volume with one file of `blocks` blocks, and a pool of `slots` buffers of
+    /// `slot_bytes`.
     fn port(
         blocks: usize,
         (slot_bytes, slots): (usize, usize),

@@ -1,13 +1,13 @@
 //! Scratch space over many drives: a few logs a drive, extents handed out by weight.
 //!
-//! Contract: each scratch drive has a private file a *band* (see [`crate::drive::private_dir`]) that
-//! grows like a log. What is read at about the same time belongs in one band: once nothing more is
-//! written ([`Scratch::seal`]), a log goes as soon as all of it has been read, while others are
-//! still needed; freeing all at the end would take a tenth of the time of a sort.
-//! [`Scratch::allocate`] gives the next extent on the drive that has had the
-//! least for its weight, starting at a seeded one, passing over drives that are full or whose
-//! lane of the asking port is long. Freed extents, and parts of them, are used again before a log grows. The sum of
-//! live extents stays under the limit. Nothing here touches data; writers do.
+//! Contract: each scratch drive has a private file a *band* (see [`crate::drive::private_dir`])
+//! that grows like a log. What is read at about the same time belongs in one band: once nothing
+//! more is written ([`Scratch::seal`]), a log goes as soon as all of it has been read, while others
+//! are still needed; freeing all at the end would take a tenth of the time of a sort.
+//! [`Scratch::allocate`] gives the next extent on the drive that has had the least for its weight,
+//! starting at a seeded one, passing over drives that are full or whose lane of the asking port is
+//! long. Freed extents, and parts of them, are used again before a log grows. The sum of live
+//! extents stays under the limit. Nothing here touches data; writers do.
 //!
 //! PALID (SPAA 2025) section 3 spreads buckets over drives by a random cycle; weights and the
 //! log keep that balance for unequal drives and make writes sequential on each.
@@ -107,8 +107,8 @@ struct LogFile {
     is_gone: AtomicBool,
 }
 
-/// The scratch of one job. Dropping it removes the files' names at once, and leaves it to the device
-/// when their space is free; [`Scratch::remove`] waits for that.
+/// The scratch of one job. Dropping it removes the files' names at once, and leaves it to the
+/// device when their space is free; [`Scratch::remove`] waits for that.
 pub struct Scratch {
     logs: Mutex<Logs>,
     /// Of each drive all bands, then of the next.
@@ -228,8 +228,8 @@ impl Scratch {
         }
     }
 
-    /// Nothing will be written from now on: logs go as soon as they have been read. No thread may be
-    /// writing.
+    /// Nothing will be written from now on: logs go as soon as they have been read. No thread may
+    /// be writing.
     pub fn seal(&self) {
         self.is_sealed.store(true, Ordering::Release);
         for log in &self.files {
@@ -277,8 +277,8 @@ impl Scratch {
         }
     }
 
-    /// Takes an extent from a log, a freed one if there is one of that size or more; nothing, and the
-    /// drive counts as full from now on, if there is no room for more.
+    /// Takes an extent from a log, a freed one if there is one of that size or more; nothing, and
+    /// the drive counts as full from now on, if there is no room for more.
     fn take(&self, log: &mut Log, len_bytes: u64) -> Result<Option<u64>> {
         if let Some(offset_bytes) = log.take_freed(len_bytes) {
             log.live_bytes += len_bytes;
@@ -350,8 +350,8 @@ impl Scratch {
         self.files.len() / self.bands
     }
 
-    /// The drive whose turn it is: not full (or with a freed extent that is long enough) nor at its limit,
-    /// not busy, with the least in this band for its weight.
+    /// The drive whose turn it is: not full (or with a freed extent that is long enough) nor at its
+    /// limit, not busy, with the least in this band for its weight.
     fn choose(&self, state: &Logs, port: &Port, len_bytes: u64, band: usize) -> Option<usize> {
         let count = self.drive_count();
         let mut best: Option<(bool, f64, usize)> = None;
@@ -400,8 +400,8 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Of an open file only the name goes, which takes no time whatever its length; on NFS and FUSE the
-        // directory goes when the file has been closed.
+        // Of an open file only the name goes, which takes no time whatever its length; on NFS and
+        // FUSE the directory goes when the file has been closed.
         if !self.dirs.iter().any(PrivateDir::is_kept) {
             self.files.iter().for_each(|log| self.remove_log(log));
         }

@@ -1,8 +1,9 @@
 //! Threads: all are started here, and one that cannot be is an error.
 //!
-//! Contract: [`spawn`] and [`spawn_scoped`] start a thread by a name that tools show. Where the system
-//! refuses it (a limit on processes, no memory for its stack) the error says which thread of how many it
-//! was and what to try next; nothing panics. Whoever can do with fewer threads goes on without it.
+//! Contract: [`spawn`] and [`spawn_scoped`] start a thread by a name that tools show. Where the
+//! system refuses it (a limit on processes, no memory for its stack) the error says which thread of
+//! how many it was and what to try next; nothing panics. Whoever can do with fewer threads goes on
+//! without it.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -40,8 +41,8 @@ pub fn spawn<T: Send + 'static>(
     thread.map_err(|error| refused(name, &error))
 }
 
-/// Starts a thread that may borrow from around `scope`. Those that were started before it run on: their
-/// scope waits for them, and whoever passes the error on has to stop them.
+/// Starts a thread that may borrow from around `scope`. Those that were started before it run on:
+/// their scope waits for them, and whoever passes the error on has to stop them.
 ///
 /// # Errors
 /// The system refuses it.
@@ -93,8 +94,8 @@ pub fn together<T: Send>(
     })
 }
 
-/// Calls `work` for all of `items`, [`EACH_MAX`] of them at once; for fewer where the system refuses threads. All are done when
-/// it returns.
+/// Calls `work` for all of `items`, [`EACH_MAX`] of them at once; for fewer where the system
+/// refuses threads. All are done when it returns.
 ///
 /// # Errors
 /// That of the first item whose `work` fails.

@@ -1,19 +1,21 @@
-//! Who asks, waits and takes back: one thread's reads and writes in flight, each with what it is for.
+//! Who asks, waits and takes back: one thread's reads and writes in flight, each with what it is
+//! for.
 //!
-//! Contract: [`Transfers`] is the one way to submit requests and wait for them. What is asked for comes
-//! back as an [`Arrival`], together with what its owner wrote on it, as it comes or in the order of asking;
-//! what a drive refuses is an error that names drive, file and offset when its turn comes.
-//! [`Transfers::read_each`] and [`Transfers::read_in_order`] turn a whole list of ranges: as many reads are
-//! in flight as the pool has buffers. Writes whose buffer is all that their owner wants back are written
-//! behind ([`Transfers::write_behind`], [`WRITE_BEHIND`]): each goes back to its pool as soon as it is on the
-//! drive, and [`Transfers::buffer`] waits for the next. A read that stops short is not an error here: who asked
-//! compares [`Arrival::len_bytes`] with what is wanted, since only the asker can say which input became shorter.
+//! Contract: [`Transfers`] is the one way to submit requests and wait for them. What is asked for
+//! comes back as an [`Arrival`], together with what its owner wrote on it, as it comes or in the
+//! order of asking; what a drive refuses is an error that names drive, file and offset when its
+//! turn comes. [`Transfers::read_each`] and [`Transfers::read_in_order`] turn a whole list of
+//! ranges: as many reads are in flight as the pool has buffers. Writes whose buffer is all that
+//! their owner wants back are written behind ([`Transfers::write_behind`], [`WRITE_BEHIND`]): each
+//! goes back to its pool as soon as it is on the drive, and [`Transfers::buffer`] waits for the
+//! next. A read that stops short is not an error here: who asked compares [`Arrival::len_bytes`]
+//! with what is wanted, since only the asker can say which input became shorter.
 //!
 //! A [`ReadAhead`] is the bookkeeping alone, for a thread that shares its port and completes by
 //! token.
 //!
-//! Bounds: a few words a transfer in flight. The queues that a `Transfers` owns take back all that is in
-//! flight before buffers and files go.
+//! Bounds: a few words a transfer in flight. The queues that a `Transfers` owns take back all that
+//! is in flight before buffers and files go.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +28,8 @@ use crate::port::{Port, Transfer, TransferFault, Volume, VolumeFile};
 pub const WRITE_BEHIND: u64 = u64::MAX;
 /// Marks the tokens of requests made here; others that share the port use other tokens.
 pub const ASKED_TOKENS: u64 = 1 << 60;
-/// Reads of this length are started one by one while others are worked on: a system call is nothing beside
-/// them. Shorter ones are started together.
+/// Reads of this length are started one by one while others are worked on: a system call is nothing
+/// beside them. Shorter ones are started together.
 const START_EACH_BYTES: usize = 64 << 10;
 
 /// What has been asked for and has not come, by token, each with its number in the order of asking.
@@ -86,8 +88,8 @@ pub trait Queues {
     /// Hands in a transfer of the whole of `buf`.
     fn submit(&mut self, file: &Self::File, op: Op, at_bytes: u64, buf: Buf, token: u64);
 
-    /// Starts what is handed in and moves what has finished to `finished`. With `wait`, blocks for a moment
-    /// for the first.
+    /// Starts what is handed in and moves what has finished to `finished`. With `wait`, blocks for
+    /// a moment for the first.
     ///
     /// # Errors
     /// The queue itself fails.
@@ -274,8 +276,8 @@ impl<T, Q: Queues> Transfers<T, Q> {
         self.arrival(came).map(Some)
     }
 
-    /// The next in the order of asking, waiting for it, whether it failed or not: for who goes on where a
-    /// drive does not.
+    /// The next in the order of asking, waiting for it, whether it failed or not: for who goes on
+    /// where a drive does not.
     ///
     /// # Errors
     /// As [`Transfers::start`]; what `check` fails with.
@@ -303,7 +305,8 @@ impl<T, Q: Queues> Transfers<T, Q> {
         }
     }
 
-    /// What comes next, waiting for it and calling `check` meanwhile; nothing if nothing was asked for.
+    /// What comes next, waiting for it and calling `check` meanwhile; nothing if nothing was asked
+    /// for.
     ///
     /// # Errors
     /// It failed; what `check` fails with.
@@ -378,8 +381,8 @@ impl<T, Q: Queues> Transfers<T, Q> {
         Ok(())
     }
 
-    /// Reads all the ranges that `next` gives, each into a buffer of `pool`, and gives each to `take` as it
-    /// comes. The queues show `next` which drive has least to do.
+    /// Reads all the ranges that `next` gives, each into a buffer of `pool`, and gives each to
+    /// `take` as it comes. The queues show `next` which drive has least to do.
     ///
     /// # Errors
     /// A read that failed; what `check` and `take` fail with.
@@ -517,8 +520,8 @@ impl<T> ReadAhead<T> {
         self.ready.insert(number, (what, None));
     }
 
-    /// Takes back a read that has ended well, one whose token has [`ASKED_TOKENS`] in it, once `verify`
-    /// has looked at it.
+    /// Takes back a read that has ended well, one whose token has [`ASKED_TOKENS`] in it, once
+    /// `verify` has looked at it.
     ///
     /// # Errors
     /// What `verify` fails with.

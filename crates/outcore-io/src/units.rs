@@ -1,5 +1,5 @@
-//! Units in text: sizes, rates and durations, parsed and printed; nearest-word suggestions. The only place
-//! in the workspace that turns numbers with units into text or back.
+//! Units in text: sizes, rates and durations, parsed and printed; nearest-word suggestions. The
+//! only place in the workspace that turns numbers with units into text or back.
 //!
 //! Contract: pure functions over text and numbers, no state. Parsing is strict, so that no setting
 //! is off by 7 % in silence: `GiB` is 2^30 and `GB` is 10^9, while `G`, `g` and `gb` are refused
@@ -107,8 +107,9 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
     Ok(Duration::from_nanos(ns))
 }
 
-/// Reads a number in one of `units`, for quantities that only their reader knows: `1200MT/s`. `what` and
-/// `forms`, how it may be written, go into the error. Fractions of the smallest unit are cut off.
+/// Reads a number in one of `units`, for quantities that only their reader knows: `1200MT/s`.
+/// `what` and `forms`, how it may be written, go into the error. Fractions of the smallest unit are
+/// cut off.
 ///
 /// Errors (usage): no number, no unit or an unknown one, more than 2^64 - 1 of the smallest unit.
 pub fn parse_in(units: &[(&str, u64)], what: &str, text: &str, forms: &str) -> Result<u64> {
@@ -124,7 +125,8 @@ pub fn parse_in(units: &[(&str, u64)], what: &str, text: &str, forms: &str) -> R
     scale(number, *unit).map_err(|why| wrong(what, text, &why, &hint))
 }
 
-/// A number that [`parse_in`] reads back to the very number, in the first of `units` that divides it.
+/// A number that [`parse_in`] reads back to the very number, in the first of `units` that divides
+/// it.
 pub fn exact_in(units: &[(&str, u64)], value: u64) -> String {
     let unit = units
         .iter()
@@ -247,8 +249,8 @@ fn human(value: f64, units: &[(&str, u64)], suffix: &str) -> String {
     }
 }
 
-/// A value in the largest unit that it reaches when it is rounded to three digits, so that 1023.9 MiB is
-/// 1.00 GiB and not 1024 MiB; none if it is below the smallest.
+/// A value in the largest unit that it reaches when it is rounded to three digits, so that 1023.9
+/// MiB is 1.00 GiB and not 1024 MiB; none if it is below the smallest.
 fn in_unit<'a>(value: f64, units: &[(&'a str, u64)]) -> Option<(f64, &'a str)> {
     let is_reached = |unit: u64| value.abs() >= unit as f64 * 0.9995;
     let (name, unit) = units.iter().find(|(_, unit)| is_reached(*unit))?;
@@ -299,7 +301,8 @@ pub fn count(value: u64) -> String {
     grouped
 }
 
-/// A number of things, in the plural of English: `1 drive`, `1,000 drives`, `2 passes`, `3 entries`, `4 vertices`.
+/// A number of things, in the plural of English: `1 drive`, `1,000 drives`, `2 passes`, `3
+/// entries`, `4 vertices`.
 pub fn counted(value: u64, thing: &str) -> String {
     let count = count(value);
     if value == 1 {
@@ -316,8 +319,8 @@ pub fn counted(value: u64, thing: &str) -> String {
     }
 }
 
-/// The word of `known` that `word` most likely meant: at most a third of its letters differ.
-/// Ties go to a word of the same letters, then to the earlier one. Cost: `known.len()` edit distances.
+/// The word of `known` that `word` most likely meant: at most a third of its letters differ. Ties
+/// go to a word of the same letters, then to the earlier one. Cost: `known.len()` edit distances.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let wanted = word.to_ascii_lowercase();
     let letters = sorted_letters(&wanted);

@@ -1,17 +1,18 @@
 //! Merged blocks: made by a few threads with a reader each, kept for all who read.
 //!
 //! Contract: the sorted file is cut into blocks of [`BLOCK_BYTES`]. Who wants one that is not here
-//! waits while a thread merges it; who asks for the block after one that is here is taken to read on,
-//! and the next ones are merged ahead. A block goes to the thread whose reader stands in front of it.
-//! What is merged ahead goes by *lanes* of neighbouring blocks: those of one lane stay with one thread,
-//! which seeks once for them, and the next lane goes to another one. Where records are long, copying
-//! them costs more than merging, and where the memory has no room for lanes so long that seeking costs
-//! little beside them, a whole stream stays with its thread. The oldest blocks go when there is no room
-//! for more; room grows up to what the memory allows as blocks that went are wanted again, so that who
-//! reads once from front to end stays in few pages.
+//! waits while a thread merges it; who asks for the block after one that is here is taken to read
+//! on, and the next ones are merged ahead. A block goes to the thread whose reader stands in front
+//! of it. What is merged ahead goes by *lanes* of neighbouring blocks: those of one lane stay with
+//! one thread, which seeks once for them, and the next lane goes to another one. Where records are
+//! long, copying them costs more than merging, and where the memory has no room for lanes so long
+//! that seeking costs little beside them, a whole stream stays with its thread. The oldest blocks
+//! go when there is no room for more; room grows up to what the memory allows as blocks that went
+//! are wanted again, so that who reads once from front to end stays in few pages.
 //!
-//! Memory: half of what the job has left for the readers, three eighths for blocks, in huge pages. Those
-//! that are being merged or copied to who reads are counted: a slot for each thread of either kind.
+//! Memory: half of what the job has left for the readers, three eighths for blocks, in huge pages.
+//! Those that are being merged or copied to who reads are counted: a slot for each thread of either
+//! kind.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Sender, channel};
@@ -141,8 +142,8 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Starts the threads that merge, as many as have memory for a reader; at most one more than those
-    /// may ask for blocks at once.
+    /// Starts the threads that merge, as many as have memory for a reader; at most one more than
+    /// those may ask for blocks at once.
     pub(crate) fn start(view: &Arc<SortedView>, threads: usize, tell: Tell) -> Result<Self> {
         let threads = view.readers_that_fit(threads);
         let in_use = 2 * threads + 1;
@@ -194,8 +195,8 @@ impl Blocks {
         self.threads.len()
     }
 
-    /// Gives `len_bytes` bytes from `offset_bytes` on to `take`, fewer at the end of the file. The error has been
-    /// told already.
+    /// Gives `len_bytes` bytes from `offset_bytes` on to `take`, fewer at the end of the file. The
+    /// error has been told already.
     pub(crate) fn with_bytes<T>(
         &self,
         offset_bytes: u64,
@@ -340,8 +341,8 @@ impl Shared {
             .map(|(_, thread)| thread)
     }
 
-    /// The next block for a thread: the one its reader stands in front of, or one that is not left to
-    /// another. Nothing when all is over.
+    /// The next block for a thread: the one its reader stands in front of, or one that is not left
+    /// to another. Nothing when all is over.
     fn take_work(&self, thread: usize) -> Option<u64> {
         let mut state = self.lock();
         loop {

@@ -1,8 +1,8 @@
 //! The file system: a directory with one file.
 //!
 //! Contract: what the kernel asks is answered from the view's facts, and reads from the merged
-//! blocks. Nothing can be written. The file never changes while it is mounted, so the kernel may keep
-//! names, attributes and pages.
+//! blocks. Nothing can be written. The file never changes while it is mounted, so the kernel may
+//! keep names, attributes and pages.
 
 use std::ffi::OsStr;
 use std::io;

@@ -2,13 +2,14 @@
 //!
 //! Contract: [`serve`] mounts the view and answers until it is asked to stop or somebody unmounts.
 //! The file has the size of the sorted data and its bytes, merged as they are asked for; merged
-//! blocks are kept as far as the job's memory goes, so small reads and steps back do not merge again.
-//! The page cache holds what was read, so that `mmap` works, unless [`ServeOptions::is_direct`].
-//! A fault in the view is `EIO` for who reads, and is told to the caller with run, drive and offset.
+//! blocks are kept as far as the job's memory goes, so small reads and steps back do not merge
+//! again. The page cache holds what was read, so that `mmap` works, unless
+//! [`ServeOptions::is_direct`]. A fault in the view is `EIO` for who reads, and is told to the
+//! caller with run, drive and offset.
 //!
 //! No mount is left behind: the end of [`serve`] unmounts, lazily where files are open; a guardian
-//! process ([`guard`]) does so if the server is killed; and the next [`serve`] at the same place takes
-//! away what both could not.
+//! process ([`guard`]) does so if the server is killed; and the next [`serve`] at the same place
+//! takes away what both could not.
 //!
 //! Memory: half of what the job has left for readers, the rest for merged blocks.
 

@@ -1,8 +1,8 @@
 //! Mountpoints: taking away what a killed server left, unmounting, guarding.
 //!
 //! Contract: only mounts of our own kind are touched: [`unmount`] and [`guard`] look for the source
-//! name in `/proc/self/mounts`, which names process and view; [`prepare`] takes away a mount only if
-//! its server is gone (`ENOTCONN`). Without the right to unmount, `fusermount3` is asked.
+//! name in `/proc/self/mounts`, which names process and view; [`prepare`] takes away a mount only
+//! if its server is gone (`ENOTCONN`). Without the right to unmount, `fusermount3` is asked.
 
 use std::fs;
 use std::io::Read;

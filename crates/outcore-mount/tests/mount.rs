@@ -1,5 +1,5 @@
-//! Views as mounted files: the bytes of the sorted file, from any place, for many readers; `EIO` and
-//! a named fault where a run is broken; no mount left behind.
+//! Views as mounted files: the bytes of the sorted file, from any place, for many readers; `EIO`
+//! and a named fault where a run is broken; no mount left behind.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,7 +1,8 @@
-//! One request at a time: `volume_depth1 SECONDS STRIPE PATH...` reads random blocks of 4 KiB of the files,
-//! through a striped volume and through a plain ring that knows nothing of volumes, by turns of 64 reads in
-//! one process, so that both see the same machine. Prints a line of JSON: the median over all turns of the
-//! mean latency of either, and of the ratio of neighbouring turns. `make bench-volume` runs it.
+//! One request at a time: `volume_depth1 SECONDS STRIPE PATH...` reads random blocks of 4 KiB of
+//! the files, through a striped volume and through a plain ring that knows nothing of volumes, by
+//! turns of 64 reads in one process, so that both see the same machine. Prints a line of JSON: the
+//! median over all turns of the mean latency of either, and of the ratio of neighbouring turns.
+//! `make bench-volume` runs it.
 
 #![allow(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! One thread on a striped volume: `volume_load SECONDS STRIPE PATH...` measures random and sequential,
-//! reads and writes, and prints a line of JSON each. `make bench-volume` runs it.
+//! One thread on a striped volume: `volume_load SECONDS STRIPE PATH...` measures random and
+//! sequential, reads and writes, and prints a line of JSON each. `make bench-volume` runs it.
 //!
 //! A path is a directory (temporary files of FILE_BYTES are made in it) or a block device, whose
-//! contents are lost. From the environment: DEPTH, requests in flight; MERGE=0, each piece for itself;
-//! MERGE_BYTES, the longest merged transfer; REQUESTS, how many at most; ONLY, the workloads whose names
-//! contain it; FILL=0, the files are full already; SERVERS, how many threads of the volume serve above 16
-//! requests a drive (0 none); the volume decides if not given.
+//! contents are lost. From the environment: DEPTH, requests in flight; MERGE=0, each piece for
+//! itself; MERGE_BYTES, the longest merged transfer; REQUESTS, how many at most; ONLY, the
+//! workloads whose names contain it; FILL=0, the files are full already; SERVERS, how many threads
+//! of the volume serve above 16 requests a drive (0 none); the volume decides if not given.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -64,8 +64,8 @@ fn main() -> Result<()> {
         limit_bytes: u64::MAX,
         seed: 1,
     };
-    // Blocks that were never written are not read from the drive, nor written without the file system's
-    // journal: all of them once, first.
+    // Blocks that were never written are not read from the drive, nor written without the file
+    // system's journal: all of them once, first.
     let fill = VolumeLoad {
         depth: 64,
         limit_ns: u64::MAX,

@@ -1,9 +1,9 @@
-//! One thread on eight in-memory drives, one of them ten times slower: who waits for it, and who does not.
-//! `make bench-volume` runs it. Prints a line of JSON; times are those of the drives' virtual clock, so
-//! the figures are the same in every run.
+//! One thread on eight in-memory drives, one of them ten times slower: who waits for it, and who
+//! does not. `make bench-volume` runs it. Prints a line of JSON; times are those of the drives'
+//! virtual clock, so the figures are the same in every run.
 //!
-//! First eight streams of random reads, a drive each; then striped reads that touch every drive. Source:
-//! Falcon (ATC 2017), section 4.4: a slow drive holds up its own requests alone.
+//! First eight streams of random reads, a drive each; then striped reads that touch every drive.
+//! Source: Falcon (ATC 2017), section 4.4: a slow drive holds up its own requests alone.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,8 +44,8 @@ fn volume(has_slow: bool) -> Result<StripedVolume> {
     StripedVolume::create(Arc::new(device), &members, options)
 }
 
-/// Keeps `DEPTH` requests a stream in flight for a while; requests done by stream, and the submitter.
-/// `place` gives stream and length of the request of a number.
+/// Keeps `DEPTH` requests a stream in flight for a while; requests done by stream, and the
+/// submitter. `place` gives stream and length of the request of a number.
 fn run(
     volume: &StripedVolume,
     streams: usize,

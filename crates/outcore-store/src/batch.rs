@@ -1,10 +1,11 @@
-//! Batches over many drives: one thread hands requests to a volume, each drive is served on its own.
+//! Batches over many drives: one thread hands requests to a volume, each drive is served on its
+//! own.
 //!
-//! Contract: a [`Submitter`] takes requests in batches ([`Submitter::submit`]), maps and splits them at
-//! stripe borders into a list a drive, and hands each list over once. It moves completions out by
-//! [`Submitter::poll`]. It belongs to one thread, which serves the drives too, through its own ring: at
-//! depth 1 a request costs one system call and wakes nobody. Above the volume's low mark threads of the
-//! volume may serve them instead; `serving` says when, and what holds then.
+//! Contract: a [`Submitter`] takes requests in batches ([`Submitter::submit`]), maps and splits
+//! them at stripe borders into a list a drive, and hands each list over once. It moves completions
+//! out by [`Submitter::poll`]. It belongs to one thread, which serves the drives too, through its
+//! own ring: at depth 1 a request costs one system call and wakes nobody. Above the volume's low
+//! mark threads of the volume may serve them instead; `serving` says when, and what holds then.
 //!
 //! Model: Falcon (Kumar and Huang, ATC 2017): batch per volume, serve per drive. Merging, order and
 //! slots are those of [`DriveQueue`](outcore_io::drive::queue::DriveQueue).
@@ -17,8 +18,8 @@
 //! belongs to the request it hit: a merged transfer that fails is done again piece by piece.
 //!
 //! Bounds: requests in flight by the volume's mark, pieces by the requests' length; buffers are the
-//! caller's and come back with the completion. A submitter that is dropped waits for the transfers that
-//! have started and leaves the others undone. In the steady state nothing is allocated.
+//! caller's and come back with the completion. A submitter that is dropped waits for the transfers
+//! that have started and leaves the others undone. In the steady state nothing is allocated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,8 +67,8 @@ pub struct VolumeCompletion {
     pub offset_bytes: u64,
     /// The memory.
     pub buf: Buf,
-    /// What failed first, if something did: nothing can be said then of the buffer's bytes, or of the
-    /// volume's at its place.
+    /// What failed first, if something did: nothing can be said then of the buffer's bytes, or of
+    /// the volume's at its place.
     pub fault: Option<TransferFault>,
     /// From submission to completion.
     pub latency_ns: u64,
@@ -91,8 +92,8 @@ pub struct DriveMeter {
     pub device: Latencies,
     /// Pieces of requests, before merging.
     pub pieces: u64,
-    /// Transfers that the drive was given; one that carries pieces of several submitters counts for one
-    /// of them.
+    /// Transfers that the drive was given; one that carries pieces of several submitters counts for
+    /// one of them.
     pub transfers: u64,
     /// Bytes read.
     pub read_bytes: u64,
@@ -215,8 +216,9 @@ impl Submitter {
         })
     }
 
-    /// Takes what it can of `batch`, in order, and leaves in it the requests whose drives would block.
-    /// Nothing is waited for. A request outside the volume, or not aligned, completes with `EINVAL`.
+    /// Takes what it can of `batch`, in order, and leaves in it the requests whose drives would
+    /// block. Nothing is waited for. A request outside the volume, or not aligned, completes with
+    /// `EINVAL`.
     pub fn submit(&mut self, batch: &mut Vec<VolumeRequest>) -> Accepted {
         let now_ns = self.shared.device.now_ns();
         let mut accepted = Accepted::default();
@@ -251,8 +253,8 @@ impl Submitter {
         Ok(())
     }
 
-    /// Moves what has finished to `done` and starts what has waited for it. With `wait`, blocks until
-    /// something has finished or the time is over; returns at once when nothing is in flight.
+    /// Moves what has finished to `done` and starts what has waited for it. With `wait`, blocks
+    /// until something has finished or the time is over; returns at once when nothing is in flight.
     ///
     /// # Errors
     /// The queue itself fails; faults of transfers are those of their requests.
@@ -276,7 +278,8 @@ impl Submitter {
     }
 
     /// Says that buffers of `pool` will be handed in over and over; see
-    /// [`Queue::keep`](outcore_io::drive::Queue::keep). What the volume's threads serve does without.
+    /// [`Queue::keep`](outcore_io::drive::Queue::keep). What the volume's threads serve does
+    /// without.
     pub fn keep(&mut self, pool: &Pool) {
         self.route.keep(pool);
     }
@@ -451,8 +454,8 @@ impl Drop for Submitter {
     }
 }
 
-/// A submitter as queues that [`outcore_io::transfers`] turn: requests in the foreground, and what its drives
-/// would block for waits here.
+/// A submitter as queues that [`outcore_io::transfers`] turn: requests in the foreground, and what
+/// its drives would block for waits here.
 pub struct Batches {
     submitter: Submitter,
     batch: Vec<VolumeRequest>,

@@ -1,8 +1,9 @@
 //! A load on a striped volume: requests of one kind from one thread, counted and timed.
 //!
-//! Contract: [`run`] keeps up to [`VolumeLoad::depth`] requests in flight and refills when half of them
-//! are back, as Falcon's watermarks do, so that what is handed in at once can be merged. It ends when
-//! its time or its bytes are over (to a window) and all is back; writes end with a sync, which counts.
+//! Contract: [`run`] keeps up to [`VolumeLoad::depth`] requests in flight and refills when half of
+//! them are back, as Falcon's watermarks do, so that what is handed in at once can be merged. It
+//! ends when its time or its bytes are over (to a window) and all is back; writes end with a sync,
+//! which counts.
 //!
 //! Bounds: memory is depth x block, filled with bytes that do not compress before the clock starts.
 

@@ -6,10 +6,11 @@
 //!
 //! Model: Falcon (ATC 2017, section 3.1) maps a request to O(D) extents; equal drives are its round
 //! robin. Unequal weights (speeds) become a *round* of turns in which each drive has as many as its
-//! share, at most [`TURNS_PER_DRIVE_MAX`], spread evenly. Unequal sizes become *zones* as in Linux's
-//! md raid0: where the smallest drive is full, a new zone begins over the others.
+//! share, at most [`TURNS_PER_DRIVE_MAX`], spread evenly. Unequal sizes become *zones* as in
+//! Linux's md raid0: where the smallest drive is full, a new zone begins over the others.
 //!
-//! Bounds: at most `2 D` zones of `16 D` turns; mapping a piece is a few divisions and a table look-up.
+//! Bounds: at most `2 D` zones of `16 D` turns; mapping a piece is a few divisions and a table
+//! look-up.
 
 use outcore_io::error::{Error, Result};
 
@@ -74,11 +75,12 @@ pub struct StripeMap {
 }
 
 impl StripeMap {
-    /// Lays stripes of `stripe_bytes` over `members`, the first on `start_drive` (modulo their number).
+    /// Lays stripes of `stripe_bytes` over `members`, the first on `start_drive` (modulo their
+    /// number).
     ///
     /// # Errors
-    /// Usage: a stripe that is not a power of two from 4 KiB to 4 MiB, no drives or more than 64, a weight
-    /// that is not a positive number, no room for a single stripe.
+    /// Usage: a stripe that is not a power of two from 4 KiB to 4 MiB, no drives or more than 64, a
+    /// weight that is not a positive number, no room for a single stripe.
     pub fn new(members: &[StripeMember], stripe_bytes: u64, start_drive: usize) -> Result<Self> {
         let is_size = stripe_bytes.is_power_of_two()
             && (STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&stripe_bytes);
@@ -201,8 +203,8 @@ impl StripeMap {
         lens.iter().map(|rows| rows << self.stripe_shift).collect()
     }
 
-    /// Cuts `len_bytes` of the volume from `offset_bytes` on at stripe borders, and where a piece would
-    /// be longer than `piece_bytes_max`; gives the pieces in order.
+    /// Cuts `len_bytes` of the volume from `offset_bytes` on at stripe borders, and where a piece
+    /// would be longer than `piece_bytes_max`; gives the pieces in order.
     ///
     /// # Panics
     /// When the range reaches beyond the volume.
@@ -258,7 +260,8 @@ impl StripeMap {
     }
 }
 
-/// Turns of each drive in a round: as few as keep every share within 2 %, else those that come nearest.
+/// Turns of each drive in a round: as few as keep every share within 2 %, else those that come
+/// nearest.
 fn counts_of(weights: &[f64]) -> Vec<u32> {
     let largest = weights.iter().copied().fold(0.0, f64::max);
     let mut best = (f64::INFINITY, Vec::new());
@@ -394,8 +397,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every stripe has a place of its own, within its drive, dense from the front; nothing that
-        /// would hold a stripe is left.
+        /// Every stripe has a place of its own, within its drive, dense from the front; nothing
+        /// that would hold a stripe is left.
         #[test]
         fn every_byte_has_its_own_place_and_no_room_is_wasted(
             members in any_members(), shift in 12u32..=22, start: usize,

@@ -18,7 +18,8 @@ pub(crate) const RESERVED_SLOTS: usize = 4;
 pub enum Servers {
     /// Never: each submitter serves what it submits.
     Never,
-    /// Above the low mark, while the submitting thread is the bound, cores idle and it brings something.
+    /// Above the low mark, while the submitting thread is the bound, cores idle and it brings
+    /// something.
     #[default]
     Auto,
     /// Above the low mark, by this many threads, at most one per drive (for tests and
@@ -48,8 +49,9 @@ pub struct StripeOptions {
     pub is_merging: bool,
     /// For each drive.
     pub drive_pressure: BackPressure,
-    /// For the volume, in requests of one submitter before splitting; 16 and 32 a drive if not given.
-    /// Up to the low mark a submitter serves by itself, whatever [`StripeOptions::servers`] says.
+    /// For the volume, in requests of one submitter before splitting; 16 and 32 a drive if not
+    /// given. Up to the low mark a submitter serves by itself, whatever [`StripeOptions::servers`]
+    /// says.
     pub volume_pressure: Option<BackPressure>,
     /// Whether threads of the volume serve above the low mark.
     pub servers: Servers,

@@ -1,10 +1,11 @@
 //! A raw striped volume: one range of bytes over many drives, for in-place reads and writes.
 //!
-//! Contract: a [`StripedVolume`] is a value that threads share; each makes a [`Submitter`] of its own
-//! (its ring, its lanes) and hands it batches; threads of the volume may serve them ([`Servers`]). Bytes lie where [`StripeMap`] says, in one file or block
-//! device a drive. No checksums: what is written in place has none; sealed datasets
-//! ([`crate::dataset`]) do. Slots of a drive are counted over all submitters, and over all drives of a
-//! controller where they share them.
+//! Contract: a [`StripedVolume`] is a value that threads share; each makes a [`Submitter`] of its
+//! own (its ring, its lanes) and hands it batches; threads of the volume may serve them
+//! ([`Servers`]). Bytes lie where [`StripeMap`] says, in one file or block device a drive. No
+//! checksums: what is written in place has none; sealed datasets ([`crate::dataset`]) do. Slots of
+//! a drive are counted over all submitters, and over all drives of a controller where they share
+//! them.
 //!
 //! Bounds: no buffers of its own. Files stay open while the volume or a submitter of it lives.
 
@@ -34,7 +35,8 @@ pub struct Member {
     pub name: String,
     /// A file, or a block device.
     pub path: PathBuf,
-    /// Whether it is not there: it has its place in the layout, is not opened, and must not be reached.
+    /// Whether it is not there: it has its place in the layout, is not opened, and must not be
+    /// reached.
     pub is_absent: bool,
     /// Share of the stripes, relative to the others.
     pub weight: f64,
@@ -95,7 +97,8 @@ impl StripedVolume {
         Self::on(device, members, options, Access::Read, Vec::new())
     }
 
-    /// Makes a file for each member, with room for its capacity; none may exist. Whole or not at all.
+    /// Makes a file for each member, with room for its capacity; none may exist. Whole or not at
+    /// all.
     ///
     /// # Errors
     /// Usage for a member without a capacity; no room; a layout that cannot be.
@@ -107,8 +110,8 @@ impl StripedVolume {
         Self::on(device, members, options, Access::Create, Vec::new())
     }
 
-    /// Files of `capacity_bytes` in private directories inside `dirs`, which are gone with the volume,
-    /// or after a crash with the next sweep.
+    /// Files of `capacity_bytes` in private directories inside `dirs`, which are gone with the
+    /// volume, or after a crash with the next sweep.
     ///
     /// # Errors
     /// A directory that cannot be written to, no room, a layout that cannot be.
@@ -221,7 +224,8 @@ impl StripedVolume {
     /// Gives the blocks of a range back, on all drives that it touches; reads find zeros there.
     ///
     /// # Errors
-    /// The first drive that cannot, by name; `EOPNOTSUPP` where its file system or device knows no holes.
+    /// The first drive that cannot, by name; `EOPNOTSUPP` where its file system or device knows no
+    /// holes.
     ///
     /// # Panics
     /// When the range reaches beyond the volume.

@@ -1,4 +1,5 @@
-//! One type for values of two types: of columns of one name in several files, and of columns that a join compares.
+//! One type for values of two types: of columns of one name in several files, and of columns that a
+//! join compares.
 //!
 //! Contract: [`common_type`] names the type in which DuckDB, too, puts both:
 //!
@@ -13,11 +14,13 @@
 //! | a dictionary and anything | what it stands for; a dictionary where both are one |
 //! | null and anything | the other |
 //!
-//! Lists and objects have common types where what is in them does. There is none for anything else, above all where values would be
-//! rounded: a decimal and a float, a time with a zone and one without. [`cast_to`] makes values those of a common type. It fails for a
-//! value that this type does not hold, such as 2^53 + 1 as a float or the year 9999 in nanoseconds, so that nothing is rounded, cut
-//! off or made null. [`united`] has the columns of all of several schemas, in the order in which they are first met, each in the common
-//! type of all its types; a column that some lack may be null. Pure.
+//! Lists and objects have common types where what is in them does. There is none for anything else,
+//! above all where values would be rounded: a decimal and a float, a time with a zone and one
+//! without. [`cast_to`] makes values those of a common type. It fails for a value that this type
+//! does not hold, such as 2^53 + 1 as a float or the year 9999 in nanoseconds, so that nothing is
+//! rounded, cut off or made null. [`united`] has the columns of all of several schemas, in the
+//! order in which they are first met, each in the common type of all its types; a column that some
+//! lack may be null. Pure.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -87,7 +90,8 @@ fn of_integers(one: &DataType, other: &DataType) -> DataType {
     }
 }
 
-/// Of a float and a number: of so many bits all whole numbers are floats, 11 in 16, 24 in 32 and 53 in 64.
+/// Of a float and a number: of so many bits all whole numbers are floats, 11 in 16, 24 in 32 and 53
+/// in 64.
 fn of_floats(one: &DataType, other: &DataType) -> Option<DataType> {
     let (float, number) = match one.is_floating() {
         true => (one, other),
@@ -250,7 +254,8 @@ fn of_fields(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     Some(Arc::new(field.with_nullable(is_nullable)))
 }
 
-/// The values of `array`, of the column `name`, as a type that [`common_type`] gives for their own and another.
+/// The values of `array`, of the column `name`, as a type that [`common_type`] gives for their own
+/// and another.
 ///
 /// # Errors
 /// Usage: a value that this type does not hold.
@@ -291,7 +296,8 @@ pub(crate) fn cast_to(
     if let Some(value) = inexact(array, &cast) {
         return Err(misfit(&format!("{value} would be rounded")));
     }
-    // The library multiplies days without looking, and what is inside of lists and objects is not looked at above.
+    // The library multiplies days without looking, and what is inside of lists and objects is not
+    // looked at above.
     let is_looked_at = !own.is_nested() && !matches!(own, DataType::Date32 | DataType::Date64);
     let is_same = || {
         let back = cast_with_options(&cast, own, &options).ok();
@@ -336,7 +342,8 @@ fn inexact(array: &ArrayRef, floats: &ArrayRef) -> Option<String> {
     }
 }
 
-/// The columns of all of `schemas`; a column may be null where it may in one of them, or one lacks it.
+/// The columns of all of `schemas`; a column may be null where it may in one of them, or one lacks
+/// it.
 ///
 /// # Errors
 /// Usage: two of one name have types without one that has all values of both; it names both files.

@@ -1,6 +1,7 @@
 //! Which values of a key are equal, whatever their bytes say.
 //!
-//! Contract: what a dictionary's keys stand for counts, not the keys; 0.0 and -0.0 are equal, and so are all NaNs. Pure.
+//! Contract: what a dictionary's keys stand for counts, not the keys; 0.0 and -0.0 are equal, and
+//! so are all NaNs. Pure.
 
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
 //! Failures of the Arrow and Parquet libraries as errors of outcore, and their panics too.
 //!
-//! Contract: [`arrow`] and [`parquet`] keep what the library says as the cause, and the system's own error
-//! where there is one below it. [`guarded`] runs a call into a library on bytes that nobody has vouched for:
-//! a panic inside it becomes an error of corrupt data, so that a damaged file never ends the program; [`written`] does the same for
-//! what a library writes. The caller adds file, column and place, which the libraries do not know.
+//! Contract: [`arrow`] and [`parquet`] keep what the library says as the cause, and the system's
+//! own error where there is one below it. [`guarded`] runs a call into a library on bytes that
+//! nobody has vouched for: a panic inside it becomes an error of corrupt data, so that a damaged
+//! file never ends the program; [`written`] does the same for what a library writes. The caller
+//! adds file, column and place, which the libraries do not know.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -60,7 +61,8 @@ fn external(operation: &str, source: &(dyn std::error::Error + Send + Sync + 'st
     Error::corrupt(operation, one_line(&cause)).hint(DAMAGED)
 }
 
-/// Whether an error is the system's or one of ours: a codec says with neither that it cannot decode.
+/// Whether an error is the system's or one of ours: a codec says with neither that it cannot
+/// decode.
 fn is_of_system(source: &std::io::Error) -> bool {
     let inner = source.get_ref();
     source.raw_os_error().is_some() || inner.is_some_and(|inner| inner.is::<Error>())
@@ -83,7 +85,8 @@ pub(crate) fn guarded<T>(operation: &str, work: impl FnOnce() -> Result<T>) -> R
     })
 }
 
-/// Calls `work`, which hands values of all types to a library that writes them; a panic in there is an error of `operation`.
+/// Calls `work`, which hands values of all types to a library that writes them; a panic in there is
+/// an error of `operation`.
 pub(crate) fn written<T>(operation: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let cause = format!("the library cannot write this table: {}", words_of(&*panic));

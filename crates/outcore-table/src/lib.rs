@@ -1,7 +1,8 @@
-//! Tables for outcore: Arrow and Parquet in and out within a memory budget, and rows that the engine can sort.
+//! Tables for outcore: Arrow and Parquet in and out within a memory budget, and rows that the
+//! engine can sort.
 //!
-//! Everything that a job on tables needs around the engine, and nothing that the engine does: no sort, no spill,
-//! no partition of its own.
+//! Everything that a job on tables needs around the engine, and nothing that the engine does: no
+//! sort, no spill, no partition of its own.
 //!
 //! | module | holds |
 //! |---|---|

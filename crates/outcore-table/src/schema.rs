@@ -1,8 +1,9 @@
 //! Schemas: a column by its name, and what differs between two tables.
 //!
-//! Contract: names are matched to the letter; one that is missing is answered with the nearest that is
-//! there. A [`FieldPlace`] is a column, or by a name such as `st.a` the field `a` of objects `st`. [`agree`] says of two schemas which column differs and how, in words that name both types. Metadata
-//! of a schema and of fields make no difference, nor does what lists call their elements.
+//! Contract: names are matched to the letter; one that is missing is answered with the nearest that
+//! is there. A [`FieldPlace`] is a column, or by a name such as `st.a` the field `a` of objects
+//! `st`. [`agree`] says of two schemas which column differs and how, in words that name both types.
+//! Metadata of a schema and of fields make no difference, nor does what lists call their elements.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -52,12 +53,14 @@ pub(crate) fn column_index(schema: &Schema, name: &str, operation: &str) -> Resu
 pub(crate) struct FieldPlace {
     /// Among the columns of the table.
     pub(crate) root: usize,
-    /// Among the fields of the objects there, and of the objects in these; empty for the column itself.
+    /// Among the fields of the objects there, and of the objects in these; empty for the column
+    /// itself.
     inside: Vec<usize>,
 }
 
 impl FieldPlace {
-    /// What `name` stands for: the column that is called so, or else a field of objects, each name behind a point.
+    /// What `name` stands for: the column that is called so, or else a field of objects, each name
+    /// behind a point.
     ///
     /// # Errors
     /// As [`column_index`]; where objects have no such field, the hint is one that they have.
@@ -143,7 +146,8 @@ impl FieldPlace {
     }
 }
 
-/// The place of the field that is called `name`, or that a part of the name in front of a point calls; the others go to `inside`.
+/// The place of the field that is called `name`, or that a part of the name in front of a point
+/// calls; the others go to `inside`.
 fn place_among(fields: &Fields, name: &str, inside: &mut Vec<usize>) -> Option<usize> {
     if let Some((place, _)) = fields.find(name) {
         return Some(place);
@@ -188,8 +192,8 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// Whether values of the two types are the same but for what lists call their elements, and maps their entries,
-/// which programs do not agree about.
+/// Whether values of the two types are the same but for what lists call their elements, and maps
+/// their entries, which programs do not agree about.
 pub(crate) fn is_same_type(one: &DataType, other: &DataType) -> bool {
     let is_same_field = |one: &Field, other: &Field| {
         one.is_nullable() == other.is_nullable() && is_same_type(one.data_type(), other.data_type())
@@ -228,8 +232,8 @@ fn children_of(data_type: &DataType) -> Vec<FieldRef> {
     }
 }
 
-/// The same values as another type that [`is_same_type`] calls the same, or with dictionaries looked up where
-/// `data_type` has plain values in their place.
+/// The same values as another type that [`is_same_type`] calls the same, or with dictionaries
+/// looked up where `data_type` has plain values in their place.
 pub(crate) fn retyped(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     const SHAPE: &str = "read tables";
     if array.data_type() == data_type {

@@ -1,9 +1,11 @@
 //! Tables that other libraries hold or take: batch by batch.
 //!
-//! Contract: [`spool`] writes the batches of any reader to an Arrow file, which the jobs read as any other; [`TableBatches`]
-//! hands out the batches of a table that lies in files, one by one, and owns all that it needs. Both are whole or an error.
+//! Contract: [`spool`] writes the batches of any reader to an Arrow file, which the jobs read as
+//! any other; [`TableBatches`] hands out the batches of a table that lies in files, one by one, and
+//! owns all that it needs. Both are whole or an error.
 //!
-//! Bounds: a batch of the reader, which is its maker's, and what a writer holds; of a table its largest piece, decoded.
+//! Bounds: a batch of the reader, which is its maker's, and what a writer holds; of a table its
+//! largest piece, decoded.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -1,10 +1,9 @@
 //! Rows of a table as text, for people to look at and for tools that take lines.
 //!
-//! Contract: [`print`] gives a line with the names of the columns, and one a row, with tabs between; so do [`add_header`] and
-//! [`add_rows`] of what is in memory. Tabs, ends of lines and
-//! backslashes inside of values are written as `\\t`, `\\n`, `\\r` and `\\\\`; null is written as nothing, as in CSV; times with a
-//! zone are in UTC. No more is
-//! read than is asked for.
+//! Contract: [`print`] gives a line with the names of the columns, and one a row, with tabs
+//! between; so do [`add_header`] and [`add_rows`] of what is in memory. Tabs, ends of lines and
+//! backslashes inside of values are written as `\\t`, `\\n`, `\\r` and `\\\\`; null is written as
+//! nothing, as in CSV; times with a zone are in UTC. No more is read than is asked for.
 //!
 //! Bounds: a reader, and the text of a batch.
 
@@ -25,8 +24,8 @@ const PRINT: &str = "print rows";
 /// Rows whose text is made at once.
 const ROWS_AT_ONCE: usize = 256;
 
-/// Hands the first `rows_count` rows of a table to `take`, as text of whole lines; how many there were, and the bytes that
-/// were read.
+/// Hands the first `rows_count` rows of a table to `take`, as text of whole lines; how many there
+/// were, and the bytes that were read.
 ///
 /// # Errors
 /// As [`TableInput::open`] and its readers; what `take` fails with.

@@ -1,8 +1,8 @@
 //! Vectors from one format to another.
 //!
-//! Contract: one pass of the engine's writer: each row is written at its place, with the same numbers, or the nearest that the
-//! new kind has. A number outside the range of the new kind is an error with its row, and so is one that is none. The output
-//! is absent or whole.
+//! Contract: one pass of the engine's writer: each row is written at its place, with the same
+//! numbers, or the nearest that the new kind has. A number outside the range of the new kind is an
+//! error with its row, and so is one that is none. The output is absent or whole.
 //!
 //! Bounds: one read and one write; memory is the engine's window of pieces and one row a thread.
 
@@ -18,12 +18,12 @@ use outcore::{Error, Job, MakeHeader, Output, Result};
 use crate::format::{Element, VectorFile, source_of};
 use crate::scan::show_copy;
 
-/// Writes the vectors of `from` to `path`, whose name tells the format; raw numbers if it tells none. The kind of number is
-/// that of the name, or `element`, or that of `from`.
+/// Writes the vectors of `from` to `path`, whose name tells the format; raw numbers if it tells
+/// none. The kind of number is that of the name, or `element`, or that of `from`.
 ///
 /// # Errors
-/// Usage: a number that is none or outside the range of the new kind, a name that `element` does not fit, an output that exists
-/// and may not be replaced. What reading and writing fail with.
+/// Usage: a number that is none or outside the range of the new kind, a name that `element` does
+/// not fit, an output that exists and may not be replaced. What reading and writing fail with.
 pub fn convert(
     job: &Job,
     from: &VectorFile,

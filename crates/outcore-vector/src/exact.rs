@@ -1,20 +1,22 @@
 //! Distances in f64 with one order of summation, and how far products in f32 may be from them.
 //!
-//! Contract: [`squared_distance`] and [`dot`] add in eight lanes, then the lanes as a tree, without fused operations; so their
-//! results are the same on every processor. They define what is exact here: orders, ties and outputs are theirs.
+//! Contract: [`squared_distance`] and [`dot`] add in eight lanes, then the lanes as a tree, without
+//! fused operations; so their results are the same on every processor. They define what is exact
+//! here: orders, ties and outputs are theirs.
 //!
-//! The bound (Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 3.1): let u = 2^-24 be the
-//! unit roundoff of f32, n the dimension and g(m) = m u / (1 - m u). For every order of summation, with fused operations or
-//! without,
+//! The bound (Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 3.1):
+//! let u = 2^-24 be the unit roundoff of f32, n the dimension and g(m) = m u / (1 - m u). For every
+//! order of summation, with fused operations or without,
 //!
 //! ```text
 //! |fl(q . x) - q . x|  <=  g(n) |q| . |x|  <=  g(n) r_q r_x            (r: Euclidean norms)
 //! ```
 //!
-//! Numbers that were f64 and were rounded to f32 first add 2 u r_q r_x and terms of u^2. The norms themselves are added in
-//! f32, so they are off by a factor of at most 1 + g(n). Comparing `fl(q . x) + c r_x` with `h - t` in f32 adds at most
-//! 4 u of each term. [`error_factor`] is g(n + 16), which covers all of these; what underflows adds at most 2^-126 a
-//! dimension, see [`underflow`]. f64's own roundings, n 2^-53, are far below the one u that is left over. Numbers beyond the
+//! Numbers that were f64 and were rounded to f32 first add 2 u r_q r_x and terms of u^2. The norms
+//! themselves are added in f32, so they are off by a factor of at most 1 + g(n). Comparing `fl(q .
+//! x) + c r_x` with `h - t` in f32 adds at most 4 u of each term. [`error_factor`] is g(n + 16),
+//! which covers all of these; what underflows adds at most 2^-126 a dimension, see [`underflow`].
+//! f64's own roundings, n 2^-53, are far below the one u that is left over. Numbers beyond the
 //! range of f32 make a product infinite or not a number, which no comparison discards.
 
 /// Lanes of the sums.
@@ -25,7 +27,8 @@ const LANES: usize = 8;
 fn sum(a: &[f64], b: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
     let mut lanes = [0.0; LANES];
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
-    // N.B. By index: chains of iterators are not inlined into long loops that are compiled for the processor.
+    // N.B. By index: chains of iterators are not inlined into long loops that are compiled for the
+    // processor.
     for at in 0..a.len().min(b.len()) {
         for lane in 0..LANES {
             lanes[lane] += term(a[at][lane], b[at][lane]);

@@ -1,9 +1,10 @@
 //! Vectors for outcore: exact nearest neighbours and k-means over files far larger than memory.
 //!
-//! Every job is a pass or a few over a file of vectors ([`format`](mod@format)): pieces are read ahead on all threads
-//! ([`scan`]) and multiplied with what stands in memory (queries or centroids) by a register-blocked product. Products are
-//! in f32; whatever they cannot decide beyond their proven rounding error is decided in f64, so results depend on the data
-//! alone: not on the processor, the number of threads or the memory.
+//! Every job is a pass or a few over a file of vectors ([`format`](mod@format)): pieces are read
+//! ahead on all threads ([`scan`]) and multiplied with what stands in memory (queries or centroids)
+//! by a register-blocked product. Products are in f32; whatever they cannot decide beyond their
+//! proven rounding error is decided in f64, so results depend on the data alone: not on the
+//! processor, the number of threads or the memory.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,8 +1,10 @@
-//! The register-blocked product of two sets of vectors, in f32, and loops that are compiled for the processor at hand.
+//! The register-blocked product of two sets of vectors, in f32, and loops that are compiled for the
+//! processor at hand.
 //!
-//! Contract: [`products`] gives the inner product of each vector on the left with each on the right, on the calling thread.
-//! The kernel is that of the `gemm-f32` crate, which chooses AVX-512, FMA, NEON or plain code when it first runs. The order
-//! of summation is the processor's; callers allow for it (see [`crate::exact`]).
+//! Contract: [`products`] gives the inner product of each vector on the left with each on the
+//! right, on the calling thread. The kernel is that of the `gemm-f32` crate, which chooses AVX-512,
+//! FMA, NEON or plain code when it first runs. The order of summation is the processor's; callers
+//! allow for it (see [`crate::exact`]).
 //!
 //! Invariants: every address that the kernel is given lies inside its slice, which is checked here.
 #![allow(unsafe_code)]
@@ -60,13 +62,15 @@ impl<'a> Matrix<'a> {
 /// Puts the product of vector `l` on the left and `r` on the right at `r * left.rows + l` of `out`.
 ///
 /// # Panics
-/// Where the dimensions differ, or a side is empty or does not lie inside its numbers, or `out` has another length.
+/// Where the dimensions differ, or a side is empty or does not lie inside its numbers, or `out` has
+/// another length.
 pub(crate) fn products(left: Matrix<'_>, right: Matrix<'_>, out: &mut [f32]) {
     assert!(left.is_inside() && right.is_inside());
     assert_eq!(left.dimension, right.dimension);
     assert_eq!(out.len(), left.rows * right.rows);
-    // SAFETY: all vectors lie inside their slices and the result inside `out`, as was just asserted. The slice `out` is
-    // borrowed mutably, so it overlaps neither side. Strides are numbers of elements and below isize::MAX.
+    // SAFETY: all vectors lie inside their slices and the result inside `out`, as was just
+    // asserted. The slice `out` is borrowed mutably, so it overlaps neither side. Strides are
+    // numbers of elements and below isize::MAX.
     unsafe {
         get_gemm_fn()(
             left.rows,

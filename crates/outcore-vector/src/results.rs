@@ -1,9 +1,9 @@
 //! Results as files: ids, distances, labels and centroids, in the formats that vectors have.
 //!
-//! Contract: a result is an array in memory and becomes one file, absent or whole, through the engine's writer; several results appear
-//! together, and arrays that are more than the memory holds are written as they are made ([`RowsWriter`]). The name tells the
-//! format. Ids are written as the integers that the format has; one that does not fit is an error before anything is
-//! written.
+//! Contract: a result is an array in memory and becomes one file, absent or whole, through the
+//! engine's writer; several results appear together, and arrays that are more than the memory holds
+//! are written as they are made ([`RowsWriter`]). The name tells the format. Ids are written as the
+//! integers that the format has; one that does not fit is an error before anything is written.
 
 use std::ops::Range;
 use std::path::Path;
@@ -67,7 +67,8 @@ impl Array<'_> {
     }
 }
 
-/// The type of numbers that a file of this name gets for such an array; to be asked before the work that makes it.
+/// The type of numbers that a file of this name gets for such an array; to be asked before the work
+/// that makes it.
 ///
 /// # Errors
 /// Usage: a name whose format is for other numbers.
@@ -179,7 +180,8 @@ pub struct NewRows<'a> {
 /// Numbers that are encoded at a time, if rows are not longer.
 const ENCODED_NUMBERS: usize = 16 << 10;
 
-/// Files of numbers that are made one after another, more than the memory holds; all appear together.
+/// Files of numbers that are made one after another, more than the memory holds; all appear
+/// together.
 pub struct RowsWriter {
     together: Together,
     /// Each file, and how much of it is written.
@@ -259,11 +261,12 @@ fn header_of(file: &VectorFile, dimension: Option<usize>) -> Vec<u8> {
     }
 }
 
-/// Writes `array` to `path` in rows of `dimension`; as an array of one dimension where that is none.
+/// Writes `array` to `path` in rows of `dimension`; as an array of one dimension where that is
+/// none.
 ///
 /// # Errors
-/// Usage: a name whose format is for other numbers, ids that do not fit, an output that exists and may not be replaced.
-/// Memory. What writing fails with.
+/// Usage: a name whose format is for other numbers, ids that do not fit, an output that exists and
+/// may not be replaced. Memory. What writing fails with.
 pub fn write(
     job: &Job,
     (path, replace): (&Path, bool),

@@ -1,11 +1,13 @@
 //! One pass over a file of vectors, on all threads.
 //!
-//! Contract (PALID, SPAA 2025, section 3, file streamer): [`Scan::run`] reads the file ahead and gives each piece of it once,
-//! whole rows, to some thread, in no order. What a thread finds is kept in a state of its own, and all states are given back.
-//! The file may not change meanwhile. Numbers that are none (NaN) and infinite ones are errors with file and row, found by
-//! [`Tile`] from the norm of each row, which every job needs.
+//! Contract (PALID, SPAA 2025, section 3, file streamer): [`Scan::run`] reads the file ahead and
+//! gives each piece of it once, whole rows, to some thread, in no order. What a thread finds is
+//! kept in a state of its own, and all states are given back. The file may not change meanwhile.
+//! Numbers that are none (NaN) and infinite ones are errors with file and row, found by [`Tile`]
+//! from the norm of each row, which every job needs.
 //!
-//! Bounds: one read of the file; memory is [`Scan::memory_bytes`] a thread, reserved under "pieces of vectors".
+//! Bounds: one read of the file; memory is [`Scan::memory_bytes`] a thread, reserved under "pieces
+//! of vectors".
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -64,7 +66,8 @@ impl<'f> Scan<'f> {
         job.options.threads.min(useful).max(1)
     }
 
-    /// A pass over `file` beside which this much memory is needed for each thread, and this much for all together.
+    /// A pass over `file` beside which this much memory is needed for each thread, and this much
+    /// for all together.
     ///
     /// # Errors
     /// Memory: not even small pieces fit.
@@ -107,7 +110,8 @@ impl<'f> Scan<'f> {
         self.file
     }
 
-    /// Shows the plan of a phase that reads this many bytes in this way: what is done with them, in words.
+    /// Shows the plan of a phase that reads this many bytes in this way: what is done with them, in
+    /// words.
     pub(crate) fn show(&self, job: &Job, (name, steps): (&'static str, &str), read_bytes: u64) {
         job.control.show_plan(&PassPlan {
             steps: steps.to_string(),
@@ -136,7 +140,8 @@ impl<'f> Scan<'f> {
         Pool::total_bytes(self.slot_bytes(), self.window) + Tile::memory_bytes(self.file)
     }
 
-    /// Reads the file, and gives each piece to `visit` with the state that `state` made for the thread.
+    /// Reads the file, and gives each piece to `visit` with the state that `state` made for the
+    /// thread.
     ///
     /// # Errors
     /// What `state`, `visit` and reading fail with; corrupt for a file that changes.
@@ -345,7 +350,8 @@ impl Tile {
     /// Gives the rows of `piece` to `work`, a tile at a time, with space for one row as f64.
     ///
     /// # Errors
-    /// Usage: a number that is none or infinite. Corrupt: a row of another dimension. What `work` fails with.
+    /// Usage: a number that is none or infinite. Corrupt: a row of another dimension. What `work`
+    /// fails with.
     pub(crate) fn each(
         &mut self,
         piece: Piece<'_>,
@@ -415,7 +421,8 @@ impl Rows<'_> {
         file.element.decode_f64(&bytes[file.lead_bytes()..], out);
     }
 
-    /// Fails for the first row, from `at` on, that has numbers which distances cannot be computed of.
+    /// Fails for the first row, from `at` on, that has numbers which distances cannot be computed
+    /// of.
     fn check(&self, at: usize, wide: &mut [f64]) -> Result<()> {
         for index in at..self.matrix.rows {
             if self.squares[index].is_finite() && self.squares[index] != 0.0 {
@@ -436,7 +443,8 @@ const NUMBER_MAX: f64 = 1e100;
 /// and where no number of a row is larger than this, the squares may be 0.
 const NUMBER_MIN: f64 = 1e-100;
 
-/// The column of a number that is none, infinite, too large for distances, or the largest of a row of tiny ones.
+/// The column of a number that is none, infinite, too large for distances, or the largest of a row
+/// of tiny ones.
 pub(crate) fn strange_in(row: &[f64]) -> Option<usize> {
     let mut largest = (0, 0.0);
     for (column, number) in row.iter().enumerate() {

@@ -149,7 +149,8 @@ pub struct PhasePlan {
     pub read_bytes: Forecast,
     /// Bytes written to all drives, and to a pipe.
     pub written_bytes: Forecast,
-    /// How long it takes, at most where one of the two is a bound; none where one of them is not known.
+    /// How long it takes, at most where one of the two is a bound; none where one of them is not
+    /// known.
     pub seconds: Option<f64>,
 }
 
@@ -196,8 +197,8 @@ impl PhasePlan {
     }
 }
 
-/// What `phases` are predicted to do, in a line of a plan: `scratch_bytes` of scratch where there may be any, at which
-/// rates, and with which costs of computing, if it is counted.
+/// What `phases` are predicted to do, in a line of a plan: `scratch_bytes` of scratch where there
+/// may be any, at which rates, and with which costs of computing, if it is counted.
 pub fn predicted_text(
     phases: &[PhasePlan],
     scratch_bytes: Option<u64>,
@@ -285,8 +286,8 @@ impl Phases {
         &mut self.ended[last]
     }
 
-    /// The phases that have ended, each beside what was planned of it. Of a phase that there was more than once, the
-    /// plan says the same of each time.
+    /// The phases that have ended, each beside what was planned of it. Of a phase that there was
+    /// more than once, the plan says the same of each time.
     pub(crate) fn beside(mut self, planned: &[PhasePlan]) -> Vec<Phase> {
         beside(&mut self.ended, planned);
         self.ended
@@ -356,8 +357,8 @@ pub(crate) fn open_inputs(
     Ok(parts)
 }
 
-/// Fails for what the system knows and is not a plain file: opening a named pipe would wait for ever,
-/// and directories and devices have no length to plan with.
+/// Fails for what the system knows and is not a plain file: opening a named pipe would wait for
+/// ever, and directories and devices have no length to plan with.
 fn check_is_file(path: &Path) -> Result<()> {
     let Ok(facts) = std::fs::metadata(path) else {
         // Opening tells what is wrong; names of an in-memory device are none of the system's.
@@ -391,8 +392,8 @@ fn has_no_length(path: &Path, facts: &std::fs::Metadata) -> bool {
             .is_ok_and(|got| got > 0)
 }
 
-/// Fails if a file is no longer as it was when it was opened: its length, and, unless this job frees
-/// its blocks, the time of its last change.
+/// Fails if a file is no longer as it was when it was opened: its length, and, unless this job
+/// frees its blocks, the time of its last change.
 pub(crate) fn check_unchanged(
     volume: &Volume,
     parts: &[InputPart],
@@ -487,7 +488,8 @@ pub(crate) fn make_dir(job: &Job, output: &Output) -> Result<PrivateDir> {
     job.device.make_private_dir(dir)
 }
 
-/// How many of `files` are merged at once, where at most `most` can be: as few as the least number of passes allows.
+/// How many of `files` are merged at once, where at most `most` can be: as few as the least number
+/// of passes allows.
 pub(crate) fn merge_width(files: usize, most: usize) -> (usize, u32) {
     let most = most.max(2);
     let mut passes = 1;
@@ -507,8 +509,8 @@ pub(crate) struct FewFiles<S> {
     pub(crate) _dir: PrivateDir,
 }
 
-/// Merges neighbours among `inputs` into files of ours, pass by pass, until there are no more than `width`; `merge`
-/// makes one file of at most as many.
+/// Merges neighbours among `inputs` into files of ours, pass by pass, until there are no more than
+/// `width`; `merge` makes one file of at most as many.
 pub(crate) fn merge_to_few<S>(
     (job, output): (&Job, &Output),
     inputs: &[Input],
@@ -550,8 +552,8 @@ pub(crate) fn merge_to_few<S>(
     })
 }
 
-/// Takes turns among the files of the output, so that all of their drives write at once; what is to be
-/// written starts at `start_bytes`.
+/// Takes turns among the files of the output, so that all of their drives write at once; what is to
+/// be written starts at `start_bytes`.
 pub(crate) fn interleave<T>(
     leaves: &mut [T],
     staged: &StagedOutput,

@@ -132,7 +132,8 @@ impl Control {
         self.cancel.store(true, Ordering::Relaxed);
     }
 
-    /// From now on the job stops once `flag` is set, too: a handler of signals can set one. Later calls change nothing.
+    /// From now on the job stops once `flag` is set, too: a handler of signals can set one. Later
+    /// calls change nothing.
     pub fn cancel_with(&self, flag: Arc<AtomicBool>) {
         let _ = self.stop.set(flag);
     }
@@ -166,12 +167,14 @@ impl Control {
         }
     }
 
-    /// Runs a job, all of it: a panic in there, of outcore or of a library, is an error that names the phase and the first input.
+    /// Runs a job, all of it: a panic in there, of outcore or of a library, is an error that names
+    /// the phase and the first input.
     ///
     /// # Errors
     /// What `work` fails with, or that it panicked.
     pub fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        // What `work` has borrowed is dropped by its owner when it sees the error, and not used again.
+        // What `work` has borrowed is dropped by its owner when it sees the error, and not used
+        // again.
         let done = catch_unwind(AssertUnwindSafe(work));
         let done = done.unwrap_or_else(|panic| Err(Error::panicked(self.step(), panic)));
         done.map_err(|error| match self.input.get() {
@@ -180,7 +183,8 @@ impl Control {
         })
     }
 
-    /// Calls `show` with each plan that the job makes from now on, before it follows it. Later calls change nothing.
+    /// Calls `show` with each plan that the job makes from now on, before it follows it. Later
+    /// calls change nothing.
     pub fn on_plan(&self, show: impl Fn(&dyn fmt::Display) + Send + Sync + 'static) {
         let _ = self.on_plan.0.set(Box::new(show));
     }
@@ -400,8 +404,8 @@ impl Job {
         }
     }
 
-    /// The same job where each name that is opened for reading leads to the same, unchanged file every time, or is an error: for
-    /// runs that open their inputs more than once.
+    /// The same job where each name that is opened for reading leads to the same, unchanged file
+    /// every time, or is an error: for runs that open their inputs more than once.
     #[must_use]
     pub fn steady(&self) -> Job {
         Job {

@@ -1,10 +1,10 @@
 //! Compute on data far larger than memory, at the speed of all SSDs of one machine.
 //!
-//! Everything begins with a [`Context`]: how much memory, which threads and drives. It reads files as
-//! datasets, which are lazy; steps fuse into as few passes over the drives as there can be; memory stays
-//! under the cap, and an output is absent or complete. The algorithms are those of PALID (Li, Khan,
-//! Dhulipala, "Scaling Parallel Algorithms to Massive Datasets using Multi-SSD Machines", SPAA 2025); the
-//! way drives are served is Falcon's (Kumar, Huang, ATC 2017).
+//! Everything begins with a [`Context`]: how much memory, which threads and drives. It reads files
+//! as datasets, which are lazy; steps fuse into as few passes over the drives as there can be;
+//! memory stays under the cap, and an output is absent or complete. The algorithms are those of
+//! PALID (Li, Khan, Dhulipala, "Scaling Parallel Algorithms to Massive Datasets using Multi-SSD
+//! Machines", SPAA 2025); the way drives are served is Falcon's (Kumar, Huang, ATC 2017).
 //!
 //! # Numbers
 //! Steps are closures, compiled together. A `sort` that comes last writes straight to the output.
@@ -79,8 +79,8 @@
 //! ```
 //!
 //! # Records, file to file
-//! The functions below the datasets take a [`Job`] and say all that there is to say: any record, any keys,
-//! shards, headers, what became of each phase.
+//! The functions below the datasets take a [`Job`] and say all that there is to say: any record,
+//! any keys, shards, headers, what became of each phase.
 //!
 //! ```
 //! use outcore::{IoMode, Job, JobOptions, RecordFormat, Input, SortOptions, Output, sort};
@@ -115,9 +115,9 @@
 //! | [`read`] | blocks and whole records in, samples |
 //! | [`job`] | what a run may use, how it is watched and stopped |
 //!
-//! Below them stand two crates of their own: `outcore-io`, one machine's drives, and `outcore-store`, volumes
-//! and datasets at rest.
-//! `ARCHITECTURE.md` follows a block through all of them.
+//! Below them stand two crates of their own: `outcore-io`, one machine's drives, and
+//! `outcore-store`, volumes and datasets at rest. `ARCHITECTURE.md` follows a block through all of
+//! them.
 
 pub mod dataset;
 mod ends;

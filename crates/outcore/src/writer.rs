@@ -101,8 +101,8 @@ impl Writer {
         }
     }
 
-    /// Writes `buf[skip_bytes..skip_bytes + len_bytes]` at output byte `at_bytes`, all of it
-    /// inside one file and laid out like the file (see [`Writer::phase`]). Errors when the piece lies
+    /// Writes `buf[skip_bytes..skip_bytes + len_bytes]` at output byte `at_bytes`, all of it inside
+    /// one file and laid out like the file (see [`Writer::phase`]). Errors when the piece lies
     /// beyond the planned end; the write's own completion carries [`WRITE_TOKEN`].
     pub(crate) fn write(
         &self,
@@ -160,7 +160,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Copies bytes of any length that lie inside one file, from output byte `at_bytes` on, a block at a time.
+    /// Copies bytes of any length that lie inside one file, from output byte `at_bytes` on, a block
+    /// at a time.
     pub(crate) fn write_copied(
         &self,
         port: &mut Port,

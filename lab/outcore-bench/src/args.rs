@@ -44,30 +44,31 @@ pub enum BenchCommand {
     Io(IoArgs),
     /// Sort larger than memory beside a sort in memory, over distributions, drives and sizes
     ///
-    /// The tables and figures of PALID (SPAA 2025), Fig. 9 and 10, on these drives. Everything is made
-    /// in private directories there, and removed again.
+    /// The tables and figures of PALID (SPAA 2025), Fig. 9 and 10, on these drives. Everything is
+    /// made in private directories there, and removed again.
     Sort(SortBenchArgs),
     /// Sorted views beside sorts that write their result, and a sort in memory, by memory
     ///
     /// Table 2 and Fig. 3 of ActiveSort on these drives: bytes moved and time until all sorted data
-    /// have been read once; then what a view is to read, beside the sorted file. Everything is made in
-    /// private directories there, and removed again.
+    /// have been read once; then what a view is to read, beside the sorted file. Everything is made
+    /// in private directories there, and removed again.
     View(ViewBenchArgs),
     /// Map, filter, reduce, scan and shuffle against size, across the memory limit
     ///
-    /// PALID (SPAA 2025), Fig. 11, on these drives. Everything is made in private directories there,
-    /// and removed again.
+    /// PALID (SPAA 2025), Fig. 11, on these drives. Everything is made in private directories
+    /// there, and removed again.
     Primitives(PrimitivesArgs),
     /// Components, BFS, PageRank and a k-core of one graph on 1, 2, 4, ... drives
     ///
-    /// The figure of Falcon (ATC 2017) on these drives: time, rate and share of the floor. Everything is
-    /// made in private directories there, and removed again.
+    /// The figure of Falcon (ATC 2017) on these drives: time, rate and share of the floor.
+    /// Everything is made in private directories there, and removed again.
     Graph(GraphBenchArgs),
     /// Neighbours, clusters, sort and lookup of vectors, by threads and drives
     ///
-    /// The figures of the LLNL poster "Threading Opportunities in High-Performance Flash-Memory Storage" on these drives:
-    /// each job on a file of vectors of 32 f32, with 1, 2, 4, ... threads and on 1, 2, 4, ... drives. Everything is made in
-    /// private directories there, and removed again.
+    /// The figures of the LLNL poster "Threading Opportunities in High-Performance Flash-Memory
+    /// Storage" on these drives: each job on a file of vectors of 32 f32, with 1, 2, 4, ... threads
+    /// and on 1, 2, 4, ... drives. Everything is made in private directories there, and removed
+    /// again.
     Vectors(VectorsBenchArgs),
 }
 
@@ -94,7 +95,8 @@ pub struct IoArgs {
     /// A directory on each drive, a drives file (.toml), a block device, or a file to read
     #[arg(required = true, value_name = "DRIVE", value_hint = ValueHint::AnyPath)]
     pub targets: Vec<PathBuf>,
-    /// Measure writes too: in directories to files of its own, and to devices whose first and last MiB are empty
+    /// Measure writes too: in directories to files of its own, and to devices whose first and last
+    /// MiB are empty
     #[arg(long)]
     pub write_ok: bool,
     /// Some block sizes, depths and threads, in about a minute (the default)
@@ -286,7 +288,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = GRAPH_EXAMPLES)]
 pub struct GraphBenchArgs {
-    /// A directory on each drive; the first needs twice the graph, and as much as its edges in pairs
+    /// A directory on each drive; the first needs twice the graph, and as much as its edges in
+    /// pairs
     #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dirs: Vec<PathBuf>,
     /// The graph has 2 to the power of N vertices
@@ -333,7 +336,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = VECTORS_EXAMPLES)]
 pub struct VectorsBenchArgs {
-    /// A directory on each drive; needs twice the vectors on the first, and three times as much on all of them together
+    /// A directory on each drive; needs twice the vectors on the first, and three times as much on
+    /// all of them together
     #[arg(required = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dirs: Vec<PathBuf>,
     /// Size of the file of vectors
@@ -404,8 +408,8 @@ pub struct ReplayArgs {
         help_heading = "Pace"
     )]
     pub speed: Speed,
-    /// Maximum number of requests in flight. Default: 32 per drive where the speed is max; outcore's own
-    /// traces keep their dependencies
+    /// Maximum number of requests in flight. Default: 32 per drive where the speed is max;
+    /// outcore's own traces keep their dependencies
     #[arg(long, value_name = "N", help_heading = "Pace")]
     pub depth: Option<usize>,
     /// Stop after this many requests of the trace
@@ -415,7 +419,8 @@ pub struct ReplayArgs {
     /// alibaba, tencent, vscsi, mqsim, outcore
     #[arg(long, value_name = "FORMAT", help_heading = "Trace")]
     pub format: Option<Format>,
-    /// Unit of the times, where the trace counts another one than its format: s, ms (DiskSim), us, ns, 100ns
+    /// Unit of the times, where the trace counts another one than its format: s, ms (DiskSim), us,
+    /// ns, 100ns
     #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit, help_heading = "Trace")]
     pub time_unit_ns: Option<u64>,
     /// What to do with lines that cannot be read: skip (counted and shown) or fail

@@ -1,8 +1,8 @@
 //! Where the measurements of whole jobs keep their data: a private directory on each drive.
 //!
-//! Contract: [`BenchDirs`] makes them, puts inputs of 64-bit numbers there, one file a drive, names outputs
-//! beside them and runs jobs that stop when the watcher wants it. All goes with the value, however the
-//! measurement ends.
+//! Contract: [`BenchDirs`] makes them, puts inputs of 64-bit numbers there, one file a drive, names
+//! outputs beside them and runs jobs that stop when the watcher wants it. All goes with the value,
+//! however the measurement ends.
 
 use std::path::PathBuf;
 use std::sync::Arc;

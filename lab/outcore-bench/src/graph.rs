@@ -1,14 +1,17 @@
 //! `outcore bench graph`: algorithms on one graph, on one drive and on more.
 //!
-//! Contract: an R-MAT graph is generated and converted once, on the first drive. For 1, 2, 4, ... drives, and for all, a
-//! volume is made on them and the graph put there as a dataset, and components, a breadth-first search, PageRank and a
-//! k-core read it where it lies. A time is that of the algorithm alone, results in memory. The floor of an algorithm is the time that
-//! these drives take to give the bytes that it has read, at the rate at which the engine reads the tiles and does
-//! nothing else.
+//! Contract: an R-MAT graph is generated and converted once, on the first drive. For 1, 2, 4, ...
+//! drives, and for all, a volume is made on them and the graph put there as a dataset, and
+//! components, a breadth-first search, PageRank and a k-core read it where it lies. A time is that
+//! of the algorithm alone, results in memory. The floor of an algorithm is the time that these
+//! drives take to give the bytes that it has read, at the rate at which the engine reads the tiles
+//! and does nothing else.
 //!
-//! Source: Falcon (Kumar and Huang, ATC 2017), whose figures have the same four algorithms on volumes of more and more SSDs.
+//! Source: Falcon (Kumar and Huang, ATC 2017), whose figures have the same four algorithms on
+//! volumes of more and more SSDs.
 //!
-//! Bounds: space for the pairs of the edges, scratch, and twice the graph, of which one is on all drives together.
+//! Bounds: space for the pairs of the edges, scratch, and twice the graph, of which one is on all
+//! drives together.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -124,8 +127,8 @@ struct Found {
 /// Measures.
 ///
 /// # Errors
-/// Usage, no space, memory, the drives' own, interrupted; corrupt if a result differs from that on fewer drives. Nothing is
-/// left behind.
+/// Usage, no space, memory, the drives' own, interrupted; corrupt if a result differs from that on
+/// fewer drives. Nothing is left behind.
 pub fn run(options: &GraphBenchOptions, watch: Watch<'_>) -> Result<Report> {
     let started = Instant::now();
     if !(1..=SCALE_MAX).contains(&options.scale) || options.factor == 0 {

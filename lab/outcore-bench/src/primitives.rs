@@ -1,8 +1,8 @@
 //! `outcore bench primitives`: map, filter, reduce, scan and shuffle against size.
 //!
-//! Contract: for each size an input of uniform 64-bit numbers is generated on the drives, one shard on
-//! each, goes through every primitive with [`PrimitivesOptions::memory_bytes`] of memory, and is removed
-//! again with what they wrote. A time is that of the whole job, output synced and in place.
+//! Contract: for each size an input of uniform 64-bit numbers is generated on the drives, one shard
+//! on each, goes through every primitive with [`PrimitivesOptions::memory_bytes`] of memory, and is
+//! removed again with what they wrote. A time is that of the whole job, output synced and in place.
 //!
 //! Source: PALID (Li, Khan, Dhulipala, SPAA 2025), Fig. 11 (time of the primitives against size).
 //!

@@ -2,16 +2,17 @@
 //! and sizes.
 //!
 //! Contract: inputs of 64-bit numbers are generated on the drives, sorted by the engine with
-//! [`SortBenchOptions::memory_bytes`], and removed again. Beside it a sort in memory as anybody would
-//! write it: read the file, sort with all threads (a range of keys each, with voracious_radix_sort, the
-//! fastest that we know), write the file and sync; and the time of its sorting alone. It is left out where the data are larger
-//! than the memory given: there its line ends.
+//! [`SortBenchOptions::memory_bytes`], and removed again. Beside it a sort in memory as anybody
+//! would write it: read the file, sort with all threads (a range of keys each, with
+//! voracious_radix_sort, the fastest that we know), write the file and sync; and the time of its
+//! sorting alone. It is left out where the data are larger than the memory given: there its line
+//! ends.
 //!
 //! Source: PALID (Li, Khan, Dhulipala, SPAA 2025): Fig. 9 (distributions x SSDs against a sort in
 //! memory) and Fig. 10 (time against size across the memory limit).
 //!
-//! Bounds: space is three times the data on the drives together; memory is that of the sort in memory:
-//! the data.
+//! Bounds: space is three times the data on the drives together; memory is that of the sort in
+//! memory: the data.
 
 use std::fs::File;
 use std::io::{Read, Write};

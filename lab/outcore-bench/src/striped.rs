@@ -1,7 +1,8 @@
 //! One file or directory as a dataset, striped over some of the drives that are measured.
 //!
-//! Contract: [`Striped::put`] makes a volume on the drives and copies the data there; jobs on [`Striped::mount`] read
-//! them where they lie, under the dataset's name. The volume goes with the value.
+//! Contract: [`Striped::put`] makes a volume on the drives and copies the data there; jobs on
+//! [`Striped::mount`] read them where they lie, under the dataset's name. The volume goes with the
+//! value.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +28,8 @@ pub(crate) struct Striped {
 }
 
 impl Striped {
-    /// Puts `from` as the dataset `mark`, which begins with `@`, on the first `drives`; `operation` is what it is for.
+    /// Puts `from` as the dataset `mark`, which begins with `@`, on the first `drives`; `operation`
+    /// is what it is for.
     ///
     /// # Errors
     /// No space, the drives' own, interrupted.

@@ -1,17 +1,20 @@
-//! `outcore bench vectors`: jobs on a file of vectors, with more and more threads, on more and more drives.
+//! `outcore bench vectors`: jobs on a file of vectors, with more and more threads, on more and more
+//! drives.
 //!
-//! Contract: vectors of 32 f32 around some centres are generated once, on the first drive. For 1, 2, 4, ... drives, and for all, a
-//! volume is made on them and the vectors put there as a dataset. For each number of threads the nearest neighbours of
-//! some of the vectors, clusters (one iteration, and the last distances), a sort by the first number, and a lookup of
-//! keys in what was sorted are timed. Scratch and the sorted file are on the same drives. Results that are not the same on all drives, with any number of
-//! threads, are an error.
+//! Contract: vectors of 32 f32 around some centres are generated once, on the first drive. For 1,
+//! 2, 4, ... drives, and for all, a volume is made on them and the vectors put there as a dataset.
+//! For each number of threads the nearest neighbours of some of the vectors, clusters (one
+//! iteration, and the last distances), a sort by the first number, and a lookup of keys in what was
+//! sorted are timed. Scratch and the sorted file are on the same drives. Results that are not the
+//! same on all drives, with any number of threads, are an error.
 //!
-//! The floor of neighbours and clusters is the time in which the engine reads as many bytes and does nothing else; that of a sort,
-//! the time in which it copies as many; that of a lookup, the time in which it gathers as many from random places. Each is
-//! measured on the same drives with as many threads.
+//! The floor of neighbours and clusters is the time in which the engine reads as many bytes and
+//! does nothing else; that of a sort, the time in which it copies as many; that of a lookup, the
+//! time in which it gathers as many from random places. Each is measured on the same drives with as
+//! many threads.
 //!
-//! Source: the LLNL poster "Threading Opportunities in High-Performance Flash-Memory Storage", whose figures have kNN, k-means, external
-//! sort and binary search over such vectors.
+//! Source: the LLNL poster "Threading Opportunities in High-Performance Flash-Memory Storage",
+//! whose figures have kNN, k-means, external sort and binary search over such vectors.
 //!
 //! Bounds: space for the vectors twice on the first drive, and three times on all drives together.
 
@@ -129,7 +132,8 @@ struct Found {
 /// Measures.
 ///
 /// # Errors
-/// Usage, no space, memory, the drives' own, interrupted; corrupt if results differ. Nothing is left behind.
+/// Usage, no space, memory, the drives' own, interrupted; corrupt if results differ. Nothing is
+/// left behind.
 pub fn run(options: &VectorsBenchOptions, watch: Watch<'_>) -> Result<Report> {
     let started = Instant::now();
     let rows = options.data_bytes / VECTOR_BYTES;

@@ -1,17 +1,17 @@
 //! `outcore bench view`: a sorted view beside a sort that writes its result and one in memory.
 //!
-//! Contract: records of 4 KiB with 10-byte keys are generated on the drives, and each way of sorting
-//! ends when all sorted data have been read once: the sort writes its result, which is then read; the
-//! view is built and merged while it is read; the plain program reads the input into memory, sorts
-//! references, writes the file and reads it. What may stay in memory stays there. The ways take turns,
-//! medians are shown. Bytes are counted at the drives. The plain program is left out where the data are
-//! larger than the memory.
+//! Contract: records of 4 KiB with 10-byte keys are generated on the drives, and each way of
+//! sorting ends when all sorted data have been read once: the sort writes its result, which is then
+//! read; the view is built and merged while it is read; the plain program reads the input into
+//! memory, sorts references, writes the file and reads it. What may stay in memory stays there. The
+//! ways take turns, medians are shown. Bytes are counted at the drives. The plain program is left
+//! out where the data are larger than the memory.
 //!
-//! Source: ActiveSort (Lee et al.), Table 2 (bytes read and written) and Fig. 3 (time against memory
-//! from half of the data to more than all of it), with the paper's records.
+//! Source: ActiveSort (Lee et al.), Table 2 (bytes read and written) and Fig. 3 (time against
+//! memory from half of the data to more than all of it), with the paper's records.
 //!
-//! Bounds: space is three times the data on the drives together; memory is the largest that is asked
-//! for.
+//! Bounds: space is three times the data on the drives together; memory is the largest that is
+//! asked for.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};

@@ -1,7 +1,7 @@
 //! Replays of every kind of trace on files in a directory, with the counts that the trace has.
 //!
-//! The traces of others lie in `../shared/reference/block-traces` beside the repository; where that is
-//! missing, those tests say so and pass. The rest is written here.
+//! The traces of others lie in `../shared/reference/block-traces` beside the repository; where that
+//! is missing, those tests say so and pass. The rest is written here.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::{Path, PathBuf};

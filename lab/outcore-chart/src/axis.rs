@@ -1,8 +1,8 @@
 //! Where values lie on an axis, and where its ticks are.
 //!
 //! Contract: pure. A linear axis begins at zero or below and ends at a round number; a logarithmic
-//! one spans its values, ticks at powers of two, or at 1, 2 and 5 times powers of ten. Bytes are counted
-//! in powers of two on either.
+//! one spans its values, ticks at powers of two, or at 1, 2 and 5 times powers of ten. Bytes are
+//! counted in powers of two on either.
 
 use libm::{ceil, exp2, floor, log2, log10, pow};
 

@@ -1,10 +1,10 @@
 //! A [`Chart`] as SVG: title, legend, grid, axes, and lines, bars or dots.
 //!
-//! Contract: pure text of 760 x 420 pixels, wider for many bars or dots, that scales with its page. Colours
-//! are CSS variables set by [`STYLE`], so that a page can follow the reader's choice of light or dark; readers
-//! who see red and green alike can tell them apart (Okabe and Ito, "Color Universal Design", 2008, and two
-//! more). Each mark has a `<title>` that browsers show when it is pointed at. Text widths are estimates
-//! (there is no font here), on the wide side.
+//! Contract: pure text of 760 x 420 pixels, wider for many bars or dots, that scales with its page.
+//! Colours are CSS variables set by [`STYLE`], so that a page can follow the reader's choice of
+//! light or dark; readers who see red and green alike can tell them apart (Okabe and Ito, "Color
+//! Universal Design", 2008, and two more). Each mark has a `<title>` that browsers show when it is
+//! pointed at. Text widths are estimates (there is no font here), on the wide side.
 
 use std::fmt::Write;
 
@@ -44,8 +44,8 @@ const LIGHT: [&str; COLORS] = [
 ];
 
 /// Colours and letters of all charts, for light and dark ground. A page that sets the variables
-/// `--oc-*` further up on `:root[data-theme]` decides itself. What knows no variables (converters to PDF
-/// and PNG, most of them) takes the colours before them.
+/// `--oc-*` further up on `:root[data-theme]` decides itself. What knows no variables (converters
+/// to PDF and PNG, most of them) takes the colours before them.
 pub const STYLE: &str = "\
 .oc-chart{--oc-ink:#1f2328;--oc-dim:#59636e;--oc-grid:#d9dee3;--oc-c0:#0072b2;--oc-c1:#d55e00;\
 --oc-c2:#009e73;--oc-c3:#cc79a7;--oc-c4:#56b4e9;--oc-c5:#e69f00;--oc-c6:#6f4fc0;--oc-c7:#59636e;\
@@ -189,7 +189,8 @@ impl Columns {
     }
 }
 
-/// What stands below the ticks of the x axis: in two lines if one of the names is wider than its slot.
+/// What stands below the ticks of the x axis: in two lines if one of the names is wider than its
+/// slot.
 struct Names {
     lines: Vec<(String, String)>,
     are_broken: bool,

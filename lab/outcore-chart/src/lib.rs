@@ -5,8 +5,9 @@
 //! [`STYLE`] sets. Every point says its values when it is pointed at. Points without a place (not
 //! finite, or not positive on a logarithmic axis) are left out; a chart without points is an error.
 //!
-//! N.B. This is the only chart stack. plotters drew the same lines and bars, but in fixed colours, without
-//! values to point at, with ticks at 3.1 where a block size wants powers of two, and as one more dependency.
+//! N.B. This is the only chart stack. plotters drew the same lines and bars, but in fixed colours,
+//! without values to point at, with ticks at 3.1 where a block size wants powers of two, and as one
+//! more dependency.
 //!
 //! | module | what it has |
 //! |---|---|

@@ -38,7 +38,8 @@ pub enum Distribution {
         /// How many centres.
         centres: u64,
     },
-    /// Edges of a random graph with few vertices of many edges: two vertices below 2^scale a record.
+    /// Edges of a random graph with few vertices of many edges: two vertices below 2^scale a
+    /// record.
     Rmat {
         /// The logarithm of the number of vertices.
         scale: u32,
@@ -59,8 +60,8 @@ pub enum Distribution {
 impl FromStr for Distribution {
     type Err = Error;
 
-    /// Reads `uniform`, `uniform:MU`, `exponential:LAMBDA`, `zipf:S`, `zipf:S:RANKS`, `normal`, `clusters:K`,
-    /// `rmat:SCALE`, `kronecker:SCALE`, `sorted`, `reversed`, `equal`.
+    /// Reads `uniform`, `uniform:MU`, `exponential:LAMBDA`, `zipf:S`, `zipf:S:RANKS`, `normal`,
+    /// `clusters:K`, `rmat:SCALE`, `kronecker:SCALE`, `sorted`, `reversed`, `equal`.
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || {
             Error::usage(

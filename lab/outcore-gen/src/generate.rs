@@ -1,10 +1,10 @@
 //! Generated records to a file, to one shard a drive, or to a pipe.
 //!
 //! Contract: writes `records` records of a [`Generator`] after an optional header. Records are a
-//! pure function of their number, so they are a sequence without sources that the engine writes as any
-//! other: at their final place, by all threads, on all drives at the same time. The bytes depend on the
-//! generator alone, never on threads, memory or drives. Files appear whole or not at all; a pipe gets
-//! its bytes in order.
+//! pure function of their number, so they are a sequence without sources that the engine writes as
+//! any other: at their final place, by all threads, on all drives at the same time. The bytes
+//! depend on the generator alone, never on threads, memory or drives. Files appear whole or not at
+//! all; a pipe gets its bytes in order.
 //!
 //! Inputs of this kind (uniform, exponential, Zipf, one file a drive) are those of PALID (SPAA
 //! 2025, section 5).

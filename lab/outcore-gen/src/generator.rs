@@ -19,11 +19,13 @@
 //! | `reversed` | `sorted`, backwards | the same |
 //! | `equal` | 42 | 42 |
 //!
-//! `normal` and `clusters` are rounded for integers, which have at most 32 bits, and cut off at the ends of the type. N is 2^32 - 1 if not given, and never more than the type counts exactly (255 for `u8`, 2^24 for
-//! `f32`). R-MAT is that of Chakrabarti, Zhan and Faloutsos (SDM 2004) with the probabilities of Graph500 (0.57, 0.19,
-//! 0.19, 0.05); `kronecker` names its vertices anew by the seed, as Graph500 does. Elements of a vector are drawn one by one; `sorted` and `reversed` repeat their value in
-//! every element and turn descending fields round. A number in a byte key is its big-endian form in
-//! the key's last bytes.
+//! `normal` and `clusters` are rounded for integers, which have at most 32 bits, and cut off at the
+//! ends of the type. N is 2^32 - 1 if not given, and never more than the type counts exactly (255
+//! for `u8`, 2^24 for `f32`). R-MAT is that of Chakrabarti, Zhan and Faloutsos (SDM 2004) with the
+//! probabilities of Graph500 (0.57, 0.19, 0.19, 0.05); `kronecker` names its vertices anew by the
+//! seed, as Graph500 does. Elements of a vector are drawn one by one; `sorted` and `reversed`
+//! repeat their value in every element and turn descending fields round. A number in a byte key is
+//! its big-endian form in the key's last bytes.
 
 use crate::distribution::Distribution;
 use crate::gensort::{self, Gensort, GensortOptions};

@@ -1,8 +1,9 @@
 //! Generated records: what outcore is tried, measured and taught with.
 //!
-//! A [`Generator`] makes record `n` of a format as a pure function of `n`: keys in the distributions of
-//! PALID (SPAA 2025, section 5), or the records of sortbenchmark.org's gensort, byte for byte.
-//! [`generate()`] writes them to a file, to shards or to a pipe, on the engine's public API.
+//! A [`Generator`] makes record `n` of a format as a pure function of `n`: keys in the
+//! distributions of PALID (SPAA 2025, section 5), or the records of sortbenchmark.org's gensort,
+//! byte for byte. [`generate()`] writes them to a file, to shards or to a pipe, on the engine's
+//! public API.
 //!
 //! ```
 //! use outcore::{IoMode, Job, JobOptions, Output, RecordFormat};

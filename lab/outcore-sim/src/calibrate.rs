@@ -2,10 +2,10 @@
 //! found, as a model.
 //!
 //! Model: geometry and policies are those of a base preset; five values are fitted, one after the
-//! other, in rounds: the read latency of the flash to random reads one at a time, the firmware's time
-//! a command to the best rate of random reads, the link's rate to sequential reads, the program
-//! latency to sequential writes, and the flash buses where they would be in the way. Every value is
-//! scaled by target / simulated, which converges where the value is the bottleneck; after
+//! other, in rounds: the read latency of the flash to random reads one at a time, the firmware's
+//! time a command to the best rate of random reads, the link's rate to sequential reads, the
+//! program latency to sequential writes, and the flash buses where they would be in the way. Every
+//! value is scaled by target / simulated, which converges where the value is the bottleneck; after
 //! [`ROUNDS`] rounds the largest deviation that is left is reported, not hidden.
 //!
 //! What was not measured is left as it is. A measurement of a file in memory or through the page
@@ -319,7 +319,8 @@ fn compare(config: &DriveConfig, targets: &Targets) -> Result<Vec<Fit>> {
 }
 
 fn scale(value: u64, factor: f64) -> u64 {
-    // One round changes a value by at most eight times: where it is not a bottleneck, more is no use.
+    // One round changes a value by at most eight times: where it is not a bottleneck, more is no
+    // use.
     ((value as f64) * factor.clamp(0.125, 8.0)).max(1.0) as u64
 }
 

@@ -266,8 +266,8 @@ fn drive(path: &PathBuf, compat: Compat, warnings: &mut Vec<String>) -> Result<D
     import_drive(path, compat, warnings)
 }
 
-/// Runs a subcommand; the exit code of a command that worked. `measure` is asked by plans that do not
-/// say what a record costs; without it they guess.
+/// Runs a subcommand; the exit code of a command that worked. `measure` is asked by plans that do
+/// not say what a record costs; without it they guess.
 ///
 /// # Errors
 /// What the subcommand says; [`Error::kind`] has the exit code.
@@ -278,8 +278,8 @@ pub fn run(command: &SimCommand, measure: Option<MeasureCpu<'_>>) -> Result<u8> 
     }
 }
 
-/// As many threads as there are processors, or as the system grants; none where it has none to give, and
-/// what is run then goes on in this one.
+/// As many threads as there are processors, or as the system grants; none where it has none to
+/// give, and what is run then goes on in this one.
 fn threads() -> Option<ThreadPool> {
     let mut count = std::thread::available_parallelism().map_or(1, usize::from);
     loop {

@@ -1,9 +1,10 @@
 //! The description of one drive, as TOML with units or as Rust values.
 //!
 //! Contract: every field has a meaning in the model; an unknown key is an error that names the
-//! nearest known one; [`DriveConfig::validate`] refuses values that cannot be simulated (zero
-//! dies, more pages than 2^32 - 2, a read in no time) before anything is allocated. Capacities are products of the
-//! geometry, never given twice. Quirks of MQSim are switched on by `compat = "mqsim"` alone.
+//! nearest known one; [`DriveConfig::validate`] refuses values that cannot be simulated (zero dies,
+//! more pages than 2^32 - 2, a read in no time) before anything is allocated. Capacities are
+//! products of the geometry, never given twice. Quirks of MQSim are switched on by `compat =
+//! "mqsim"` alone.
 
 mod check;
 mod keys;
@@ -26,8 +27,8 @@ pub enum Compat {
     Mqsim,
 }
 
-/// What MQSim makes of the first normally distributed size of a flow. Its generator reads a variable that
-/// nobody has set: what memory held there decides.
+/// What MQSim makes of the first normally distributed size of a flow. Its generator reads a
+/// variable that nobody has set: what memory held there decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MqsimNormal {
@@ -171,8 +172,8 @@ pub struct MappingConfig {
     pub cache: Size,
     /// Sharing of that cache between queues.
     pub cache_sharing: Sharing,
-    /// How long a partly filled page waits for more data before it is programmed; where every die that
-    /// could take it has programs to do, about as long as those take.
+    /// How long a partly filled page waits for more data before it is programmed; where every die
+    /// that could take it has programs to do, about as long as those take.
     pub pack_wait: Time,
 }
 

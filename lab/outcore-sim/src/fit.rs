@@ -93,8 +93,8 @@ fn end(item: &ListItem) -> u64 {
 /// The flows with their lists brought into `drive`, and what there is to say about that.
 ///
 /// # Errors
-/// [`Fit::Refuse`] and a request beyond the flow's part of the drive, which is named; a request that
-/// is larger than the drive.
+/// [`Fit::Refuse`] and a request beyond the flow's part of the drive, which is named; a request
+/// that is larger than the drive.
 pub(crate) fn lists<'a>(
     flows: &'a [FlowConfig],
     config: &DriveConfig,

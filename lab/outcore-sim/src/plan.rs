@@ -7,11 +7,11 @@
 //! one simulated drive times the drives, bounded by the shared ceiling), its computation, and the
 //! time in which the memory bus moves what both need.
 //!
-//! Bytes cross the memory bus more often than they cross the link. Distribution: a drive writes them
-//! to memory, a core reads them, a bucket's buffer is filled from memory and written back, a drive
-//! reads them: five times. Sorting a bucket: in and out, and two levels of reading, filling and
-//! writing back, the rest being within the caches: eight times. PALID's own figures agree with such
-//! counts (docs/sim/experiments.md, step 6).
+//! Bytes cross the memory bus more often than they cross the link. Distribution: a drive writes
+//! them to memory, a core reads them, a bucket's buffer is filled from memory and written back, a
+//! drive reads them: five times. Sorting a bucket: in and out, and two levels of reading, filling
+//! and writing back, the rest being within the caches: eight times. PALID's own figures agree with
+//! such counts (docs/sim/experiments.md, step 6).
 //!
 //! Pure: nothing is measured here but the drive model; CPU cost a record is an input, which the
 //! caller measures, or [`cpu`] takes from a job that was recorded.
@@ -293,8 +293,8 @@ mod tests {
         assert_eq!(of(0).seconds, of(1 << 40).seconds);
     }
 
-    /// 8 TB, 200 GB, 64 cores, 30 drives, where only the memory bus counts: map and reduce on the same
-    /// machine took what 5 and 2 crossings of a bus of 145 GB/s take.
+    /// 8 TB, 200 GB, 64 cores, 30 drives, where only the memory bus counts: map and reduce on the
+    /// same machine took what 5 and 2 crossings of a bus of 145 GB/s take.
     #[test]
     fn memory_crossings_are_those_of_the_phases() {
         let mut one = job(8_000_000_000_000);

@@ -1,7 +1,7 @@
 //! Charts of one run: how long requests took, and how many there were over time.
 //!
-//! Contract: pure; the same log gives the same text. A line has at most [`POINTS_MAX`] points, whatever
-//! the number of requests.
+//! Contract: pure; the same log gives the same text. A line has at most [`POINTS_MAX`] points,
+//! whatever the number of requests.
 
 use std::str::FromStr;
 

@@ -2,8 +2,8 @@
 //!
 //! Contract: a preset is a TOML file that [`DriveConfig::from_toml`] reads, in which every value is
 //! marked with where it is from (datasheet, fitted or guessed); it carries the published figures
-//! that it was checked against. Internal geometry and latencies of commercial drives are not published: they
-//! are chosen so that the published figures come out, and say so.
+//! that it was checked against. Internal geometry and latencies of commercial drives are not
+//! published: they are chosen so that the published figures come out, and say so.
 
 use outcore_io::units::{self, nearest};
 use outcore_io::{Error, Result};
@@ -229,8 +229,8 @@ impl Preset {
         }
     }
 
-    /// Every value of the drive and where it is from: those of the preset's file first, with their marks,
-    /// then those that it leaves as they are.
+    /// Every value of the drive and where it is from: those of the preset's file first, with their
+    /// marks, then those that it leaves as they are.
     ///
     /// # Errors
     /// As [`Preset::config`].
@@ -265,15 +265,15 @@ impl Preset {
     /// The same drive with smaller planes: parallelism and times are the same, a run builds and
     /// fills it in a moment. At least 128 blocks of 32 pages stay.
     ///
-    /// What does not shrink with a drive is kept: collection starts with as many blocks free as on the
-    /// whole drive, up to [`FREE_BLOCKS`], because what a plane can take while it collects is blocks,
-    /// no share of them. The host sees less of it, so that its data fill as large a share of what
-    /// collection leaves, as those blocks are more of few than of many and would eat the
+    /// What does not shrink with a drive is kept: collection starts with as many blocks free as on
+    /// the whole drive, up to [`FREE_BLOCKS`], because what a plane can take while it collects is
+    /// blocks, no share of them. The host sees less of it, so that its data fill as large a share
+    /// of what collection leaves, as those blocks are more of few than of many and would eat the
     /// over-provisioning.
     ///
-    /// An erase takes as much less time as a block has fewer pages, so that erasing costs the same a
-    /// page; it may be suspended for the same share of that time. What one read waits for an erase that
-    /// is not suspended is shorter all the same.
+    /// An erase takes as much less time as a block has fewer pages, so that erasing costs the same
+    /// a page; it may be suspended for the same share of that time. What one read waits for an
+    /// erase that is not suspended is shorter all the same.
     pub fn scaled(&self, blocks: u32, pages: u32) -> Result<DriveConfig> {
         let mut config = self.config()?;
         let usable = usable_share(&config);
@@ -307,8 +307,8 @@ impl Preset {
             let cause = "a drive of 0 bytes leaves no room";
             return Err(Error::usage(OPERATION, cause).hint("leave the size out for 16GiB"));
         }
-        // Up to the default, a smaller drive is taken whole; and a product is sold by a round number that is
-        // not quite what its flash holds.
+        // Up to the default, a smaller drive is taken whole; and a product is sold by a round
+        // number that is not quite what its flash holds.
         let most_bytes = DEFAULT_FLASH_BYTES.max(whole_bytes + whole_bytes / 8);
         if flash_bytes > most_bytes {
             let (asked, whole) = (units::bytes(flash_bytes), units::bytes(whole_bytes));
@@ -324,8 +324,8 @@ impl Preset {
         self.sized(flash_bytes)
     }
 
-    /// The same drive with about `flash_bytes` of flash (see [`Preset::scaled`]): from 128 blocks of
-    /// 32 pages a plane up to its full size.
+    /// The same drive with about `flash_bytes` of flash (see [`Preset::scaled`]): from 128 blocks
+    /// of 32 pages a plane up to its full size.
     pub fn sized(&self, flash_bytes: u64) -> Result<DriveConfig> {
         let full = self.config()?;
         if flash_bytes >= full.physical_bytes() {
@@ -334,8 +334,8 @@ impl Preset {
         let f = &full.flash;
         let planes = u64::from(f.channels) * u64::from(f.chips * f.dies * f.planes);
         let pages = flash_bytes / (planes * f.page.0).max(1);
-        // Blocks first: collection needs many of them more than it needs long ones, and with few its
-        // reserve is a larger share of them than on the drive itself.
+        // Blocks first: collection needs many of them more than it needs long ones, and with few
+        // its reserve is a larger share of them than on the drive itself.
         let blocks = (pages / 32).clamp(128, u64::from(f.blocks));
         let a_block = pages.div_ceil(blocks).clamp(32, u64::from(f.pages));
         self.scaled(blocks as u32, a_block as u32)
@@ -345,18 +345,18 @@ impl Preset {
 /// The flash of a drive whose size nobody gave.
 const DEFAULT_FLASH_BYTES: u64 = 16 << 30;
 
-/// Free blocks a plane of a smaller drive with which collection starts, at most. With 4 a drive of static
-/// allocation starves (as simulated, pm9a3 at 16 GiB: 32 thousand sustained writes a second where it does
-/// 52 with 8, 54 with 16 and as many on a drive of 32 GiB); more would cost room.
+/// Free blocks a plane of a smaller drive with which collection starts, at most. With 4 a drive of
+/// static allocation starves (as simulated, pm9a3 at 16 GiB: 32 thousand sustained writes a second
+/// where it does 52 with 8, 54 with 16 and as many on a drive of 32 GiB); more would cost room.
 const FREE_BLOCKS: f64 = 8.0;
 
 /// And with which it stops at nothing.
 const HARD_FREE_BLOCKS: f64 = 3.0;
 
-/// Share of a plane's blocks that can be full of data at a time: without those that collection keeps
-/// free, the two that are being written, and one that is being collected. As simulated, the write
-/// amplification of pm1733, pm963 and pm9a3 is then the same from 256 blocks a plane on, to a tenth; with
-/// 128 it is a sixth lower.
+/// Share of a plane's blocks that can be full of data at a time: without those that collection
+/// keeps free, the two that are being written, and one that is being collected. As simulated, the
+/// write amplification of pm1733, pm963 and pm9a3 is then the same from 256 blocks a plane on, to a
+/// tenth; with 128 it is a sixth lower.
 fn usable_share(config: &DriveConfig) -> f64 {
     const IN_USE: f64 = 3.0;
     let blocks = f64::from(config.flash.blocks);
@@ -571,7 +571,8 @@ mod tests {
     fn the_published_figures_come_out() {
         for preset in &PRESETS {
             for published in preset.published {
-                // Random writes bring a drive into its steady state first: the smallest stands for all.
+                // Random writes bring a drive into its steady state first: the smallest stands for
+                // all.
                 let blocks = match published.workload {
                     Figure::RandomWrite if preset.name != "pm963" => continue,
                     Figure::RandomWrite => 256,

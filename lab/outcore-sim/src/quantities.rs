@@ -1,8 +1,8 @@
 //! Quantities of configuration files: `"4KiB"`, `"75us"`, `"1.2GB/s"`, `"333MT/s"`.
 //!
-//! Contract: text is read and written by [`outcore_io::units`], so that sizes, times and rates are spelt here as
-//! everywhere in outcore; this file only has what the simulator counts in. Times are kept as integer
-//! picoseconds, sizes as bytes, rates as bytes a second.
+//! Contract: text is read and written by [`outcore_io::units`], so that sizes, times and rates are
+//! spelt here as everywhere in outcore; this file only has what the simulator counts in. Times are
+//! kept as integer picoseconds, sizes as bytes, rates as bytes a second.
 
 use outcore_io::Result;
 use outcore_io::units;

@@ -1,10 +1,11 @@
 //! Results: latency by flow, totals, and the summary that is printed or written as JSON.
 //!
 //! Contract: sums and the longest response are exact; percentiles come from an HDR histogram of
-//! nanoseconds with three significant digits, and never exceed the longest. Rates count what was completed
-//! over the time until the last of it was: what the drive does for itself afterwards, such as writing its
-//! cache to flash, makes no rate smaller. With `compat = "mqsim"` they count over the whole simulated time,
-//! as MQSim's do. A run in which nothing was completed has zeros, never infinities.
+//! nanoseconds with three significant digits, and never exceed the longest. Rates count what was
+//! completed over the time until the last of it was: what the drive does for itself afterwards,
+//! such as writing its cache to flash, makes no rate smaller. With `compat = "mqsim"` they count
+//! over the whole simulated time, as MQSim's do. A run in which nothing was completed has zeros,
+//! never infinities.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -113,7 +114,8 @@ impl FlowStats {
         }
     }
 
-    /// The longest response in nanoseconds, exactly (to the nanosecond); 0 when nothing was completed.
+    /// The longest response in nanoseconds, exactly (to the nanosecond); 0 when nothing was
+    /// completed.
     pub(crate) fn longest_ns(&self) -> u64 {
         self.longest_ps / NS
     }
@@ -196,11 +198,11 @@ pub struct FlowSummary {
     pub p9999_response_ns: u64,
     /// Longest, exactly.
     pub max_response_ns: u64,
-    /// What the rates are counted over: from the start, or the end of the warm-up, until the last request of
-    /// any flow was completed (`compat = "mqsim"`: until the last event).
+    /// What the rates are counted over: from the start, or the end of the warm-up, until the last
+    /// request of any flow was completed (`compat = "mqsim"`: until the last event).
     pub rates_over_ns: u64,
-    /// Time of the last event, such as the last write of the drive's cache to flash; after a warm-up that of
-    /// the last request.
+    /// Time of the last event, such as the last write of the drive's cache to flash; after a
+    /// warm-up that of the last request.
     pub sim_end_ns: u64,
 }
 
@@ -273,7 +275,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The figures as they stand, counted since `from`; the run adds what was lost and its warnings.
+    /// The figures as they stand, counted since `from`; the run adds what was lost and its
+    /// warnings.
     pub(crate) fn new<'a>(
         name: &str,
         from: Ps,

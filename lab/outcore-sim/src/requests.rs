@@ -1,8 +1,9 @@
 //! Every request of a run as a table: CSV, or Parquet where that is built in.
 //!
-//! Contract: one row a request in the order of completion, columns [`COLUMNS`]; times in nanoseconds
-//! with all three digits of the picoseconds, addresses and lengths in sectors of 512 bytes. The file
-//! is whole or not there ([`NewFile`]). The format is that of the name's extension. Bounds: a buffer of 64 KiB; Parquet a row group of 128 Ki rows.
+//! Contract: one row a request in the order of completion, columns [`COLUMNS`]; times in
+//! nanoseconds with all three digits of the picoseconds, addresses and lengths in sectors of 512
+//! bytes. The file is whole or not there ([`NewFile`]). The format is that of the name's extension.
+//! Bounds: a buffer of 64 KiB; Parquet a row group of 128 Ki rows.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

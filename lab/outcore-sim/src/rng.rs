@@ -114,7 +114,8 @@ impl Rng {
     }
 
     /// Makes the first [`Rng::normal`] return the mean. MQSim leaves the spare deviate of a new
-    /// generator uninitialised; what was there in all runs seen was not zero, but far too small to matter.
+    /// generator uninitialised; what was there in all runs seen was not zero, but far too small to
+    /// matter.
     pub(crate) fn start_normal_at_mean(&mut self) {
         self.normal_spare = f64::MIN_POSITIVE;
     }

@@ -3,10 +3,11 @@
 //! Contract: [`run`] builds the drive, preconditions it when the configuration says so, executes
 //! every event and checks that nothing is left over. The same inputs give the same
 //! [`Summary::digest`](crate::report::Summary) on every machine. With a warm-up everything that is
-//! reported begins when it has ended and ends with the last request: a drive in the steady state of its
-//! own load, made by writing. What the drive's cache then still has to write was there when the counting
-//! began, too, and counts no second time. Rates end with the last request in every run; without a warm-up
-//! the counters of the drive (its write amplification, energy, wear, use) go on to the last event.
+//! reported begins when it has ended and ends with the last request: a drive in the steady state of
+//! its own load, made by writing. What the drive's cache then still has to write was there when the
+//! counting began, too, and counts no second time. Rates end with the last request in every run;
+//! without a warm-up the counters of the drive (its write amplification, energy, wear, use) go on
+//! to the last event.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use crate::workload::{FlowConfig, Flows, Origin};
 /// Events between two questions whether to go on: less than a millisecond.
 pub(crate) const WATCH_EVENTS: u32 = 4096;
 
-/// The same where the run looks for the end of the warm-up and of the flows: how finely they are found.
+/// The same where the run looks for the end of the warm-up and of the flows: how finely they are
+/// found.
 const WARM_UP_EVENTS: u32 = 64;
 
 /// Asks now and then whether a run is to go on, for callers that may be interrupted.

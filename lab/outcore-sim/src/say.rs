@@ -1,8 +1,9 @@
 //! What the commands print on standard output.
 //!
-//! Contract: nothing that cannot be written is passed over. A reader that has seen enough and went away ends
-//! the process quietly, with the exit code of one that SIGPIPE ended; any other failure ends it with an
-//! error and the exit code of its kind. The commands print when their work is done, so nothing is left half.
+//! Contract: nothing that cannot be written is passed over. A reader that has seen enough and went
+//! away ends the process quietly, with the exit code of one that SIGPIPE ended; any other failure
+//! ends it with an error and the exit code of its kind. The commands print when their work is done,
+//! so nothing is left half.
 
 use std::fmt::Arguments;
 use std::fs::File;

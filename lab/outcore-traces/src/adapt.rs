@@ -2,11 +2,11 @@
 //!
 //! Contract: an iterator adapter in constant memory; every change is counted, so a report can say
 //! how far the replayed requests are from the recorded ones. In this order: time is rebased to the
-//! first request and divided by `speedup`; empty reads and writes are dropped; offsets are wrapped or
-//! scaled into the volume, keeping their place inside a block; requests off the block grid are
+//! first request and divided by `speedup`; empty reads and writes are dropped; offsets are wrapped
+//! or scaled into the volume, keeping their place inside a block; requests off the block grid are
 //! widened (a write then needs a read-modify-write) and trims shrunk; what is longer than the
-//! largest request allowed is split. Requests keep their order; the pieces of one follow each other.
-//! What cannot be done is an error that names the request: one that is longer than
+//! largest request allowed is split. Requests keep their order; the pieces of one follow each
+//! other. What cannot be done is an error that names the request: one that is longer than
 //! [`AdaptOptions::longest_bytes`], or that ends beyond 64 bits once it is widened.
 
 use std::collections::BTreeMap;
@@ -53,10 +53,11 @@ pub struct AdaptOptions {
     pub regions: u32,
     /// Requests start and end on multiples of this; a power of two, 1 changes nothing.
     pub block_bytes: u64,
-    /// Longest read or write (`max_sectors_kb`), a multiple of `block_bytes`; `None` splits nothing.
+    /// Longest read or write (`max_sectors_kb`), a multiple of `block_bytes`; `None` splits
+    /// nothing.
     pub request_bytes_max: Option<u64>,
-    /// A read or write in the trace that is longer than this is an error (before it is split): nothing
-    /// could take it. `None` takes any.
+    /// A read or write in the trace that is longer than this is an error (before it is split):
+    /// nothing could take it. `None` takes any.
     pub longest_bytes: Option<u64>,
 }
 
@@ -138,8 +139,9 @@ impl<I: Iterator<Item = Result<Request>>> Adapted<I> {
     /// Adapts `inner`.
     ///
     /// # Errors
-    /// The options make no sense: a speed-up that is not positive, a block that is not a power of two, a
-    /// largest request that is not a multiple of it, a volume smaller than one block a region.
+    /// The options make no sense: a speed-up that is not positive, a block that is not a power of
+    /// two, a largest request that is not a multiple of it, a volume smaller than one block a
+    /// region.
     pub fn new(inner: I, options: AdaptOptions) -> Result<Self> {
         options.check()?;
         Ok(Adapted {

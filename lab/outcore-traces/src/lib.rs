@@ -1,5 +1,6 @@
 //! Traces of block devices and GPUs: streaming readers for the formats that exist, one record type
-//! each, adapters that make a trace fit a volume, writers, summaries, and the pure part of a replay.
+//! each, adapters that make a trace fit a volume, writers, summaries, and the pure part of a
+//! replay.
 //!
 //! Contract: files of any length in constant memory; what cannot be read is counted with its place
 //! and reason, never silently lost; nothing here does I/O on drives, so that `outcore replay` and

@@ -3,7 +3,8 @@
 //! Contract: files of any length in constant memory; corrupt lines are skipped and counted or, on
 //! wish, an error with file and line; several files (blktrace's one per CPU, a trace in parts) are
 //! merged by time, stably, each file keeping its own order. Nothing is sorted: traces that are not
-//! ordered by time stay so. A file without one request is an error at its end. Cost: one pass, no allocation a line.
+//! ordered by time stay so. A file without one request is an error at its end. Cost: one pass, no
+//! allocation a line.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -295,7 +296,8 @@ impl TraceReader {
     }
 }
 
-/// Whether requests are the events that were queued, or, where no file has any, those that were issued.
+/// Whether requests are the events that were queued, or, where no file has any, those that were
+/// issued.
 fn choose_stage(sources: &mut [Source]) -> Result<()> {
     let mut stage = None;
     for source in sources.iter_mut() {
@@ -458,7 +460,8 @@ fn next_of_text(
     }
 }
 
-/// A time with decimals in a format that has none: every other time would be wrong by the same factor.
+/// A time with decimals in a format that has none: every other time would be wrong by the same
+/// factor.
 fn decimals(format: &str, number: u64, line: &[u8]) -> Error {
     Error::corrupt(
         "read trace",

@@ -52,9 +52,11 @@ pub enum Reason {
     Fields,
     /// A field that must be a number is none, or does not fit.
     Number,
-    /// The time is not a number, does not fit 64 bits of nanoseconds, or runs backwards in a record.
+    /// The time is not a number, does not fit 64 bits of nanoseconds, or runs backwards in a
+    /// record.
     Time,
-    /// The time has decimals, and the format counts whole units: the trace counts another unit. Never skipped.
+    /// The time has decimals, and the format counts whole units: the trace counts another unit.
+    /// Never skipped.
     Decimals,
     /// The operation is none that the format defines.
     Operation,

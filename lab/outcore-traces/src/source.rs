@@ -152,7 +152,8 @@ impl<R: BufRead> Zstd<R> {
 
 impl<R: BufRead> Read for Zstd<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        // The decoder has no kind of error for bytes that are wrong; what the system reports has a number.
+        // The decoder has no kind of error for bytes that are wrong; what the system reports has a
+        // number.
         self.0.read(out).map_err(|error| match error.kind() {
             ErrorKind::Other if error.raw_os_error().is_none() => {
                 io::Error::new(ErrorKind::InvalidData, error)
@@ -228,7 +229,8 @@ mod tests {
 
     #[test]
     fn a_window_larger_than_the_zstd_command_allows_is_refused_before_it_is_allocated() {
-        // A frame of one empty raw block, with a checksum of nothing, and a window of 2^exponent bytes.
+        // A frame of one empty raw block, with a checksum of nothing, and a window of 2^exponent
+        // bytes.
         let frame = |exponent: u8| [0x28, 0xb5, 0x2f, 0xfd, 0, (exponent - 10) << 3, 1, 0, 0];
         assert_eq!(unpack(&frame(27)).unwrap(), b"");
         let error = unpack(&frame(31)).unwrap_err();

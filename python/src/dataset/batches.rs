@@ -1,10 +1,11 @@
 //! Iteration over a dataset.
 //!
-//! Contract: [`Batches`] runs the dataset's passes on threads of their own and hands on the bytes of
-//! whole batches, in order, through a channel of [`BATCHES_WAITING`]; of lines, whole ones. Who waits
-//! for the next is waiting with the interpreter free, and hears Ctrl-C within 50 ms. The job ends with
-//! the iterator, wherever that is left. A forked child has the iterator, but neither its threads nor
-//! their locks in any known state: there it is an error to go on, and nothing of it is touched.
+//! Contract: [`Batches`] runs the dataset's passes on threads of their own and hands on the bytes
+//! of whole batches, in order, through a channel of [`BATCHES_WAITING`]; of lines, whole ones. Who
+//! waits for the next is waiting with the interpreter free, and hears Ctrl-C within 50 ms. The job
+//! ends with the iterator, wherever that is left. A forked child has the iterator, but neither its
+//! threads nor their locks in any known state: there it is an error to go on, and nothing of it is
+//! touched.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,10 @@
 //! What asks a dataset, as Python calls it: folds, selections, files.
 //!
-//! Contract: each function is one job. Values come back as Python's numbers or as the bytes of items,
-//! which the Python half gives NumPy. A function of Python folds batches on the job's threads, each
-//! into a value of Python's; those are folded in the order of the input, so that the function need be
-//! associative and no more. The values that wait are at most those of the batches in flight.
+//! Contract: each function is one job. Values come back as Python's numbers or as the bytes of
+//! items, which the Python half gives NumPy. A function of Python folds batches on the job's
+//! threads, each into a value of Python's; those are folded in the order of the input, so that the
+//! function need be associative and no more. The values that wait are at most those of the batches
+//! in flight.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -362,8 +363,8 @@ fn header_line(reader: &mut RecordReader<'_>) -> Result<Vec<Vec<u8>>> {
     })
 }
 
-/// Lines at random, in the order of the input, and the number of those that were left out before; records of
-/// CSV behind their header.
+/// Lines at random, in the order of the input, and the number of those that were left out before;
+/// records of CSV behind their header.
 #[pyfunction]
 #[pyo3(signature = (request, count, seed, csv, tell))]
 pub(crate) fn sample_lines<'py>(
@@ -406,8 +407,8 @@ pub(crate) fn check_lines<'py>(
     }))
 }
 
-/// Writes lines to several files, as many or so many lines each; gives their names, and the number of
-/// lines that were left out before.
+/// Writes lines to several files, as many or so many lines each; gives their names, and the number
+/// of lines that were left out before.
 #[pyfunction]
 #[pyo3(signature = (request, pattern, parts, lines, force, csv, tell))]
 #[allow(
@@ -525,8 +526,8 @@ impl BatchStep for FoldBatch {
     }
 }
 
-/// Folds all items with functions of Python: `of_batch` makes a value of the bytes of a batch, `both`
-/// one of two. `None` of no items.
+/// Folds all items with functions of Python: `of_batch` makes a value of the bytes of a batch,
+/// `both` one of two. `None` of no items.
 #[pyfunction]
 #[pyo3(name = "fold", signature = (request, of_batch, both, tell))]
 pub(crate) fn fold_batches(

@@ -1,7 +1,7 @@
 //! A dataset that was opened: the engine's, and what Python's half of the job needs beside it.
 //!
-//! Contract: files are looked at, datasets on volumes stand in for themselves, and every step is settled
-//! before anything is read. What the caller's own code raises is kept.
+//! Contract: files are looked at, datasets on volumes stand in for themselves, and every step is
+//! settled before anything is read. What the caller's own code raises is kept.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

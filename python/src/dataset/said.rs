@@ -1,7 +1,7 @@
 //! What Python says of a dataset: files, steps, functions of the caller's.
 //!
-//! Contract: dictionaries as values with types; steps are told apart by the names of their parts. What the
-//! caller's own code raises is kept, the first of it, and raised again as it is.
+//! Contract: dictionaries as values with types; steps are told apart by the names of their parts.
+//! What the caller's own code raises is kept, the first of it, and raised again as it is.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -184,8 +184,8 @@ fn scan(step: &ScanStep) -> Result<Step> {
     ))
 }
 
-/// Records of CSV as they are read where no order is asked for: the byte between fields, and whether there is a
-/// header.
+/// Records of CSV as they are read where no order is asked for: the byte between fields, and
+/// whether there is a header.
 pub(crate) fn csv_rows((separator, has_header): CsvRows) -> CsvSort {
     CsvSort {
         separator,

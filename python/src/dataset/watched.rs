@@ -29,8 +29,8 @@ pub(super) fn watched<T: Send + 'static>(
     }
 }
 
-/// The type of items after all steps (its name and size, nothing for lines), the steps, and the header of an empty
-/// `.npy` file of such items if one is known.
+/// The type of items after all steps (its name and size, nothing for lines), the steps, and the
+/// header of an empty `.npy` file of such items if one is known.
 #[pyfunction]
 pub(crate) fn describe(
     py: Python<'_>,

@@ -36,7 +36,8 @@ pub(crate) fn shuffle(
     run::watch(py, tell, |run| jobs::shuffle(request, run))
 }
 
-/// What files hold: `lines`, `csv`, `jsonl`, `records`, `array`, `table`, `csv_table`, `jsonl_table` or `view`.
+/// What files hold: `lines`, `csv`, `jsonl`, `records`, `array`, `table`, `csv_table`,
+/// `jsonl_table` or `view`.
 #[pyfunction]
 pub(crate) fn what(py: Python<'_>, request: request::Asked) -> PyResult<&'static str> {
     run::watch(py, None, |run| jobs::what(request, run))

@@ -83,8 +83,8 @@ pub(crate) struct ShuffleArgs {
     /// Number of the epoch: each one gives an independent order for the same seed
     #[arg(long, value_name = "K", help_heading = "Order", default_value_t = 0)]
     pub(crate) epoch: u64,
-    /// Keep rows of a table together that have equal values in these columns, in the order of the input;
-    /// the groups come in a random order. Repeat for several columns
+    /// Keep rows of a table together that have equal values in these columns, in the order of the
+    /// input; the groups come in a random order. Repeat for several columns
     #[arg(long, value_name = "COLUMN", help_heading = "Order")]
     pub(crate) by: Vec<String>,
     #[command(flatten)]
@@ -164,8 +164,9 @@ pub(crate) struct SplitArgs {
     /// Files to split, in order, as one input. Default: standard input
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// File name pattern: {part} stands for the part number, from 0; with --by, the name of a directory. Parts of lines are
-    /// compressed if it ends in .gz, .zst, .bz2 or .xz; parts of records get a header if it ends in .npy
+    /// File name pattern: {part} stands for the part number, from 0; with --by, the name of a
+    /// directory. Parts of lines are compressed if it ends in .gz, .zst, .bz2 or .xz; parts of
+    /// records get a header if it ends in .npy
     #[arg(short, long, value_name = "PATTERN", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Number of parts
@@ -177,12 +178,12 @@ pub(crate) struct SplitArgs {
     /// Tables only: approximate stored size of each part
     #[arg(long = "bytes", value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with_all = ["train", "by"])]
     pub(crate) part_bytes: Option<u64>,
-    /// Tables only: write a random SHARE of the rows, such as 0.9, to the part train, and the rest to the
-    /// part test
+    /// Tables only: write a random SHARE of the rows, such as 0.9, to the part train, and the rest
+    /// to the part test
     #[arg(long, value_name = "SHARE", conflicts_with = "by")]
     pub(crate) train: Option<f64>,
-    /// Tables only: write a directory for each value of this column, as in OUT/country=de/part-0.parquet;
-    /// repeat for nested directories
+    /// Tables only: write a directory for each value of this column, as in
+    /// OUT/country=de/part-0.parquet; repeat for nested directories
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// Random seed of --train
@@ -250,8 +251,8 @@ pub(crate) struct HeadArgs {
     /// Number of lines or records to print
     #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_count, default_value = "10")]
     pub(crate) records: u64,
-    /// Take the first rows in the order of this column, or with COLUMN:desc the last ones; repeat for
-    /// several columns. Needs -o
+    /// Take the first rows in the order of this column, or with COLUMN:desc the last ones; repeat
+    /// for several columns. Needs -o
     #[arg(
         long,
         value_name = "COLUMN",

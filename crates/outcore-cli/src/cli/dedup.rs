@@ -39,8 +39,8 @@ bytes), first_row (where its beginning occurs before) and text.";
 
 /// Remove duplicate rows from tables, and leave the others where they are
 ///
-/// One row of each key is kept: the first in the input, the last, or the best by another column. OUT
-/// has the kept rows in the order of the input. Only the key columns go through scratch.
+/// One row of each key is kept: the first in the input, the last, or the best by another column.
+/// OUT has the kept rows in the order of the input. Only the key columns go through scratch.
 #[derive(Debug, Args)]
 #[command(after_long_help = DEDUP_EXAMPLES)]
 pub(crate) struct DedupArgs {
@@ -101,7 +101,8 @@ pub(crate) struct DedupArgs {
         help_heading = "Near duplicates"
     )]
     pub(crate) seed: u64,
-    /// Cut passages of at least this many bytes, or tokens with --tokens, that occur before; 50 is usual
+    /// Cut passages of at least this many bytes, or tokens with --tokens, that occur before; 50 is
+    /// usual
     #[arg(
         long,
         value_name = "LENGTH",

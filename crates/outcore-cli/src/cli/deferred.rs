@@ -1,8 +1,9 @@
 //! Definitions that are made when they are needed: [`Deferred`].
 //!
-//! Contract: a command whose arguments are `Deferred<T>` gets the flags of `T` when it is called. A run makes the
-//! flags of one command of sixty, which are otherwise most of the time that a small job takes. Whoever shows or walks
-//! the definition asks for the [`whole`] of it: help would list flags in another order, and not those below.
+//! Contract: a command whose arguments are `Deferred<T>` gets the flags of `T` when it is called. A
+//! run makes the flags of one command of sixty, which are otherwise most of the time that a small
+//! job takes. Whoever shows or walks the definition asks for the [`whole`] of it: help would list
+//! flags in another order, and not those below.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};

@@ -1,13 +1,14 @@
 //! The command line of GNU `sort`, as the one that the flags of [`super::SortArgs`] define.
 //!
-//! Contract: [`read`] takes the words of a command and gives them back unless they are of `sort`, be it as
-//! `outcore sort` or by the name that the program was called by. Of `sort` it gives every option in the one
-//! form that the definition has, then `--`, then the operands. What only GNU's form has is settled here:
-//! abbreviated long options (GNU's own come first), `+POS1 [-POS2]`, `-y`, words for `--sort` and `--check`,
-//! options that may be repeated and those that then must agree, `-k` and `--key` in one order. Which option
-//! takes a value is asked of the definition, so a word is never taken for what it is not. `-h` is GNU's only by the
-//! name `sort`; in `outcore sort` it prints help. An option that
-//! nobody knows goes on as it is. Pure, but for the two environment variables that POSIX has for it.
+//! Contract: [`read`] takes the words of a command and gives them back unless they are of `sort`,
+//! be it as `outcore sort` or by the name that the program was called by. Of `sort` it gives every
+//! option in the one form that the definition has, then `--`, then the operands. What only GNU's
+//! form has is settled here: abbreviated long options (GNU's own come first), `+POS1 [-POS2]`,
+//! `-y`, words for `--sort` and `--check`, options that may be repeated and those that then must
+//! agree, `-k` and `--key` in one order. Which option takes a value is asked of the definition, so
+//! a word is never taken for what it is not. `-h` is GNU's only by the name `sort`; in `outcore
+//! sort` it prints help. An option that nobody knows goes on as it is. Pure, but for the two
+//! environment variables that POSIX has for it.
 
 mod names;
 
@@ -30,14 +31,15 @@ use names::{
 const READ: &str = "read arguments";
 const NAME: &str = "sort";
 const HINT: &str = "see --help";
-/// `+POS1 -POS2` is known from the first version of POSIX to the second, and again from the third on.
+/// `+POS1 -POS2` is known from the first version of POSIX to the second, and again from the third
+/// on.
 const NEW_KEYS_ONLY: std::ops::Range<u32> = 200_112..200_809;
 
 /// What a command line comes to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// Words for the definition of the flags, and which of the keys among them, counted from 0, were given
-    /// as `+POS1 [-POS2]`.
+    /// Words for the definition of the flags, and which of the keys among them, counted from 0,
+    /// were given as `+POS1 [-POS2]`.
     Words(Vec<OsString>, Vec<usize>),
     /// The version of `sort` is asked for.
     Version,
@@ -49,7 +51,8 @@ pub(crate) fn is_called_sort(words: &[OsString]) -> bool {
     name.is_some_and(|name| name == NAME)
 }
 
-/// The definition that a command line needs: that of the command which it calls, or of all if it calls none.
+/// The definition that a command line needs: that of the command which it calls, or of all if it
+/// calls none.
 pub(crate) fn definition_for(words: &[OsString]) -> clap::Command {
     let name = match is_called_sort(words) {
         true => Some(OsStr::new(NAME)),
@@ -58,8 +61,9 @@ pub(crate) fn definition_for(words: &[OsString]) -> clap::Command {
     name.and_then(Cli::with_only).unwrap_or_else(Cli::command)
 }
 
-/// Reads a command line; see the module. `definition` is the one that [`definition_for`] gives for it; whoever parses
-/// the words that come out should use it again, for the flags of `sort` take time to make.
+/// Reads a command line; see the module. `definition` is the one that [`definition_for`] gives for
+/// it; whoever parses the words that come out should use it again, for the flags of `sort` take
+/// time to make.
 ///
 /// # Errors
 /// Usage, in GNU's words.
@@ -381,8 +385,8 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Fails for an option where the name of a file or directory should stand, as every other command of outcore
-    /// does; GNU's `sort` takes it for the name.
+    /// Fails for an option where the name of a file or directory should stand, as every other
+    /// command of outcore does; GNU's `sort` takes it for the name.
     fn check_file_name(&self, flag: Option<&Arg>, value: &OsStr) -> Result<()> {
         let is_option = value.as_bytes().starts_with(b"--") && value.len() > 2;
         let hint = flag.map_or(ValueHint::Unknown, Arg::get_value_hint);

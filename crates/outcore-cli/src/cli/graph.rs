@@ -111,8 +111,8 @@ pub(crate) enum GraphCommand {
     /// Write a graph as a sparse matrix of SciPy (.npz)
     ///
     /// `scipy.sparse.load_npz` reads it: a row for each vertex, an entry for each edge. Undirected
-    /// edges are in both directions. Where ids that are numbers were relabelled, the array `ids` of the
-    /// same file has the original id of each row. It is not compressed.
+    /// edges are in both directions. Where ids that are numbers were relabelled, the array `ids` of
+    /// the same file has the original id of each row. It is not compressed.
     #[command(
         after_long_help = "Examples:\n  outcore graph export g.graph -o g.npz\n  outcore graph export g.graph -o g.npz --force"
     )]
@@ -160,9 +160,9 @@ pub(crate) enum GraphCommand {
     },
     /// PageRank: how often a random surfer is at each vertex
     ///
-    /// As networkx computes it with `weight=None`: each edge that leaves a vertex is as likely as any
-    /// other. With --weighted, edges are followed in proportion to their weights. The same bytes for
-    /// any memory and number of threads.
+    /// As networkx computes it with `weight=None`: each edge that leaves a vertex is as likely as
+    /// any other. With --weighted, edges are followed in proportion to their weights. The same
+    /// bytes for any memory and number of threads.
     #[command(after_long_help = PAGERANK_EXAMPLES)]
     Pagerank {
         #[command(flatten)]
@@ -171,7 +171,8 @@ pub(crate) enum GraphCommand {
         #[arg(long, value_name = "P", default_value_t = 0.85)]
         alpha: f64,
         /// Stop when ranks change by less than T per vertex on average, as in networkx; 0 runs all
-        /// iterations. Default: 1e-6 / the number of vertices, so that all changes sum to less than 1e-6
+        /// iterations. Default: 1e-6 / the number of vertices, so that all changes sum to less than
+        /// 1e-6
         #[arg(long, value_name = "T")]
         tolerance: Option<f64>,
         /// Iterations, at most
@@ -194,8 +195,8 @@ pub(crate) enum GraphCommand {
     },
     /// Shortest paths: the least sum of weights from the nearest source to each vertex
     ///
-    /// Edges without weights count 1. Infinity stands for vertices that are not reached, which --top
-    /// lists behind all others.
+    /// Edges without weights count 1. Infinity stands for vertices that are not reached,
+    /// which --top lists behind all others.
     #[command(after_long_help = SSSP_EXAMPLES)]
     Sssp {
         #[command(flatten)]
@@ -207,8 +208,8 @@ pub(crate) enum GraphCommand {
     },
     /// Edges around some vertices, drawn hop by hop: a row of source and target for each
     ///
-    /// Of each vertex, at most as many edges are drawn as the fanout of the hop says, each once. Samples
-    /// depend on the graph, the vertices and the seed alone.
+    /// Of each vertex, at most as many edges are drawn as the fanout of the hop says, each once.
+    /// Samples depend on the graph, the vertices and the seed alone.
     #[command(after_long_help = SAMPLE_EXAMPLES)]
     Sample(GraphSampleArgs),
     /// Random walks: a row of vertices from each start
@@ -249,8 +250,8 @@ pub(crate) enum GraphCommand {
     },
     /// HITS: how good each vertex is as a hub, or as an authority
     ///
-    /// Hubs have edges to good authorities, authorities have edges from good hubs. Each sum to 1, as
-    /// networkx has them; weights are not looked at.
+    /// Hubs have edges to good authorities, authorities have edges from good hubs. Each sum to 1,
+    /// as networkx has them; weights are not looked at.
     #[command(after_long_help = HITS_EXAMPLES)]
     Hits {
         #[command(flatten)]
@@ -318,9 +319,10 @@ impl GraphCommand {
 /// Edges are sorted once, within the memory that is allowed, and the graph depends on them alone.
 /// Names of files tell their formats: .txt, .tsv, .el, .wel and .edges have an edge a line, ids
 /// apart by blanks or tabs; .csv has columns; .mtx is Matrix Market; .sg and .wsg are GAP's
-/// serialized graphs; .npz is a sparse matrix of SciPy. Compressed text (.txt.gz, .csv.zst) is unpacked to
-/// scratch, and `-` is standard input, whose format --type names. Tables are Parquet or Arrow files. Vertices are the numbers from 0 on, unless ids
-/// are relabelled: then they are any numbers, or names.
+/// serialized graphs; .npz is a sparse matrix of SciPy. Compressed text (.txt.gz, .csv.zst) is
+/// unpacked to scratch, and `-` is standard input, whose format --type names. Tables are Parquet or
+/// Arrow files. Vertices are the numbers from 0 on, unless ids are relabelled: then they are any
+/// numbers, or names.
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
 pub(crate) struct GraphConvertArgs {
@@ -420,9 +422,10 @@ pub(crate) struct KernelArgs {
     /// The graph's directory
     #[arg(value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     pub(crate) graph: PathBuf,
-    /// Output, a value for each vertex in order: an array (.npy), a table (.parquet, .arrow) with the
-    /// columns vertex, name (the original ids, if they were relabelled) and value, lines `vertex,value` with
-    /// a header (.csv, by the original ids), or raw numbers; `-` for standard output
+    /// Output, a value for each vertex in order: an array (.npy), a table (.parquet, .arrow) with
+    /// the columns vertex, name (the original ids, if they were relabelled) and value, lines
+    /// `vertex,value` with a header (.csv, by the original ids), or raw numbers; `-` for standard
+    /// output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     /// Write lines `name,value` whatever the output is called, with the original ids of vertices

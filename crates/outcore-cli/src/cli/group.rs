@@ -29,8 +29,8 @@ one of the values, of any type that has an order. first and last go by the order
 pub(crate) struct GroupByArgs {
     #[command(flatten)]
     pub(crate) files: TableFileArgs,
-    /// Columns to group by, with :desc for the largest first; repeat for several. st.a is the field a of
-    /// objects st
+    /// Columns to group by, with :desc for the largest first; repeat for several. st.a is the field
+    /// a of objects st
     #[arg(long, value_name = "COLUMN", required = true)]
     pub(crate) by: Vec<String>,
     /// What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count

@@ -32,8 +32,8 @@ then OUT is in the order of LEFT. If it does not fit, or with --how right, full 
 
 /// Join two tables by columns that they have in common
 ///
-/// Both tables are sorted together through scratch, so neither has to fit in memory. OUT appears whole
-/// or not at all.
+/// Both tables are sorted together through scratch, so neither has to fit in memory. OUT appears
+/// whole or not at all.
 #[derive(Debug, Args)]
 #[command(after_long_help = JOIN_EXAMPLES)]
 pub(crate) struct JoinArgs {
@@ -43,12 +43,12 @@ pub(crate) struct JoinArgs {
     /// The right table
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) right: PathBuf,
-    /// Column by which rows are matched: NAME, or LEFT=RIGHT where the tables call it differently; repeat
-    /// for several
+    /// Column by which rows are matched: NAME, or LEFT=RIGHT where the tables call it differently;
+    /// repeat for several
     #[arg(long, value_name = "COLUMN")]
     pub(crate) on: Vec<String>,
-    /// Which rows to write: inner, left, right, full, semi (rows of LEFT that have a partner) or anti
-    /// (those that have none). Default: inner, and left with --asof
+    /// Which rows to write: inner, left, right, full, semi (rows of LEFT that have a partner) or
+    /// anti (those that have none). Default: inner, and left with --asof
     #[arg(long, value_name = "KIND")]
     pub(crate) how: Option<String>,
     /// Take as the partner the last row of RIGHT whose column is not greater
@@ -63,8 +63,8 @@ pub(crate) struct JoinArgs {
     /// Write rows in any order: faster if RIGHT fits into two fifths of the memory
     #[arg(long)]
     pub(crate) unordered: bool,
-    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv or .jsonl, these
-    /// also with .gz or .zst
+    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv or .jsonl,
+    /// these also with .gz or .zst
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     #[command(flatten)]

@@ -1,8 +1,9 @@
 //! Which options are for which kinds of input.
 //!
-//! Contract: [`RULES`] is the one table. An option that no rule names is for every kind that its command takes.
-//! [`Given::applies_to`] rejects, by its name, the first option on the command line that is not for the kind of input
-//! that a command has found. Defaults, settings of the environment and operands are not options that were given.
+//! Contract: [`RULES`] is the one table. An option that no rule names is for every kind that its
+//! command takes. [`Given::applies_to`] rejects, by its name, the first option on the command line
+//! that is not for the kind of input that a command has found. Defaults, settings of the
+//! environment and operands are not options that were given.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};

@@ -1,7 +1,7 @@
 //! The flags of lines: what they are, how GNU sort orders them, and the commands on them.
 //!
-//! Contract: as [`super`]. Letters and long names are those of GNU `sort` where it has them, so that a
-//! command line written for it means the same here.
+//! Contract: as [`super`]. Letters and long names are those of GNU `sort` where it has them, so
+//! that a command line written for it means the same here.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -47,7 +47,8 @@ pub(crate) struct OrderArgs {
     /// Compare as floating-point numbers, as strtold reads them: exponents, hexadecimal, inf, nan
     #[arg(short = 'g', long, overrides_with = "general_numeric_sort")]
     general_numeric_sort: bool,
-    /// Compare numbers with units: 2K before 1G; in a key the letter h, and -h if the program is called `sort`
+    /// Compare numbers with units: 2K before 1G; in a key the letter h, and -h if the program is
+    /// called `sort`
     #[arg(long, overrides_with = "human_numeric_sort")]
     human_numeric_sort: bool,
     /// Compare printable characters only
@@ -189,8 +190,8 @@ pub(super) fn separator_of(text: &OsString) -> Result<u8> {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
 pub(crate) struct RowArgs {
-    /// Input is CSV, whatever its name: quoted fields may hold separators and newlines. The first line of
-    /// each file names the columns, and comes first in every output, once
+    /// Input is CSV, whatever its name: quoted fields may hold separators and newlines. The first
+    /// line of each file names the columns, and comes first in every output, once
     #[arg(long, conflicts_with_all = ["jsonl", "zero_terminated", "format", "record_bytes", "keys"])]
     pub(crate) csv: bool,
     /// Input is JSON lines, whatever its name: one JSON value per line
@@ -431,9 +432,9 @@ pub(crate) enum OnError {
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Lines")]
 pub(crate) struct LineArgs {
-    /// Treat the input as lines, whatever it looks like and is called. Otherwise binary data (NULs, Parquet,
-    /// Arrow, .npz, UTF-16, ...) are refused, and .npy files are records. Compressed files (gzip,
-    /// zstd, bzip2, xz, detected by content) are decompressed either way
+    /// Treat the input as lines, whatever it looks like and is called. Otherwise binary data (NULs,
+    /// Parquet, Arrow, .npz, UTF-16, ...) are refused, and .npy files are records. Compressed files
+    /// (gzip, zstd, bzip2, xz, detected by content) are decompressed either way
     #[arg(long = "lines", conflicts_with_all = ["format", "record_bytes"], overrides_with = "is_lines")]
     pub(crate) is_lines: bool,
     /// Lines end with NUL instead of newline

@@ -42,7 +42,8 @@ Examples:
 
 For tables, names stand for columns (put unusual names in backquotes), st.a for the field a of objects st, and row groups that cannot match are not \
 read. The operators and functions are + - * / \
-// %, comparisons, and, or, not, is null, in (...); is_null, isin, contains, starts_with, ends_with, like, ilike, \
+// %, comparisons, and, or, not, is null, in (...); is_null, isin, contains, starts_with, ends_with,
+// like, ilike, \
 lower, upper, length, year, quarter, month, day, weekday, hour, minute, second, abs, round, floor, ceil, sqrt, isnan, \
 where, coalesce; casts i8(x) to u64(x), f32, f64, bool, text, date, timestamp, and try_i64(x), which gives null where \
 i64(x) fails. Texts in quotes are dates and times beside such columns. A comparison with null is neither true nor false.";
@@ -288,8 +289,8 @@ pub(crate) struct ZipArgs {
 
 /// Compute several numbers from each record
 ///
-/// The output has the values of all expressions for the first record, then those for the second, and so
-/// on. All expressions must have the same type.
+/// The output has the values of all expressions for the first record, then those for the second,
+/// and so on. All expressions must have the same type.
 #[derive(Debug, Args)]
 #[command(after_long_help = FLAT_MAP_EXAMPLES)]
 pub(crate) struct FlatMapArgs {
@@ -304,8 +305,8 @@ pub(crate) struct FlatMapArgs {
 
 /// Put the position of each record before it
 ///
-/// Each record of the output is a position (8 bytes, from 0) followed by the record; a .npy output has the
-/// fields position and value. With --where, positions count only the records that are kept.
+/// Each record of the output is a position (8 bytes, from 0) followed by the record; a .npy output
+/// has the fields position and value. With --where, positions count only the records that are kept.
 #[derive(Debug, Args)]
 pub(crate) struct EnumerateArgs {
     #[command(flatten)]
@@ -316,8 +317,8 @@ pub(crate) struct EnumerateArgs {
 
 /// Write each record together with the records that follow it
 ///
-/// Record i of the output is records i to i + K - 1 of the input, one after another. The input is read
-/// once, or up to K times where K - 1 records have more than 4 KiB.
+/// Record i of the output is records i to i + K - 1 of the input, one after another. The input is
+/// read once, or up to K times where K - 1 records have more than 4 KiB.
 #[derive(Debug, Args)]
 pub(crate) struct WindowsArgs {
     /// Number of records in each window, 2 to 8
@@ -340,10 +341,10 @@ pub(crate) struct ReverseArgs {
 
 /// Merge files that are sorted already
 ///
-/// Each input must be in the order that `outcore sort` gives it; the output is all of them in that order.
-/// A merge reads and writes the data once, where a sort does so twice. If a file of records is not sorted, the
-/// output is not sorted either, which `outcore verify` finds; if a table is not, the error names the row.
-/// Lines are merged by `outcore sort -m`.
+/// Each input must be in the order that `outcore sort` gives it; the output is all of them in that
+/// order. A merge reads and writes the data once, where a sort does so twice. If a file of records
+/// is not sorted, the output is not sorted either, which `outcore verify` finds; if a table is not,
+/// the error names the row. Lines are merged by `outcore sort -m`.
 #[derive(Debug, Args)]
 #[command(after_long_help = MERGE_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
 pub(crate) struct MergeArgs {
@@ -462,9 +463,9 @@ fn parse_range(text: &str) -> outcore::Result<(f64, f64)> {
 
 /// Count how often each value occurs
 ///
-/// Prints each value and its count, in the order of the values; with -o, writes them as records
-/// of the value and an 8-byte count. Values are counted in memory, or by sorting if there are too
-/// many different ones; --explain says which. For tables, EXPR is one column or several separated by
+/// Prints each value and its count, in the order of the values; with -o, writes them as records of
+/// the value and an 8-byte count. Values are counted in memory, or by sorting if there are too many
+/// different ones; --explain says which. For tables, EXPR is one column or several separated by
 /// commas, and OUT is a table with the column count; `outcore group-by` has other aggregates.
 #[derive(Debug, Args)]
 #[command(after_long_help = COUNT_BY_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
@@ -547,7 +548,8 @@ pub(crate) struct PartitionArgs {
     mut_arg("conditions", |arg| arg.hide(true))
 )]
 pub(crate) struct LookupArgs {
-    /// File of keys, of the same type: whole records of which the keys count, or whole lines (of CSV with the header or without)
+    /// File of keys, of the same type: whole records of which the keys count, or whole lines (of
+    /// CSV with the header or without)
     #[arg(id = "wanted", long = "keys", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) keys: PathBuf,
     /// For keys that exist: the rank of the first such record, or the rank after the last
@@ -558,15 +560,15 @@ pub(crate) struct LookupArgs {
     /// quarter of the memory does not hold it, a key takes a few reads
     #[arg(id = "lookup_index", long = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) index: Option<PathBuf>,
-    /// The input and the keys are lines; those of the input are in the order of their bytes (of `LC_ALL=C sort`), which one
-    /// read of it checks
+    /// The input and the keys are lines; those of the input are in the order of their bytes (of
+    /// `LC_ALL=C sort`), which one read of it checks
     #[arg(long)]
     pub(crate) lines: bool,
     /// As --lines, where lines end with NUL
     #[arg(short, long)]
     pub(crate) zero_terminated: bool,
-    /// Instead of ranks, write the records or lines that have these keys: all of them for each key, and nothing for a
-    /// key that no record has
+    /// Instead of ranks, write the records or lines that have these keys: all of them for each key,
+    /// and nothing for a key that no record has
     #[arg(long, conflicts_with = "side")]
     pub(crate) values: bool,
     #[command(flatten)]
@@ -591,8 +593,8 @@ pub(crate) enum SideArg {
 pub(crate) struct GatherArgs {
     /// File of positions, counted from 0: u64, or .npy of any integers
     ///
-    /// There may be more of them than the memory holds: they are sorted, the records are read in ascending order and
-    /// sorted back.
+    /// There may be more of them than the memory holds: they are sorted, the records are read in
+    /// ascending order and sorted back.
     #[arg(long = "at", visible_alias = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) positions: PathBuf,
     /// Type of positions without a header: u64, i64, u32, i32, u16, i16, u8 or i8 [default: u64]

@@ -43,12 +43,13 @@ pub(crate) enum PipeFormat {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Tables (Parquet and Arrow)")]
 pub(crate) struct TableArgs {
-    /// Keep these columns, in this order; the others are not read. st.a is the field a of objects st. A name in
-    /// backquotes may hold commas, or be empty
+    /// Keep these columns, in this order; the others are not read. st.a is the field a of objects
+    /// st. A name in backquotes may hold commas, or be empty
     #[arg(long, value_name = "NAME,...")]
     pub(crate) columns: Vec<String>,
-    /// Let files of one table lack columns, which are null there, or have columns of other types, which get
-    /// a common type: the wider integer, a float, a decimal with all digits, the finer timestamp
+    /// Let files of one table lack columns, which are null there, or have columns of other types,
+    /// which get a common type: the wider integer, a float, a decimal with all digits, the finer
+    /// timestamp
     #[arg(long)]
     pub(crate) union: bool,
     /// Compression of OUT: zstd, snappy, lz4, gzip, brotli or none, with a level as in zstd:9.
@@ -61,17 +62,17 @@ pub(crate) struct TableArgs {
     /// Columns that get a bloom filter, in Parquet
     #[arg(long = "bloom", value_name = "NAME,...")]
     pub(crate) bloom_filters: Vec<String>,
-    /// Read CSV or JSON lines as a table with these types: bool, i8 to u64, f32, f64, text, date, time,
-    /// timestamp[us,UTC], decimal(12,2), list<TYPE>, struct<NAME:TYPE>. Types of other columns are
-    /// inferred from a sample
+    /// Read CSV or JSON lines as a table with these types: bool, i8 to u64, f32, f64, text, date,
+    /// time, timestamp[us,UTC], decimal(12,2), list<TYPE>, struct<NAME:TYPE>. Types of other
+    /// columns are inferred from a sample
     #[arg(long, value_name = "NAME:TYPE,...")]
     pub(crate) schema: Option<String>,
-    /// Read CSV or JSON lines as a table, with column types inferred from a sample. Default where OUT is
-    /// Parquet or Arrow, and for commands that take only tables
+    /// Read CSV or JSON lines as a table, with column types inferred from a sample. Default where
+    /// OUT is Parquet or Arrow, and for commands that take only tables
     #[arg(long)]
     pub(crate) infer: bool,
-    /// Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas stands for
-    /// the list of pandas.read_csv
+    /// Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas
+    /// stands for the list of pandas.read_csv
     #[arg(
         long,
         value_name = "TEXT,...",
@@ -79,8 +80,8 @@ pub(crate) struct TableArgs {
         help_heading = "CSV and JSON lines"
     )]
     pub(crate) null: Vec<String>,
-    /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their types
-    /// (and, where lines are sorted by a field, with lines that lack it)
+    /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their
+    /// types (and, where lines are sorted by a field, with lines that lack it)
     #[arg(
         long,
         value_name = "WHAT",
@@ -146,12 +147,13 @@ impl TableArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Tables (Parquet and Arrow)")]
 pub(crate) struct ReadTableArgs {
-    /// Keep these columns, in this order; the others are not read. st.a is the field a of objects st. A name in
-    /// backquotes may hold commas, or be empty
+    /// Keep these columns, in this order; the others are not read. st.a is the field a of objects
+    /// st. A name in backquotes may hold commas, or be empty
     #[arg(long, value_name = "NAME,...")]
     columns: Vec<String>,
-    /// Let files of one table lack columns, which are null there, or have columns of other types, which get
-    /// a common type: the wider integer, a float, a decimal with all digits, the finer timestamp
+    /// Let files of one table lack columns, which are null there, or have columns of other types,
+    /// which get a common type: the wider integer, a float, a decimal with all digits, the finer
+    /// timestamp
     #[arg(long)]
     union: bool,
     /// Read CSV or JSON lines as a table with these types (see `outcore convert`); types of other
@@ -161,8 +163,8 @@ pub(crate) struct ReadTableArgs {
     /// Read CSV or JSON lines as a table, with column types inferred from a sample
     #[arg(long)]
     infer: bool,
-    /// Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas stands for
-    /// the list of pandas.read_csv
+    /// Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas
+    /// stands for the list of pandas.read_csv
     #[arg(
         long,
         value_name = "TEXT,...",
@@ -170,7 +172,8 @@ pub(crate) struct ReadTableArgs {
         help_heading = "CSV and JSON lines"
     )]
     null: Vec<String>,
-    /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their types
+    /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their
+    /// types
     #[arg(
         long,
         value_name = "WHAT",
@@ -210,8 +213,8 @@ impl ReadTableArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
 pub(crate) struct TextArgs {
-    /// Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
-    /// line of each file names the columns
+    /// Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the
+    /// first line of each file names the columns
     #[arg(long, conflicts_with = "jsonl")]
     pub(crate) csv: bool,
     /// Input is JSON lines, whatever its name: one JSON object per line
@@ -252,8 +255,8 @@ pub(crate) struct TableFileArgs {
     /// Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::AnyPath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv or .jsonl, these
-    /// also with .gz or .zst
+    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv or .jsonl,
+    /// these also with .gz or .zst
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -275,7 +278,8 @@ pub(crate) struct TableFileArgs {
     pub(crate) record_io: RecordingArgs,
 }
 
-/// Copy tables between Parquet, Arrow, CSV and JSON lines, with other columns, another codec or in parts
+/// Copy tables between Parquet, Arrow, CSV and JSON lines, with other columns, another codec or in
+/// parts
 ///
 /// Rows keep their order, columns their types, and the schema its metadata. OUT appears whole or
 /// not at all.
@@ -285,8 +289,8 @@ pub(crate) struct ConvertArgs {
     /// Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::AnyPath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv or .jsonl, these
-    /// also with .gz or .zst, or a directory with --parts
+    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv or .jsonl,
+    /// these also with .gz or .zst, or a directory with --parts
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -318,7 +322,8 @@ pub(crate) struct InfoArgs {
     /// Types of columns of CSV and JSON lines; those of other columns are inferred from a sample
     #[arg(long, value_name = "NAME:TYPE,...")]
     pub(crate) schema: Option<String>,
-    /// Texts of CSV fields that are null, besides empty fields; pandas stands for the list of pandas.read_csv
+    /// Texts of CSV fields that are null, besides empty fields; pandas stands for the list of
+    /// pandas.read_csv
     #[arg(
         long,
         value_name = "TEXT,...",
@@ -326,7 +331,8 @@ pub(crate) struct InfoArgs {
         help_heading = "CSV and JSON lines"
     )]
     pub(crate) null: Vec<String>,
-    /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their types
+    /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their
+    /// types
     #[arg(
         long,
         value_name = "WHAT",

@@ -63,8 +63,8 @@ pub(crate) enum VectorCommand {
 /// Convert vectors to another format or kind of number
 ///
 /// Numbers stay as they are, or become the nearest that the new kind has; one outside its range is
-/// an error. IN may be a table, in Parquet or Arrow: the lists of a column are vectors then, and their
-/// numbers stay as they are. OUT appears whole or not at all.
+/// an error. IN may be a table, in Parquet or Arrow: the lists of a column are vectors then, and
+/// their numbers stay as they are. OUT appears whole or not at all.
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
 pub(crate) struct VectorConvertArgs {
@@ -96,14 +96,16 @@ pub(crate) struct VectorInfoArgs {
 
 /// Make an index of a file of vectors, with which knn reads a quarter as much
 ///
-/// The index has a byte for each number, and for each vector a proof of how far these bytes may be off. `knn --index`
-/// reads it instead of BASE, leaves out what cannot be near, and reads the few vectors that are left from
-/// BASE: the result is the same. It is worth it where the same base is searched several times. An index belongs to BASE as it is
-/// now: after a change, make it again. OUT appears whole or not at all.
+/// The index has a byte for each number, and for each vector a proof of how far these bytes may be
+/// off. `knn --index` reads it instead of BASE, leaves out what cannot be near, and reads the few
+/// vectors that are left from BASE: the result is the same. It is worth it where the same base is
+/// searched several times. An index belongs to BASE as it is now: after a change, make it again.
+/// OUT appears whole or not at all.
 ///
-/// With --nlist the index has the vectors themselves, grouped by the nearest of N centroids (IVF), and takes as much space as
-/// BASE. `knn --index --nprobe P` reads the P nearest lists of each query alone: it is exact within them, may miss
-/// neighbours in others, and says how many it missed.
+/// With --nlist the index has the vectors themselves, grouped by the nearest of N centroids (IVF),
+/// and takes as much space as BASE. `knn --index --nprobe P` reads the P nearest lists of each
+/// query alone: it is exact within them, may miss neighbours in others, and says how many it
+/// missed.
 #[derive(Debug, Args)]
 #[command(after_long_help = INDEX_EXAMPLES)]
 pub(crate) struct VectorIndexArgs {
@@ -113,7 +115,8 @@ pub(crate) struct VectorIndexArgs {
     /// The index
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Group the vectors into N lists by k-means; about the square root of their number, or a few times that
+    /// Group the vectors into N lists by k-means; about the square root of their number, or a few
+    /// times that
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) nlist: Option<u64>,
     /// Group by direction, for searches with --metric cos
@@ -133,10 +136,10 @@ pub(crate) struct VectorIndexArgs {
 
 /// Find all pairs of vectors that are near to each other
 ///
-/// Writes the rows of each pair once, the smaller row first, in order. The result is that of all pairs
-/// in double precision: the same bytes on any processor, for any number of threads and any memory.
-/// Compares every vector with every later one, so the time grows with the square of their number.
-/// Pairs that do not fit into the memory wait on scratch.
+/// Writes the rows of each pair once, the smaller row first, in order. The result is that of all
+/// pairs in double precision: the same bytes on any processor, for any number of threads and any
+/// memory. Compares every vector with every later one, so the time grows with the square of their
+/// number. Pairs that do not fit into the memory wait on scratch.
 #[derive(Debug, Args)]
 #[command(after_long_help = PAIRS_EXAMPLES)]
 #[command(group(clap::ArgGroup::new("bound").required(true).args(["min_cos", "max_l2", "max_hamming"])))]
@@ -144,7 +147,8 @@ pub(crate) struct PairsArgs {
     /// File of vectors
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath)]
     pub(crate) base: PathBuf,
-    /// The least cosine of a pair. Rounding may leave that of equal rows just below 1: --max-l2 0 finds these
+    /// The least cosine of a pair. Rounding may leave that of equal rows just below 1: --max-l2 0
+    /// finds these
     #[arg(long, value_name = "C", allow_negative_numbers = true, value_parser = parse_cosine)]
     pub(crate) min_cos: Option<f64>,
     /// The largest squared Euclidean distance of a pair
@@ -153,12 +157,12 @@ pub(crate) struct PairsArgs {
     /// The most bits in which a pair differs; BASE has packed bits, as u8
     #[arg(long, value_name = "BITS")]
     pub(crate) max_hamming: Option<u32>,
-    /// Pairs of rows: .npy, .ibin, .ivecs, or raw i64; or a table (.parquet, .arrow, .csv) with the columns
-    /// first, second and distance
+    /// Pairs of rows: .npy, .ibin, .ivecs, or raw i64; or a table (.parquet, .arrow, .csv) with the
+    /// columns first, second and distance
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Their distances, one minus the cosine, the squared Euclidean or the bits that differ: .npy, .fbin,
-    /// or raw f32
+    /// Their distances, one minus the cosine, the squared Euclidean or the bits that differ: .npy,
+    /// .fbin, or raw f32
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) distances: Option<PathBuf>,
     /// Type of raw numbers, such as f32x768
@@ -228,8 +232,9 @@ pub(crate) struct KnnArgs {
     /// Neighbours of each query
     #[arg(short, value_name = "K", value_parser = parse_count, default_value = "10")]
     pub(crate) k: u64,
-    /// Find all vectors within this distance instead, which for l2 is squared: for ip, with at least this inner product. -o
-    /// gets the rows of all queries one after another, by row; --limits says where each query's begin
+    /// Find all vectors within this distance instead, which for l2 is squared: for ip, with at
+    /// least this inner product. -o gets the rows of all queries one after another, by
+    /// row; --limits says where each query's begin
     #[arg(
         long,
         value_name = "R",
@@ -237,23 +242,24 @@ pub(crate) struct KnnArgs {
         allow_negative_numbers = true
     )]
     pub(crate) radius: Option<f64>,
-    /// Where the results of each query begin, and where the last ones end, as in faiss' range_search:
-    /// .npy, .ibin, or raw i64
+    /// Where the results of each query begin, and where the last ones end, as in faiss'
+    /// range_search: .npy, .ibin, or raw i64
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "radius")]
     pub(crate) limits: Option<PathBuf>,
     /// What is near
     #[arg(long, value_enum, default_value = "l2")]
     pub(crate) metric: MetricName,
     /// Rows of the base that are nearest to each query, the nearest first: .ibin, .ivecs, .npy, or
-    /// raw i64; or a table (.parquet, .arrow, .csv) with the columns query, rank (not with --radius),
-    /// row and distance
+    /// raw i64; or a table (.parquet, .arrow, .csv) with the columns query, rank (not
+    /// with --radius), row and distance
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Their distances, as f32 (infinite beyond its range): .fbin, .fvecs, .npy, or raw f32
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) distances: Option<PathBuf>,
-    /// Write the edges of the graph of neighbours: pairs of a query's row and a row near it, the nearest first for each query; with
-    /// raw numbers, as `graph convert` reads them. --distances gets one for each
+    /// Write the edges of the graph of neighbours: pairs of a query's row and a row near it, the
+    /// nearest first for each query; with raw numbers, as `graph convert` reads them. --distances
+    /// gets one for each
     #[arg(long, conflicts_with = "radius")]
     pub(crate) edges: bool,
     /// Find the neighbours of every row of the base among the others
@@ -262,7 +268,8 @@ pub(crate) struct KnnArgs {
     /// Search only rows with a value other than 0 in this file: an array of bool or u8
     #[arg(long, value_name = "MASK", value_hint = ValueHint::FilePath)]
     pub(crate) subset: Option<PathBuf>,
-    /// Search only vectors for which EXPR is true of the same row of --table, such as "lang == 'de' and year > 2020"; see `filter`
+    /// Search only vectors for which EXPR is true of the same row of --table, such as "lang == 'de'
+    /// and year > 2020"; see `filter`
     #[arg(
         long = "where",
         value_name = "EXPR",
@@ -270,18 +277,21 @@ pub(crate) struct KnnArgs {
         conflicts_with = "subset"
     )]
     pub(crate) condition: Option<String>,
-    /// A table (Parquet or Arrow) with a row for each vector of the base, in the same order; repeat for further files
+    /// A table (Parquet or Arrow) with a row for each vector of the base, in the same order; repeat
+    /// for further files
     #[arg(long = "table", value_name = "FILE", value_hint = ValueHint::FilePath, requires = "condition")]
     pub(crate) tables: Vec<PathBuf>,
-    /// Read this index of the base instead of the base, and only what is left from there; see `vector
-    /// index`. The result is the same. Where it leaves out too little, the base is read as a whole
+    /// Read this index of the base instead of the base, and only what is left from there; see
+    /// `vector index`. The result is the same. Where it leaves out too little, the base is read as
+    /// a whole
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "radius")]
     pub(crate) index: Option<PathBuf>,
-    /// Of an index with lists, read only the P lists nearest to each query. Without it all are read, and the result is exact
+    /// Of an index with lists, read only the P lists nearest to each query. Without it all are
+    /// read, and the result is exact
     #[arg(long, value_name = "P", requires = "index", conflicts_with = "radius", value_parser = parse_count)]
     pub(crate) nprobe: Option<u64>,
-    /// Do not measure the recall: with --nprobe, the exact neighbours of the first 100 queries are looked for, too, which
-    /// reads the base once
+    /// Do not measure the recall: with --nprobe, the exact neighbours of the first 100 queries are
+    /// looked for, too, which reads the base once
     #[arg(long, requires = "nprobe")]
     pub(crate) no_recall: bool,
     /// Type of raw numbers in both files, such as f32x768
@@ -344,8 +354,9 @@ pub(crate) struct KmeansArgs {
     /// Scale vectors and centroids to length 1, which clusters by cosine
     #[arg(long)]
     pub(crate) spherical: bool,
-    /// Keep the centroids of each iteration in FILE, and go on from there if it is there: the same command again after a run that was
-    /// stopped. The result is that of a run that was not. FILE goes when the run is done. Not with --batch or --runs
+    /// Keep the centroids of each iteration in FILE, and go on from there if it is there: the same
+    /// command again after a run that was stopped. The result is that of a run that was not. FILE
+    /// goes when the run is done. Not with --batch or --runs
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["batch", "runs"])]
     pub(crate) checkpoint: Option<PathBuf>,
     /// Type of raw numbers, such as f32x768

@@ -80,8 +80,8 @@ pub(crate) enum ViewCommand {
 #[command(after_long_help = BUILD_EXAMPLES)]
 pub(crate) struct ViewBuildArgs {
     /// Files to sort, in order: raw records, .npy, a manifest (.outcore.json) of shards, lines
-    /// (compressed ones are decompressed to scratch), or Parquet and Arrow and directories of them; - is
-    /// standard input, which is copied to scratch first
+    /// (compressed ones are decompressed to scratch), or Parquet and Arrow and directories of
+    /// them; - is standard input, which is copied to scratch first
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
     /// The view's directory; its parent must exist
@@ -95,8 +95,8 @@ pub(crate) struct ViewBuildArgs {
     /// Keep the input order of equal keys
     #[arg(short, long, help_heading = "Order")]
     pub(crate) stable: bool,
-    /// Refused: which keys are in several runs is known only when they are merged, and with it sizes and
-    /// ranks
+    /// Refused: which keys are in several runs is known only when they are merged, and with it
+    /// sizes and ranks
     #[arg(short, long, hide = true)]
     pub(crate) unique: bool,
     #[command(flatten)]
@@ -111,12 +111,12 @@ pub(crate) struct ViewBuildArgs {
     pub(crate) resources: ResourceArgs,
     #[command(flatten)]
     pub(crate) drives: DriveArgs,
-    /// Size of a sorted run. Default: the largest that fits in memory; of numbers two thirds of it while there
-    /// are at most 64 runs
+    /// Size of a sorted run. Default: the largest that fits in memory; of numbers two thirds of it
+    /// while there are at most 64 runs
     #[arg(long = "run-size", value_name = "SIZE", help_heading = "Resources", value_parser = units::parse_bytes)]
     pub(crate) run_bytes: Option<u64>,
-    /// Write the sorted data to standard output too, once the view is there; what is still in memory
-    /// is not read again
+    /// Write the sorted data to standard output too, once the view is there; what is still in
+    /// memory is not read again
     #[arg(long, help_heading = "Files")]
     pub(crate) cat: bool,
     /// Replace an existing view
@@ -134,10 +134,9 @@ pub(crate) struct ViewBuildArgs {
 
 /// Add files to a view
 ///
-/// Records, order and blocks are those of the view; CSV must have the same header, and a table the same
-/// columns. In a stable view
-/// equal keys come after those that were there. Readers that have the view open go on seeing what
-/// was there.
+/// Records, order and blocks are those of the view; CSV must have the same header, and a table the
+/// same columns. In a stable view equal keys come after those that were there. Readers that have
+/// the view open go on seeing what was there.
 #[derive(Debug, Args)]
 pub(crate) struct ViewAppendArgs {
     /// The view's directory
@@ -165,19 +164,20 @@ pub(crate) struct ViewAppendArgs {
 /// Which records of a view.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ViewRangeArgs {
-    /// Only records, lines or rows I up to but excluding J, counted from 0; I.., ..J and negative numbers
-    /// as in Python
+    /// Only records, lines or rows I up to but excluding J, counted from 0; I.., ..J and negative
+    /// numbers as in Python
     #[arg(long, value_name = "I..J", allow_hyphen_values = true, conflicts_with_all = ["from_key", "to_key", "key"])]
     pub(crate) range: Option<String>,
-    /// Start at the first record with this key or a later one. Numbers in decimal, bytes as text
-    /// or as 0x and hexadecimal digits; several with commas. For lines, a line that has the key. For
+    /// Start at the first record with this key or a later one. Numbers in decimal, bytes as text or
+    /// as 0x and hexadecimal digits; several with commas. For lines, a line that has the key. For
     /// tables, values of the first columns of the order as in CSV
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub(crate) from_key: Option<String>,
     /// Stop before the first record with this key or a later one
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub(crate) to_key: Option<String>,
-    /// Only records with this key; of a table, rows with these values in the first columns of the order
+    /// Only records with this key; of a table, rows with these values in the first columns of the
+    /// order
     #[arg(long, value_name = "KEY", allow_hyphen_values = true, conflicts_with_all = ["from_key", "to_key"])]
     pub(crate) key: Option<String>,
 }

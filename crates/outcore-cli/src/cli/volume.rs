@@ -21,9 +21,9 @@ pub(crate) enum VolumeCommand {
     Status,
     /// Read all datasets, or those named, and report damage
     ///
-    /// Exits with 4 if anything is damaged; drive, file and offset go to standard output. Without names,
-    /// orphans (files that belong to no dataset) are reported too. Damaged or lost labels and copies of
-    /// manifests are restored from other drives.
+    /// Exits with 4 if anything is damaged; drive, file and offset go to standard output. Without
+    /// names, orphans (files that belong to no dataset) are reported too. Damaged or lost labels
+    /// and copies of manifests are restored from other drives.
     Scrub {
         /// Datasets to read. Default: all
         #[arg(value_name = "@NAME")]

@@ -21,17 +21,19 @@ The output is the same for any memory and threads. `outcore windows` is for sequ
 
 /// Add columns to tables: numbers, ranks, neighbours and running sums of rows within groups
 ///
-/// OUT has all columns and those of --add, in the order of the groups, and within a group in that of
-/// --order; rows that are equal in both keep the order of the input.
+/// OUT has all columns and those of --add, in the order of the groups, and within a group in that
+/// of --order; rows that are equal in both keep the order of the input.
 #[derive(Debug, Args)]
 #[command(after_long_help = WINDOW_EXAMPLES)]
 pub(crate) struct WindowArgs {
     #[command(flatten)]
     pub(crate) files: TableFileArgs,
-    /// Columns of the groups, with :desc for the largest first; repeat for several. Default: all rows are one group
+    /// Columns of the groups, with :desc for the largest first; repeat for several. Default: all
+    /// rows are one group
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
-    /// Columns that order the rows of a group, with :desc for the largest first; repeat for several. Default: input order
+    /// Columns that order the rows of a group, with :desc for the largest first; repeat for
+    /// several. Default: input order
     #[arg(long, value_name = "COLUMN")]
     pub(crate) order: Vec<String>,
     /// What to add, as in rank or previous=lag(amount)

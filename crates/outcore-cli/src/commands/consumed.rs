@@ -2,9 +2,9 @@
 //!
 //! Contract: [`Consumed`] remembers how much room the inputs occupied before the job; what they
 //! occupy less afterwards has been freed, and reads as zeros. It also removes what was consumed
-//! once the output is in place: only files that still are what was opened, whatever they are called,
-//! so never the output; then the markers beside them (see [`outcore_io::consumed`]). Only metadata
-//! is read.
+//! once the output is in place: only files that still are what was opened, whatever they are
+//! called, so never the output; then the markers beside them (see [`outcore_io::consumed`]). Only
+//! metadata is read.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
 //! `outcore gen`: records to try things on, from flags to [`outcore_gen`].
 //!
 //! Contract: the bytes depend on type, count, distribution and seed alone. The output follows the
-//! rules of `sort` (see [`outcore_front::output`]): whole or not at all, nothing overwritten unasked.
+//! rules of `sort` (see [`outcore_front::output`]): whole or not at all, nothing overwritten
+//! unasked.
 
 use outcore::Summary as Done;
 use outcore::job::Job;

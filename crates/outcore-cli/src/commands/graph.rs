@@ -1,7 +1,8 @@
 //! `outcore graph`: edges to graphs, and algorithms on them, from the command line.
 //!
-//! Contract: thin over [`outcore_graph`]. Conversion and what is said of a graph are here; algorithms are in [`kernel`],
-//! and what is made of edges in [`drawn`]. With relabelled ids, vertices are called by these.
+//! Contract: thin over [`outcore_graph`]. Conversion and what is said of a graph are here;
+//! algorithms are in [`kernel`], and what is made of edges in [`drawn`]. With relabelled ids,
+//! vertices are called by these.
 
 mod drawn;
 mod kernel;
@@ -270,7 +271,8 @@ fn begin(
     );
 }
 
-/// The files of the graph that is called `name`: a directory, or a dataset on all drives of a volume.
+/// The files of the graph that is called `name`: a directory, or a dataset on all drives of a
+/// volume.
 fn files_of(context: &Context, name: &Path) -> Result<GraphFiles> {
     let Some(packed) = context.files.packed(name)? else {
         return Ok(GraphFiles::in_dir(name));
@@ -416,18 +418,20 @@ fn no_vertex(name: &dyn std::fmt::Display, graph: &Graph) -> Error {
     .hint("--source and files of vertices take ids as they were in the edges")
 }
 
-/// Where a result of numbers goes: a file that is made, the pipe or device of a name, or standard output.
+/// Where a result of numbers goes: a file that is made, the pipe or device of a name, or standard
+/// output.
 enum Destination {
     File(PathBuf),
     Pipe(Option<PathBuf>),
 }
 
 impl Destination {
-    /// The one that is called `name`, made of the graph `graph`; lines if they go to standard output `by_name`.
+    /// The one that is called `name`, made of the graph `graph`; lines if they go to standard
+    /// output `by_name`.
     ///
     /// # Errors
-    /// Usage for a file of the graph, for one that exists, unless it may be replaced, and for numbers to a terminal; what
-    /// datasets fail with.
+    /// Usage for a file of the graph, for one that exists, unless it may be replaced, and for
+    /// numbers to a terminal; what datasets fail with.
     fn named(
         context: &Context,
         (name, graph): (&Path, &Path),
@@ -478,7 +482,8 @@ impl Destination {
     }
 }
 
-/// Fails for a name that promises other contents than a result has: lines by name and in `.csv`, numbers otherwise.
+/// Fails for a name that promises other contents than a result has: lines by name and in `.csv`,
+/// numbers otherwise.
 fn check_result_name(path: &Path, by_name: bool) -> Result<()> {
     let end = path.extension().and_then(|end| end.to_str());
     match end {

@@ -1,9 +1,9 @@
 //! `outcore head` and `outcore sample`: some of the lines or records, in the order of the input.
 //!
 //! Contract: both read each input once, without a copy, and write to standard output or to a file
-//! that appears whole; the header of CSV comes first. `head` copies records in pieces, so that they may be longer
-//! than memory. What `sample` takes depends on seed and place alone; its memory is that of the sample, within
-//! `--memory`.
+//! that appears whole; the header of CSV comes first. `head` copies records in pieces, so that they
+//! may be longer than memory. What `sample` takes depends on seed and place alone; its memory is
+//! that of the sample, within `--memory`.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,7 +1,8 @@
 //! The subcommands, one file each. Each takes its flags and gives the exit code, or the error that
 //! decides it.
 //!
-//! Contract: nothing here ends the process or prints past the [`Reporter`](crate::report::Reporter).
+//! Contract: nothing here ends the process or prints past the
+//! [`Reporter`](crate::report::Reporter).
 
 pub(crate) mod bench;
 pub(crate) mod config;

@@ -1,4 +1,5 @@
-//! What commands do about tables where the command was built without the feature `tables`: they refuse them by name.
+//! What commands do about tables where the command was built without the feature `tables`: they
+//! refuse them by name.
 //!
 //! Contract: the functions of the folder `table`, which is there otherwise.
 

@@ -1,10 +1,10 @@
 //! `outcore scratch list|clean`: private directories of jobs, alive or dead.
 //!
 //! Contract: looks only at the directories named (by default the configured drives, or the current
-//! directory), at those directly inside them, where the files of a graph or a view are made, and only at names
-//! that the engine makes. A directory whose lock is held belongs to a running job and is never touched, nor is
-//! one that holds the only copy of something, or that only looks like one of ours; all are listed, with the reason; see
-//! [`outcore_io::drive::private_dir`].
+//! directory), at those directly inside them, where the files of a graph or a view are made, and
+//! only at names that the engine makes. A directory whose lock is held belongs to a running job and
+//! is never touched, nor is one that holds the only copy of something, or that only looks like one
+//! of ours; all are listed, with the reason; see [`outcore_io::drive::private_dir`].
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -226,8 +226,8 @@ struct Cleaned {
     left: Vec<(PathBuf, State)>,
 }
 
-/// Sweeps a place until nothing is left over there that a running job is just making or removing: such a directory has no
-/// lock for a moment.
+/// Sweeps a place until nothing is left over there that a running job is just making or removing:
+/// such a directory has no lock for a moment.
 fn swept(place: &Place) -> Result<Cleaned> {
     let mut removed = Vec::new();
     let mut looks = 0;

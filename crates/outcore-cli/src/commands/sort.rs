@@ -175,7 +175,8 @@ fn what_is_sorted(context: &Context, args: &SortArgs) -> Result<What> {
     Ok(what)
 }
 
-/// Says that the header of CSV is a line like any other to those who sort lines and say nothing of their order.
+/// Says that the header of CSV is a line like any other to those who sort lines and say nothing of
+/// their order.
 fn note_csv(context: &Context, args: &SortArgs) {
     let is_csv = |name: &&PathBuf| TextKind::of_name(name) == Some(TextKind::Csv);
     let is_said = args.lines.is_lines || args.order.is_given() || args.text.is_given();
@@ -190,7 +191,8 @@ fn note_csv(context: &Context, args: &SortArgs) {
     }
 }
 
-/// The inputs, where they had to be looked at; nothing if one of them is an array of NumPy after all.
+/// The inputs, where they had to be looked at; nothing if one of them is an array of NumPy after
+/// all.
 fn found(context: &Context, args: &SortArgs) -> Result<Option<Option<Vec<Source>>>> {
     let is_said = args.lines.is_lines || args.order.is_given() || args.gnu.is_given();
     if context.reporter.is_gnu() || is_said || args.lines.zero_terminated || args.inputs.is_empty()

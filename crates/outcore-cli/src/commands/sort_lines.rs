@@ -1,9 +1,10 @@
 //! `outcore sort` on lines: what GNU sort does with the same options, at the speed of the drives.
 //!
-//! Contract: options that do not go together are refused before anything is read. `-c` and `-C` read
-//! only; a disorder is exit code 1, with GNU's words on standard error. `-m` merges as it reads. The
-//! order is settled by [`GnuOrder`], the work done by the engine. Long CSV that goes into a file is first sorted as if
-//! each line were a record, and once more, after a look at all records, where that fails.
+//! Contract: options that do not go together are refused before anything is read. `-c` and `-C`
+//! read only; a disorder is exit code 1, with GNU's words on standard error. `-m` merges as it
+//! reads. The order is settled by [`GnuOrder`], the work done by the engine. Long CSV that goes
+//! into a file is first sorted as if each line were a record, and once more, after a look at all
+//! records, where that fails.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -172,8 +173,8 @@ fn note_skipped(context: &Context, skipped: u64) {
     }
 }
 
-/// How much of files of CSV is looked at before they are sorted: little where a sort that fails has shown nothing
-/// of its output, and can be made again.
+/// How much of files of CSV is looked at before they are sorted: little where a sort that fails has
+/// shown nothing of its output, and can be made again.
 fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
     let is_only_sorted = !args.is_check() && !args.gnu.merge && !args.explain && !args.dry_run;
     let is_repeatable = matches!(lines.target, Target::File(_)) && !args.gnu.debug;
@@ -183,7 +184,8 @@ fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
     }
 }
 
-/// Whether what an input holds may be to blame: where its records are taken for lines, a sort may need other scratch, too.
+/// Whether what an input holds may be to blame: where its records are taken for lines, a sort may
+/// need other scratch, too.
 fn is_of_input(lines: &LineJob, error: &Error) -> bool {
     let mut files = lines.files.iter();
     let is_in = |path: &Path| files.any(|file| file.path == path || file.name == path);

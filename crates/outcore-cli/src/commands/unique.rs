@@ -1,8 +1,8 @@
 //! `outcore unique`: one of each line or record, in order, or how many there are.
 //!
-//! Contract: by bytes, in one pass over the input where the different ones fit into memory, else by a
-//! sort; --explain says which. Where one of each key is kept, and not one of each, a sort does it. Records of
-//! CSV are whole, after their header.
+//! Contract: by bytes, in one pass over the input where the different ones fit into memory, else by
+//! a sort; --explain says which. Where one of each key is kept, and not one of each, a sort does
+//! it. Records of CSV are whole, after their header.
 
 use std::path::PathBuf;
 

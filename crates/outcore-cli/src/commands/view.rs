@@ -1,7 +1,7 @@
 //! `outcore view`: sorted views from the command line.
 //!
-//! Contract: builds, reads, checks and serves views through [`outcore::runs`]; what users name
-//! is read by [`outcore_front::view`]. A view that is not finished leaves nothing behind. `cat` ends
+//! Contract: builds, reads, checks and serves views through [`outcore::runs`]; what users name is
+//! read by [`outcore_front::view`]. A view that is not finished leaves nothing behind. `cat` ends
 //! quietly when its reader goes away; `mount` ends with 0 when it is interrupted, after it has
 //! unmounted.
 
@@ -296,8 +296,8 @@ fn refuse_terminal(what: &ViewType) -> Result<()> {
     output::check_terminal(&Target::Pipe(None), holds, Consent::default())
 }
 
-/// Writes the sorted file, or the records of a range, to standard output; what building the view took
-/// before counts too.
+/// Writes the sorted file, or the records of a range, to standard output; what building the view
+/// took before counts too.
 fn copy_out(
     context: &Context,
     resources: &Resources,

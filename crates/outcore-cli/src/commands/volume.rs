@@ -1,8 +1,8 @@
 //! `outcore volume create|status|scrub`: directories on many drives as one place for datasets.
 //!
-//! Contract: `create` labels the directories of a drives file, `status` shows what is on each, `scrub`
-//! reads everything and names what is not what was written or belongs to nothing (exit code 4 if there is any); see
-//! [`outcore_store::dataset`].
+//! Contract: `create` labels the directories of a drives file, `status` shows what is on each,
+//! `scrub` reads everything and names what is not what was written or belongs to nothing (exit code
+//! 4 if there is any); see [`outcore_store::dataset`].
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! What the commands on lines share: inputs made into files, outputs of any kind, one job.
 //!
-//! Contract: [`LineJob::prepare`] does, in this order: inputs found; output chosen, with all that can
-//! be refused without work; streams copied and compressed files unpacked to scratch; a job made. On
-//! any failure nothing is left behind. Without a name, input is standard input and output standard
-//! output. The summary is told to people on a terminal, or where they ask for more: in a pipeline
-//! these commands are as silent as those whose place they take.
+//! Contract: [`LineJob::prepare`] does, in this order: inputs found; output chosen, with all that
+//! can be refused without work; streams copied and compressed files unpacked to scratch; a job
+//! made. On any failure nothing is left behind. Without a name, input is standard input and output
+//! standard output. The summary is told to people on a terminal, or where they ask for more: in a
+//! pipeline these commands are as silent as those whose place they take.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -355,7 +355,8 @@ pub(crate) struct ArrayHeader {
 }
 
 impl ArrayHeader {
-    /// The header of an output of `records` of the records of `sources`; nothing where it is no array.
+    /// The header of an output of `records` of the records of `sources`; nothing where it is no
+    /// array.
     fn of(types: &TypeRequest, sources: &[Source], target: &Target) -> Result<Option<Self>> {
         let path = match target {
             Target::File(path) if path.extension().is_some_and(|end| end == "npy") => path,
@@ -492,8 +493,8 @@ pub(crate) fn frame_of(rows: &Rows, terminator: u8) -> Frame {
     }
 }
 
-/// The kind of the input of a command that keeps rows as they are; rejects options that are not for it. Text whose name
-/// alone makes it CSV or JSON lines is lines where lines end with NUL.
+/// The kind of the input of a command that keeps rows as they are; rejects options that are not for
+/// it. Text whose name alone makes it CSV or JSON lines is lines where lines end with NUL.
 pub(crate) fn what_is_moved(context: &Context, asked: Asked<'_>, lines: LineArgs) -> Result<What> {
     let what = match context.what(asked)? {
         What::Csv | What::JsonLines if asked.text.is_none() && lines.zero_terminated => What::Lines,
@@ -603,8 +604,8 @@ pub(crate) fn scratch_drives(
     })
 }
 
-/// Streams copied and, of `lines`, compressed files unpacked; all else where it is. What must not be taken
-/// for lines is told before a stream is waited for.
+/// Streams copied and, of `lines`, compressed files unpacked; all else where it is. What must not
+/// be taken for lines is told before a stream is waited for.
 pub(crate) fn to_files(
     context: &Context,
     resources: &Resources,

@@ -1,7 +1,7 @@
 //! `outcore bench` and `outcore replay`: reports in every form, and nothing left on the drives.
 //!
-//! Contract: what is measured is tested in its own crate; here, that the command reaches it, that its
-//! files are written and parse, and that a signal leaves directories as they were.
+//! Contract: what is measured is tested in its own crate; here, that the command reaches it, that
+//! its files are written and parse, and that a signal leaves directories as they were.
 
 use rustix::process::{Pid, Signal, kill_process};
 

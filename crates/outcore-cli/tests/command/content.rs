@@ -1,7 +1,7 @@
 //! What inputs hold and what outputs promise: told by content, refused by name.
 //!
-//! Contract: every command on lines meets binary data, known formats and compressed text, in files and on
-//! standard input; what is refused leaves nothing behind.
+//! Contract: every command on lines meets binary data, known formats and compressed text, in files
+//! and on standard input; what is refused leaves nothing behind.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

@@ -1,7 +1,9 @@
-//! Block devices as drives: what is measured or replayed takes them, datasets take their file systems.
+//! Block devices as drives: what is measured or replayed takes them, datasets take their file
+//! systems.
 //!
-//! Contract: devices are loop devices over files of the test's own directory, detached and unmounted when
-//! the test ends. Without root, `losetup`, `mkfs.ext4` or `mount` the tests say so and pass.
+//! Contract: devices are loop devices over files of the test's own directory, detached and
+//! unmounted when the test ends. Without root, `losetup`, `mkfs.ext4` or `mount` the tests say so
+//! and pass.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -232,6 +234,7 @@ fn datasets_lie_on_the_file_systems_of_devices_and_not_on_devices() {
     for device in &mut devices {
         device.unmount();
     }
-    // Where not one label is left, nothing tells it from a volume that was never made: the hint says both.
+    // Where not one label is left, nothing tells it from a volume that was never made: the hint
+    // says both.
     run(&["volume", "scrub"]).fails(2, &["no volume", "x"], "mounted");
 }

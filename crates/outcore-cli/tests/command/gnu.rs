@@ -1,7 +1,8 @@
-//! Called by the name of GNU `sort`: its command line, output, exit codes and the sense of its errors.
+//! Called by the name of GNU `sort`: its command line, output, exit codes and the sense of its
+//! errors.
 //!
-//! Contract: a table of own cases (`fixtures/gnu_sort.tsv`) holds what is expected, so that it is tested
-//! where there is no GNU sort; where there is, it must agree with the table too.
+//! Contract: a table of own cases (`fixtures/gnu_sort.tsv`) holds what is expected, so that it is
+//! tested where there is no GNU sort; where there is, it must agree with the table too.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;

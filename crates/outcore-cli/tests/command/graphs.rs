@@ -1,6 +1,7 @@
 //! What `outcore graph` says of small graphs.
 //!
-//! Contract: values are known by hand; vertices are called by their original ids where these were relabelled.
+//! Contract: values are known by hand; vertices are called by their original ids where these were
+//! relabelled.
 
 use std::sync::Arc;
 
@@ -387,7 +388,8 @@ fn louvain_tells_its_modularity_and_wants_no_directions() {
     let summary = run(&place, "graph louvain u.graph --json")
         .ok()
         .event("summary");
-    // The triangle of 0, 10, 20 and the one of 20, 30, 40 with its tail: of seven edges, five are inside.
+    // The triangle of 0, 10, 20 and the one of 20, 30, 40 with its tail: of seven edges, five are
+    // inside.
     assert_eq!(summary["communities"], json!(2));
     let modularity = summary["modularity"].as_f64().unwrap();
     assert!(modularity > 0.2 && modularity < 0.3, "{modularity}");

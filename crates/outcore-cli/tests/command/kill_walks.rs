@@ -1,8 +1,8 @@
-//! SIGKILL in the middle of jobs on tables, graphs and vectors, and of lookups: each output is absent or whole, and nothing
-//! else is left once scratch is cleaned.
+//! SIGKILL in the middle of jobs on tables, graphs and vectors, and of lookups: each output is
+//! absent or whole, and nothing else is left once scratch is cleaned.
 //!
-//! Contract: as [`crate::kills`]; what is whole is said by a run that nobody kills. Results of a search of vectors appear together; other
-//! outputs of one job may appear one after another.
+//! Contract: as [`crate::kills`]; what is whole is said by a run that nobody kills. Results of a
+//! search of vectors appear together; other outputs of one job may appear one after another.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use crate::support::*;
 use crate::tables::{batch, write};
 
-/// The files below a directory with their bytes, but those of private directories, which cleaning removes.
+/// The files below a directory with their bytes, but those of private directories, which cleaning
+/// removes.
 fn files(dir: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();

@@ -1,9 +1,9 @@
-//! SIGKILL in the middle of shuffles, of lines, and of the primitives: the output is absent or whole,
-//! and what the next run sweeps is all that was left.
+//! SIGKILL in the middle of shuffles, of lines, and of the primitives: the output is absent or
+//! whole, and what the next run sweeps is all that was left.
 //!
-//! Contract: the process kills itself after an operation that `OUTCORE_FAULT` numbers; each test walks
-//! that number to the end of a small job, in growing steps where it has many, and cleans up after every
-//! kill.
+//! Contract: the process kills itself after an operation that `OUTCORE_FAULT` numbers; each test
+//! walks that number to the end of a small job, in growing steps where it has many, and cleans up
+//! after every kill.
 
 use crate::support::*;
 
@@ -35,8 +35,8 @@ impl Killed<'_> {
         }
     }
 
-    /// Kills the job after operations further and further on, by this part of their number and one; gives
-    /// how often, and how often it was too late.
+    /// Kills the job after operations further and further on, by this part of their number and one;
+    /// gives how often, and how often it was too late.
     fn walk(&self, growth: f64) -> (u32, u32) {
         let (mut killed, mut published) = (0, 0);
         let next = |nth: &u64| Some(nth + 1 + (*nth as f64 * growth) as u64);

@@ -1,8 +1,9 @@
 //! Tables whose values, pages and dictionaries are long, at every verb, in little memory.
 //!
-//! Contract: a verb that gets 64 MiB ends in a cgroup of 64 MiB more, or fails with an error of memory that names an amount with
-//! which it ends, in a cgroup of 64 MiB more than that. Nothing is killed. Where no cgroup of version 1 can be made, the cap is not
-//! checked, and the test says so. `MEMORY_GRID=all` runs every verb on every table.
+//! Contract: a verb that gets 64 MiB ends in a cgroup of 64 MiB more, or fails with an error of
+//! memory that names an amount with which it ends, in a cgroup of 64 MiB more than that. Nothing is
+//! killed. Where no cgroup of version 1 can be made, the cap is not checked, and the test says so.
+//! `MEMORY_GRID=all` runs every verb on every table.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Text that is none: binary garbage as lines, what only calls itself gzip, outputs that are full or
-//! have no reader.
+//! Text that is none: binary garbage as lines, what only calls itself gzip, outputs that are full
+//! or have no reader.
 //!
 //! Contract: bytes are kept whatever they are; what cannot be read or written is an error with the
 //! name of the file, and nothing of the output is there.

@@ -1,5 +1,5 @@
-//! Places and names that are out of the ordinary: links, names that are not text, few descriptors, an odd umask,
-//! directories in which other jobs run.
+//! Places and names that are out of the ordinary: links, names that are not text, few descriptors,
+//! an odd umask, directories in which other jobs run.
 //!
 //! Contract: every kind of output follows one rule, and nothing is left behind.
 

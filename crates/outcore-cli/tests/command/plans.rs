@@ -1,10 +1,12 @@
-//! What jobs predict with `--explain` and `--dry-run`, and the table that stands behind each of them.
+//! What jobs predict with `--explain` and `--dry-run`, and the table that stands behind each of
+//! them.
 //!
 //! Contract: every job that moves data says so, with the same words and the same table as a sort.
 
 use crate::support::{TestDir, parse_events, random_u64};
 
-/// Runs `arguments` with `-v`; checks that the table has the phases, each with what was planned of it.
+/// Runs `arguments` with `-v`; checks that the table has the phases, each with what was planned of
+/// it.
 fn has_table(place: &TestDir, arguments: &[&str], phases: &[&str]) -> String {
     let answer = place.run(&[arguments, &["-v"]].concat()).ok();
     let said = answer.stderr;

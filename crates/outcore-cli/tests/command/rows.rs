@@ -1,8 +1,9 @@
-//! CSV and JSON lines in the commands that move lines, and input beyond all measure: one line of hundreds of
-//! MiB, millions of empty ones, more files than may be open.
+//! CSV and JSON lines in the commands that move lines, and input beyond all measure: one line of
+//! hundreds of MiB, millions of empty ones, more files than may be open.
 //!
-//! Contract: records of CSV stay whole and their header comes first, in every output; memory stays within
-//! 64 MiB of what is allowed, and work within a multiple of the input, whatever the input is.
+//! Contract: records of CSV stay whole and their header comes first, in every output; memory stays
+//! within 64 MiB of what is allowed, and work within a multiple of the input, whatever the input
+//! is.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -433,7 +434,8 @@ fn there_may_be_more_inputs_than_files_may_be_open() {
     assert_eq!(place.read("numbers").len(), 200 * 8);
 }
 
-/// Long files, of which the ends alone are looked at first, and which are read again where that was too little.
+/// Long files, of which the ends alone are looked at first, and which are read again where that was
+/// too little.
 #[test]
 fn long_csv_is_sorted_alike_whatever_its_middle_holds() {
     let place = TestDir::in_memory();

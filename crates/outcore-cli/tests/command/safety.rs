@@ -1,9 +1,9 @@
-//! Files that are not ours, sets that two jobs want, inputs that are half gone: nothing of it is lost or
-//! mixed in silence.
+//! Files that are not ours, sets that two jobs want, inputs that are half gone: nothing of it is
+//! lost or mixed in silence.
 //!
 //! Contract: what is removed is certainly ours; a set of shards is one job's; a file of which
-//! `--delete-input` has freed parts is refused by name and what is left of the rest is kept; a limit of
-//! file sizes is an error.
+//! `--delete-input` has freed parts is refused by name and what is left of the rest is kept; a
+//! limit of file sizes is an error.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,9 @@
-//! Directories that hold a set of files: parts and partitions, replaced, moved, damaged and cut short.
+//! Directories that hold a set of files: parts and partitions, replaced, moved, damaged and cut
+//! short.
 //!
-//! Contract: every reader of a directory with a list gets the rows of that set, or an error with the name of the file that
-//! is not as it was written. `COUNT` rows go in, so `COUNT` rows come out.
+//! Contract: every reader of a directory with a list gets the rows of that set, or an error with
+//! the name of the file that is not as it was written. `COUNT` rows go in, so `COUNT` rows come
+//! out.
 
 use std::fs;
 use std::path::Path;

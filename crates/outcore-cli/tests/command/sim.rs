@@ -1,7 +1,7 @@
 //! The simulator behind `outcore sim`.
 //!
-//! Contract: what it computes is tested in its own crate; here, that the command reaches it and that
-//! a run recorded by `sort` can be replayed on drives that nobody owns.
+//! Contract: what it computes is tested in its own crate; here, that the command reaches it and
+//! that a run recorded by `sort` can be replayed on drives that nobody owns.
 
 use crate::support::*;
 

@@ -215,7 +215,8 @@ fn duplicates_are_removed_where_they_stand_and_written_if_asked_for() {
         assert_eq!(summary["removed"], json!(2_996), "{arguments:?}");
         read(&place.path("d.parquet"))
     };
-    // Of each name the first, the last, and the one with the largest number; in the order of the input.
+    // Of each name the first, the last, and the one with the largest number; in the order of the
+    // input.
     let naive = |better: &dyn Fn(usize, usize) -> bool| {
         let mut best: Vec<usize> = Vec::new();
         for row in 0..all.len() {

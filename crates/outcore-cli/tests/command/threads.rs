@@ -1,7 +1,7 @@
 //! Threads that the system refuses: a named error or a right result, never a panic, never a hang.
 //!
-//! Contract: a user of its own for the test may have so many processes and no more, from one on. With one
-//! thread asked for, a command needs no more than its first.
+//! Contract: a user of its own for the test may have so many processes and no more, from one on.
+//! With one thread asked for, a command needs no more than its first.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;

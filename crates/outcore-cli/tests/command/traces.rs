@@ -1,10 +1,11 @@
-//! `outcore replay` on traces of every format: what is in them is counted, and all of it is replayed.
+//! `outcore replay` on traces of every format: what is in them is counted, and all of it is
+//! replayed.
 //!
-//! Contract: counts are those that the fixtures were written with (`outcore-traces/tests/fixtures`), or
-//! those of a naive reading of the same file. The samples of others lie in
-//! `../shared/reference/block-traces` beside the repository and stay outside of it: the head of a CloudPhysics
-//! trace (1a1a11a/libCacheSim, data/cloudPhysicsIO.csv) and fio's t/jobs/t0038.iolog. Where they are
-//! missing, their tests say so and pass.
+//! Contract: counts are those that the fixtures were written with
+//! (`outcore-traces/tests/fixtures`), or those of a naive reading of the same file. The samples of
+//! others lie in `../shared/reference/block-traces` beside the repository and stay outside of it:
+//! the head of a CloudPhysics trace (1a1a11a/libCacheSim, data/cloudPhysicsIO.csv) and fio's
+//! t/jobs/t0038.iolog. Where they are missing, their tests say so and pass.
 
 use std::path::{Path, PathBuf};
 
@@ -58,7 +59,8 @@ fn counts_of(summary: &Value) -> Counts {
     counts
 }
 
-/// A report's value by the id of its table and the first cell of the row; 0 for a row that is not there.
+/// A report's value by the id of its table and the first cell of the row; 0 for a row that is not
+/// there.
 fn count(report: &Value, table: &str, row: &str) -> u64 {
     let sections = report["sections"].as_array().unwrap();
     let mut tables = sections
@@ -84,8 +86,8 @@ fn replayed(place: &TestDir, trace: &Path, more: &[&str]) -> Value {
     answer.event("summary")["report"].clone()
 }
 
-/// What of a replay does not depend on the drives: the trace's requests, and pieces of 512 KiB by kind.
-/// Trims that the file system does not take are counted apart.
+/// What of a replay does not depend on the drives: the trace's requests, and pieces of 512 KiB by
+/// kind. Trims that the file system does not take are counted apart.
 fn assert_replayed(report: &Value, taken: u64, pieces: [u64; 4], name: &str) {
     assert_eq!(
         count(report, "changes", "taken from the trace"),
@@ -138,7 +140,8 @@ fn every_format_is_summed_up_and_replayed_with_its_counts() {
     }
 }
 
-/// Of a CloudPhysics trace, by reading its lines: counts, and reads and writes off the grid of 4 KiB.
+/// Of a CloudPhysics trace, by reading its lines: counts, and reads and writes off the grid of 4
+/// KiB.
 fn naively(text: &str) -> (Counts, [u64; 2]) {
     let (mut counts, mut off_grid) = ([0; 8], [0; 2]);
     for line in text.lines().skip(1) {

@@ -16,7 +16,8 @@ fn table(rows: usize) -> Vec<u8> {
     text
 }
 
-/// Builds `v` of `in.txt` with flags of an order, in several runs; gives what sort writes with them.
+/// Builds `v` of `in.txt` with flags of an order, in several runs; gives what sort writes with
+/// them.
 fn build(place: &TestDir, flags: &[&str]) -> Vec<u8> {
     let sorted = place.run(&[&["sort", "in.txt"], flags].concat()).ok();
     let words = ["view", "build", "in.txt", "-o", "v", "--lines", "--force"];

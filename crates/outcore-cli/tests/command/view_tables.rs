@@ -1,4 +1,5 @@
-//! Views of tables from the command line: built, read by number and by key, added to, written out, killed.
+//! Views of tables from the command line: built, read by number and by key, added to, written out,
+//! killed.
 //!
 //! Contract: as [`crate::tables`]; what is read is compared with `outcore sort`.
 

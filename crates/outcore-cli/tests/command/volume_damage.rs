@@ -1,6 +1,7 @@
 //! Volumes of which something is missing: a drive, a manifest, or the end of a command.
 //!
-//! Contract: as in `volume`; what is whole is read, what is not has a name, and nothing stays behind.
+//! Contract: as in `volume`; what is whole is read, what is not has a name, and nothing stays
+//! behind.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,5 @@
-//! What an input is: decided by what is said of it, its content and its name, and what separates the fields of CSV.
+//! What an input is: decided by what is said of it, its content and its name, and what separates
+//! the fields of CSV.
 //!
 //! Contract: as in [`crate::support`].
 

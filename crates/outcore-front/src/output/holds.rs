@@ -1,7 +1,7 @@
 //! What a result is made of, and what a file of it may be called.
 //!
-//! Contract: pure. A name that promises other contents than the file would get is refused; to GNU sort a
-//! name promises nothing ([`Holds::Bytes`]).
+//! Contract: pure. A name that promises other contents than the file would get is refused; to GNU
+//! sort a name promises nothing ([`Holds::Bytes`]).
 
 use std::path::Path;
 

@@ -31,7 +31,8 @@ pub(crate) fn filled_in(pattern: &OsStr, placeholder: &str, value: &str) -> OsSt
     OsString::from_vec(name)
 }
 
-/// The name of the manifest of files that are called as `pattern` says: its file name without the placeholder and what ties it to the rest.
+/// The name of the manifest of files that are called as `pattern` says: its file name without the
+/// placeholder and what ties it to the rest.
 pub(super) fn manifest_name(pattern: &Path, placeholder: &str) -> OsString {
     const TIES: &[u8] = b"-_.";
     let mut name = pattern.file_name().unwrap_or_default().to_os_string();

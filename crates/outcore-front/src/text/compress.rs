@@ -6,8 +6,9 @@
 //! are padding, as tapes and block devices leave it, and as `gzip` has it. An [`Encoder`] writes
 //! one member or frame; only [`Encoder::finish`] makes it whole. Memory of a decoder: 128 KiB and
 //! the window of the format, which is refused where it is larger than the caller allows (4 MiB at
-//! most for bzip2); of an encoder what [`Compression::writer_bytes`] says. Several threads write gzip and
-//! Zstandard, with the same bytes however many they are; where one writes Zstandard alone, its bytes are others.
+//! most for bzip2); of an encoder what [`Compression::writer_bytes`] says. Several threads write
+//! gzip and Zstandard, with the same bytes however many they are; where one writes Zstandard alone,
+//! its bytes are others.
 //!
 //! Source: RFC 1952, RFC 8878, the file format of xz 1.2.1.
 
@@ -99,7 +100,8 @@ impl Compression {
         }
     }
 
-    /// Threads that write for a job: as many as it has, if they take a small part of the memory that is free.
+    /// Threads that write for a job: as many as it has, if they take a small part of the memory
+    /// that is free.
     pub(crate) fn writer_threads(self, job_threads: usize, free_bytes: u64) -> usize {
         let limit_bytes = free_bytes / MEMORY_SHARE;
         let most = match self {
@@ -250,8 +252,8 @@ impl<R: Read> Decoder<R> {
     /// The next bytes of the text; none at its end.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] with the offset in the compressed stream, [`Kind::Memory`] for a window that is
-    /// too large, or what reading it failed with.
+    /// [`Kind::Corrupt`] with the offset in the compressed stream, [`Kind::Memory`] for a window
+    /// that is too large, or what reading it failed with.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         loop {
             let got = match &mut self.format {

@@ -1,7 +1,7 @@
 //! CSV: records that may span lines, and a column of them as a key.
 //!
-//! Contract: records and fields are those of [`outcore::read::csv`]. [`Columns`] orders records by columns. Records are
-//! never changed, only their keys are read without quotes.
+//! Contract: records and fields are those of [`outcore::read::csv`]. [`Columns`] orders records by
+//! columns. Records are never changed, only their keys are read without quotes.
 
 use outcore::key::column::quoted;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};

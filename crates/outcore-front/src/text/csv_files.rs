@@ -1,16 +1,17 @@
 //! CSV as the engine can take it: without headers, and each record one line.
 //!
 //! Contract: [`settle`] reads every file once, by one thread, since only what stands before a
-//! newline says whether it ends a record; or, with [`Look::Ends`], the begin and the end of a long file
-//! alone, and whoever reads all of it says whether a record spans lines. It takes the header off each file,
-//! and a byte order mark, and fails for a quote that does not end where it sees it, with file, line and offset.
-//! Where a record spans lines, or lines end with CR alone, the files are copied to scratch with a NUL after each record instead of a newline; else they are
-//! sorted where they are. A last record that is not ended is ended as those before it, with CR and
-//! LF too (for which its file is copied). Memory: a block of 1 MiB and those of a [`BlockReader`],
-//! and the header, of at most 16 MiB.
+//! newline says whether it ends a record; or, with [`Look::Ends`], the begin and the end of a long
+//! file alone, and whoever reads all of it says whether a record spans lines. It takes the header
+//! off each file, and a byte order mark, and fails for a quote that does not end where it sees it,
+//! with file, line and offset. Where a record spans lines, or lines end with CR alone, the files
+//! are copied to scratch with a NUL after each record instead of a newline; else they are sorted
+//! where they are. A last record that is not ended is ended as those before it, with CR and LF too
+//! (for which its file is copied). Memory: a block of 1 MiB and those of a [`BlockReader`], and the
+//! header, of at most 16 MiB.
 //!
-//! [`SortedCsv`] is the order of what it has found, for the command and for Python; for a view it is a
-//! [`LineType`] ([`settle_view`]).
+//! [`SortedCsv`] is the order of what it has found, for the command and for Python; for a view it
+//! is a [`LineType`] ([`settle_view`]).
 
 use std::path::Path;
 
@@ -47,9 +48,10 @@ const READ: &str = "read CSV";
 pub enum Look {
     /// All of it.
     Whole,
-    /// The begin and the end of a long file in whose begin no record spans lines. If one does later, a sort
-    /// with [`SortedCsv::options`] fails with an error of kind [`Corrupt`](outcore::Kind::Corrupt) that names
-    /// the file: then all of it has to be looked at. Other errors in it may be told in other words.
+    /// The begin and the end of a long file in whose begin no record spans lines. If one does
+    /// later, a sort with [`SortedCsv::options`] fails with an error of kind
+    /// [`Corrupt`](outcore::Kind::Corrupt) that names the file: then all of it has to be looked at.
+    /// Other errors in it may be told in other words.
     Ends,
 }
 
@@ -103,12 +105,12 @@ pub struct SortedCsv {
 }
 
 impl CsvSort {
-    /// Looks at all files and makes them ready for the engine, with [`SortedCsv::options`]. What has to
-    /// be copied goes to `spool`, made by `make` where there is none yet.
+    /// Looks at all files and makes them ready for the engine, with [`SortedCsv::options`]. What
+    /// has to be copied goes to `spool`, made by `make` where there is none yet.
     ///
     /// # Errors
-    /// A quote that does not end, headers that differ, a NUL in records that span lines, columns that
-    /// are not there.
+    /// A quote that does not end, headers that differ, a NUL in records that span lines, columns
+    /// that are not there.
     pub fn settle(
         &self,
         job: &Job,
@@ -221,8 +223,8 @@ impl SortedCsv {
     }
 }
 
-/// The byte between fields: the one that is given, or the one that a sample of the first file with some text has, which
-/// is noted unless it is the usual one.
+/// The byte between fields: the one that is given, or the one that a sample of the first file with
+/// some text has, which is noted unless it is the usual one.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -283,8 +285,8 @@ pub fn settle_view(
 /// Makes files ready that are added to a view of `lines`, if these are of CSV.
 ///
 /// # Errors
-/// As [`CsvSort::settle`]; usage for another header, and for records that span lines where none of the
-/// view does.
+/// As [`CsvSort::settle`]; usage for another header, and for records that span lines where none of
+/// the view does.
 pub fn settle_further(
     lines: &LineType,
     job: &Job,
@@ -315,8 +317,9 @@ pub fn bytes_of(files: &[Source]) -> Result<u64> {
     Ok(data_bytes)
 }
 
-/// Makes files ready; says how lines look in the output, and whether records may still span lines. They end
-/// with NUL if the output is framed. Where the files are added to others, these are `known`.
+/// Makes files ready; says how lines look in the output, and whether records may still span lines.
+/// They end with NUL if the output is framed. Where the files are added to others, these are
+/// `known`.
 fn settle(
     job: &Job,
     files: &mut [Source],
@@ -420,8 +423,8 @@ fn copy_ended(job: &Job, source: &Source, end: &[u8], writer: &mut BlockWriter) 
     }
 }
 
-/// A header without its end of line, which the only line of a file may lack, and without a byte order
-/// mark.
+/// A header without its end of line, which the only line of a file may lack, and without a byte
+/// order mark.
 pub(super) fn names_of(header: &[u8]) -> &[u8] {
     let header = header.strip_prefix(BYTE_ORDER_MARK).unwrap_or(header);
     let header = header.strip_suffix(b"\n").unwrap_or(header);
@@ -443,8 +446,8 @@ pub(super) fn too_long_a_header(name: &Path) -> Error {
         .hint("close the quote in its first line, or use --no-header")
 }
 
-/// Looks at the begin and the end of a file; nothing where these do not say all that [`scan`] finds if no record
-/// between them spans lines.
+/// Looks at the begin and the end of a file; nothing where these do not say all that [`scan`] finds
+/// if no record between them spans lines.
 fn glance(job: &Job, source: &Source, separator: u8, has_header: bool) -> Result<Option<Found>> {
     let data_bytes = source.len_bytes()?.saturating_sub(source.start_bytes);
     if data_bytes <= 2 * BLOCK_BYTES as u64 {
@@ -561,7 +564,8 @@ fn scan(
             let piece = &bytes[at..end.unwrap_or(got)];
             let newlines = memchr_iter(framer.line_end(), piece).count() as u64;
             lines += newlines;
-            // Those inside, without the one that ends it. Where no newline ends it, its end is changed in a copy.
+            // Those inside, without the one that ends it. Where no newline ends it, its end is
+            // changed in a copy.
             found.has_inner_lines |= newlines > u64::from(end.is_some()) || !ends_with_newlines;
             if is_header {
                 found.header.extend_from_slice(piece);

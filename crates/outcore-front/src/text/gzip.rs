@@ -1,11 +1,13 @@
-//! gzip by several threads: blocks of a text are compressed side by side, and are one member together.
+//! gzip by several threads: blocks of a text are compressed side by side, and are one member
+//! together.
 //!
-//! Model: pigz (Mark Adler, 2007). A block is deflated with the text before it for its dictionary, and ends at a whole
-//! byte, so that blocks one after another are one stream; their checksums are combined.
+//! Model: pigz (Mark Adler, 2007). A block is deflated with the text before it for its dictionary,
+//! and ends at a whole byte, so that blocks one after another are one stream; their checksums are
+//! combined.
 //!
-//! Contract: a [`GzipWriter`] writes one member, whose bytes do not depend on the number of threads; only
-//! [`GzipWriter::finish`] makes it whole. A text of one block is compressed by whoever writes it, and so is all text where one thread is
-//! wanted.
+//! Contract: a [`GzipWriter`] writes one member, whose bytes do not depend on the number of
+//! threads; only [`GzipWriter::finish`] makes it whole. A text of one block is compressed by
+//! whoever writes it, and so is all text where one thread is wanted.
 //!
 //! Bounds: [`writer_bytes`]. Source: RFC 1951, RFC 1952.
 
@@ -134,7 +136,8 @@ impl<W: Write> GzipWriter<W> {
         self.put(deflate(block)?)
     }
 
-    /// Writes blocks that are compressed, and waits for the first ones while more than `most` are not.
+    /// Writes blocks that are compressed, and waits for the first ones while more than `most` are
+    /// not.
     fn take_back(&mut self, most: usize) -> io::Result<()> {
         while let Some(deflated) = self.workers.as_mut().and_then(|them| them.end(most)) {
             self.put(deflated?)?;
@@ -176,7 +179,8 @@ impl<W: Write> Write for GzipWriter<W> {
 
 /// Compresses a block.
 ///
-/// N.B. [`Compress::reset`] does not make one that was used before like a new one: with two and three threads some bytes differed.
+/// N.B. [`Compress::reset`] does not make one that was used before like a new one: with two and
+/// three threads some bytes differed.
 fn deflate(block: Block) -> io::Result<Deflated> {
     let mut compress = Compress::new(Compression::default(), false);
     let (window, text) = block.text.split_at(block.window_bytes);
@@ -252,7 +256,8 @@ impl Workers {
         self.begun.push_back(deflated);
     }
 
-    /// The first block, if it is compressed or if there are more than `most`, which is waited for then.
+    /// The first block, if it is compressed or if there are more than `most`, which is waited for
+    /// then.
     fn end(&mut self, most: usize) -> Option<io::Result<Deflated>> {
         let first = self.begun.front()?;
         let ended = match self.begun.len() > most {

@@ -2,13 +2,15 @@
 //!
 //! Contract: a line is one JSON value (RFC 8259). A [`Path`] leads to a field: `.user.id`,
 //! `.tags[0]`, `."a name with dots"`. The order over all types is null, false, true, numbers,
-//! strings, arrays, objects: numbers by value, exactly, whatever their length; strings by their code
-//! points; arrays and objects by the text that they are written with. Of equal names in an object the
-//! last counts. A line that is not JSON, or has no such field, has no key; a blank line is none. Fields that are no keys
-//! may hold what JSON does not have and programs write: `NaN`, `Infinity`, halves of surrogate pairs. Lines are never changed.
+//! strings, arrays, objects: numbers by value, exactly, whatever their length; strings by their
+//! code points; arrays and objects by the text that they are written with. Of equal names in an
+//! object the last counts. A line that is not JSON, or has no such field, has no key; a blank line
+//! is none. Fields that are no keys may hold what JSON does not have and programs write: `NaN`,
+//! `Infinity`, halves of surrogate pairs. Lines are never changed.
 //!
-//! Where every path is a single name, fields are found by the layout of a line that came before ([`Layout`]), which leads to the
-//! same values; what it cannot tell, a scan of the line does, and says what is wrong.
+//! Where every path is a single name, fields are found by the layout of a line that came before
+//! ([`Layout`]), which leads to the same values; what it cannot tell, a scan of the line does, and
+//! says what is wrong.
 
 use std::sync::OnceLock;
 
@@ -93,7 +95,8 @@ pub struct JsonFields {
     fields: Vec<Field>,
     is_descending: bool,
     tie: Tie,
-    /// How the first line was laid out that was an object; never there where a path is no single name.
+    /// How the first line was laid out that was an object; never there where a path is no single
+    /// name.
     layout: OnceLock<Layout>,
 }
 
@@ -136,8 +139,8 @@ impl JsonFields {
     }
 }
 
-/// As [`find`] in a line with numbers that JSON does not have, such as NaN, in fields that are no keys. Nothing if it is
-/// not JSON without them, either.
+/// As [`find`] in a line with numbers that JSON does not have, such as NaN, in fields that are no
+/// keys. Nothing if it is not JSON without them, either.
 fn find_strictly<'l>(
     line: &'l [u8],
     paths: &[&[Step]],

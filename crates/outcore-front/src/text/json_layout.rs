@@ -1,14 +1,16 @@
 //! Finding values in lines of JSON that are laid out alike.
 //!
-//! Contract: [`Layout::find`] finds what [`super::json_scan::find`] finds where paths are single names, and checks the same grammar;
-//! of what is no object, or no JSON, it says that it cannot tell. What stands between the values of a line (names, colons,
-//! commas, blanks) is mostly the same in all lines of a file: it is compared with that of the line that the layout was
-//! learnt from, sixteen bytes at once, and read only where it differs.
+//! Contract: [`Layout::find`] finds what [`super::json_scan::find`] finds where paths are single
+//! names, and checks the same grammar; of what is no object, or no JSON, it says that it cannot
+//! tell. What stands between the values of a line (names, colons, commas, blanks) is mostly the
+//! same in all lines of a file: it is compared with that of the line that the layout was learnt
+//! from, sixteen bytes at once, and read only where it differs.
 //!
-//! Source: Li et al., "Mison: a fast JSON parser for data analytics" (VLDB 2017), which foresees where fields are
-//! from the lines before.
+//! Source: Li et al., "Mison: a fast JSON parser for data analytics" (VLDB 2017), which foresees
+//! where fields are from the lines before.
 //!
-//! Bounds: one pass over a line; a layout holds [`MEMBERS_MAX`] names of [`LEAD_BYTES_MAX`] bytes at most.
+//! Bounds: one pass over a line; a layout holds [`MEMBERS_MAX`] names of [`LEAD_BYTES_MAX`] bytes
+//! at most.
 
 use std::ops::Range;
 
@@ -77,7 +79,8 @@ impl Member {
 }
 
 impl Layout {
-    /// Learns that of a line, in which the values of `names` will be looked for; nothing from what is no object.
+    /// Learns that of a line, in which the values of `names` will be looked for; nothing from what
+    /// is no object.
     ///
     /// # Panics
     /// If there are more than [`PATHS_MAX`] names.
@@ -100,8 +103,8 @@ impl Layout {
         is_object.then_some(Layout { members, ..nothing })
     }
 
-    /// Writes the text of the value that each of the names has into `found`, nothing for one that is not there; false where
-    /// that could not be told.
+    /// Writes the text of the value that each of the names has into `found`, nothing for one that
+    /// is not there; false where that could not be told.
     pub(super) fn find<'a>(&self, line: &'a [u8], found: &mut [Option<&'a [u8]>]) -> bool {
         found.fill(None);
         self.each_value(line, |value, led| {
@@ -111,7 +114,8 @@ impl Layout {
         })
     }
 
-    /// Calls `visit` with each value of an object, and which of the names are its own; false for what turns out to be none.
+    /// Calls `visit` with each value of an object, and which of the names are its own; false for
+    /// what turns out to be none.
     #[inline(always)]
     fn each_value(&self, line: &[u8], mut visit: impl FnMut(Range<usize>, u8)) -> bool {
         let (mut at, mut next) = (0, 0);
@@ -139,7 +143,8 @@ impl Layout {
         }
     }
 
-    /// Reads what stands between two values, or in front of the first, and goes to where the next one begins.
+    /// Reads what stands between two values, or in front of the first, and goes to where the next
+    /// one begins.
     fn read_lead(&self, line: &[u8], at: &mut usize) -> Lead {
         let open = skip_space(line, *at);
         let from = skip_space(line, open + 1);

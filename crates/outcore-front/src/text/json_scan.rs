@@ -1,11 +1,11 @@
 //! Finding values in JSON.
 //!
-//! Contract: [`find`] leads several paths into one value in a single scan, and checks the grammar (RFC 8259) on the way.
-//! In JSON it finds what there is, however deep; in other text it may find anything (it never panics and always ends).
-//! Of equal names in an object the last counts.
+//! Contract: [`find`] leads several paths into one value in a single scan, and checks the grammar
+//! (RFC 8259) on the way. In JSON it finds what there is, however deep; in other text it may find
+//! anything (it never panics and always ends). Of equal names in an object the last counts.
 //!
-//! Bounds: one pass over the text; no memory but for names with escapes; a stack as deep as paths have steps, and
-//! [`NESTING_MAX`] values more.
+//! Bounds: one pass over the text; no memory but for names with escapes; a stack as deep as paths
+//! have steps, and [`NESTING_MAX`] values more.
 
 use std::ops::ControlFlow;
 
@@ -25,14 +25,15 @@ const NESTING_MAX: usize = 64;
 /// What a scan says of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scanned {
-    /// Whether it is JSON, if its values are not deeper than is checked; else this is false, whatever the text is.
+    /// Whether it is JSON, if its values are not deeper than is checked; else this is false,
+    /// whatever the text is.
     pub(super) is_json: bool,
     /// Whether all names on the way are UTF-8.
     pub(super) has_good_names: bool,
 }
 
-/// Writes the text of the value that each of `paths` leads to into `found`, nothing for one that leads nowhere.
-/// Of both there are [`PATHS_MAX`] at most.
+/// Writes the text of the value that each of `paths` leads to into `found`, nothing for one that
+/// leads nowhere. Of both there are [`PATHS_MAX`] at most.
 pub(super) fn find<'a>(
     text: &'a [u8],
     paths: &[&[Step]],
@@ -54,8 +55,9 @@ pub(super) fn find<'a>(
     }
 }
 
-/// A scan. Its place in the text goes from hand to hand, so that it stays in a register: each function takes the place
-/// where it begins and gives the one behind what it has passed, which is [`nowhere`] in what is no JSON.
+/// A scan. Its place in the text goes from hand to hand, so that it stays in a register: each
+/// function takes the place where it begins and gives the one behind what it has passed, which is
+/// [`nowhere`] in what is no JSON.
 struct Scan<'a, 'f> {
     text: &'a [u8],
     found: &'f mut [Option<&'a [u8]>],
@@ -83,8 +85,8 @@ pub(super) fn skip_space(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The place behind the value at `at`, whose grammar is checked; behind the text for what is no value, or deeper than is
-/// checked.
+/// The place behind the value at `at`, whose grammar is checked; behind the text for what is no
+/// value, or deeper than is checked.
 #[inline(always)]
 pub(super) fn skip_value(text: &[u8], at: usize) -> usize {
     match byte(text, at) {
@@ -111,7 +113,8 @@ fn skip_other(text: &[u8], at: usize) -> usize {
 }
 
 impl Scan<'_, '_> {
-    /// Leads the paths of the set `led`, of which `depth` steps are taken, into the value at `start`.
+    /// Leads the paths of the set `led`, of which `depth` steps are taken, into the value at
+    /// `start`.
     fn value(&mut self, start: usize, paths: &[&[Step]], led: u8, depth: usize) -> usize {
         let (mut ended, mut going_on) = (0_u8, 0_u8);
         each(led, |path| match paths[path].len() == depth {
@@ -184,8 +187,8 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// Passes the item at `at` of a container, into which the paths of the set `taken` are led: goes on where the next one begins, or
-    /// ends behind `close`.
+    /// Passes the item at `at` of a container, into which the paths of the set `taken` are led:
+    /// goes on where the next one begins, or ends behind `close`.
     #[inline(always)]
     fn item(
         &mut self,
@@ -366,13 +369,14 @@ fn word_at(text: &[u8], at: usize) -> u64 {
     }
 }
 
-/// The upper bit of bytes that are quotes, backslashes or control characters. The lowest such bit is right; those above
-/// it may not be.
+/// The upper bit of bytes that are quotes, backslashes or control characters. The lowest such bit
+/// is right; those above it may not be.
 #[inline(always)]
 fn marks(word: u64) -> u64 {
     let below =
         |word: u64, limit: u8| word.wrapping_sub(LOW * u64::from(limit)) & !word & (LOW << 7);
-    // Turned over in this bit a quote is the byte after the control characters; those stay among themselves.
+    // Turned over in this bit a quote is the byte after the control characters; those stay among
+    // themselves.
     below(word ^ (LOW * 2), b' ' + 1) | below(word ^ (LOW * u64::from(b'\\')), 1)
 }
 

@@ -1,8 +1,9 @@
 //! An order of lines as text, so that a file can hold it.
 //!
-//! Contract: an [`OrderSpec`] holds what users say about the order of lines: options of GNU sort, columns
-//! of CSV, or paths of JSON. [`OrderSpec::name`] is its text, from which [`order_of_name`] makes the same order
-//! again: it is JSON, and empty for the order of bytes. Shown to people, it is the options.
+//! Contract: an [`OrderSpec`] holds what users say about the order of lines: options of GNU sort,
+//! columns of CSV, or paths of JSON. [`OrderSpec::name`] is its text, from which [`order_of_name`]
+//! makes the same order again: it is JSON, and empty for the order of bytes. Shown to people, it is
+//! the options.
 
 use std::fmt;
 use std::sync::Arc;

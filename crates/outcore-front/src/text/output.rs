@@ -1,9 +1,10 @@
-//! Where lines go when the engine does not write the file itself: pipes, compressed files, files that
-//! need a line in front.
+//! Where lines go when the engine does not write the file itself: pipes, compressed files, files
+//! that need a line in front.
 //!
 //! Contract: a [`LineWriter`] writes to standard output, to a named pipe, or to a file that appears
-//! whole by [`LineWriter::finish`], compressed if its name says so, unless its [`Dress`] is plain. Who opens pipes is the caller's
-//! business. [`open`] makes an output for the engine; a writer that it needs has a thread of its own, at most five pieces of 256 KiB behind.
+//! whole by [`LineWriter::finish`], compressed if its name says so, unless its [`Dress`] is plain.
+//! Who opens pipes is the caller's business. [`open`] makes an output for the engine; a writer that
+//! it needs has a thread of its own, at most five pieces of 256 KiB behind.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -148,7 +149,8 @@ impl LineWriter {
         }
     }
 
-    /// Writes the rest and puts a file in its place; gives the bytes that it wrote, before they were compressed.
+    /// Writes the rest and puts a file in its place; gives the bytes that it wrote, before they
+    /// were compressed.
     ///
     /// # Errors
     /// What went wrong first, since it was begun; a file is not there then.
@@ -254,8 +256,8 @@ pub struct Pending {
     thread: Option<(SyncSender<Message>, JoinHandle<Result<()>>)>,
 }
 
-/// What an output reserves beside the engine's own plan, where another thread does the writing; nothing
-/// where the engine writes it itself.
+/// What an output reserves beside the engine's own plan, where another thread does the writing;
+/// nothing where the engine writes it itself.
 pub(crate) fn ledger(target: &Target, dress: &Dress, threads: usize) -> Option<Ledger> {
     let pieces = Ledger::new("output").always(PIECES, PIECES_RESERVED_BYTES);
     match target {

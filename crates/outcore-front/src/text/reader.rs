@@ -1,13 +1,14 @@
 //! Lines or records of files and streams, one after another, as they come.
 //!
-//! Contract: a [`RecordReader`] gives the records of all inputs in order and in pieces, so that a record may be
-//! longer than memory, and makes no copy on scratch. Plain files are read through the job's device, no further
-//! ahead than [`BlockReader`] does; compressed ones are decompressed as they are read, streams too. What is to be
-//! lines is looked at first ([`crate::content`]). A last line without its end counts as one; a last record that is
-//! not whole is an error. Of CSV, quoted newlines belong to their record; the header and a byte order mark are
-//! taken off every file, headers must be the same ([`RecordReader::header`]), and a last record without its end
-//! gets the end that the others of its file have. Memory: five blocks of 1 MiB, and the header of CSV, of at most
-//! 16 MiB. A cancellation is noticed within 50 ms.
+//! Contract: a [`RecordReader`] gives the records of all inputs in order and in pieces, so that a
+//! record may be longer than memory, and makes no copy on scratch. Plain files are read through the
+//! job's device, no further ahead than [`BlockReader`] does; compressed ones are decompressed as
+//! they are read, streams too. What is to be lines is looked at first ([`crate::content`]). A last
+//! line without its end counts as one; a last record that is not whole is an error. Of CSV, quoted
+//! newlines belong to their record; the header and a byte order mark are taken off every file,
+//! headers must be the same ([`RecordReader::header`]), and a last record without its end gets the
+//! end that the others of its file have. Memory: five blocks of 1 MiB, and the header of CSV, of at
+//! most 16 MiB. A cancellation is noticed within 50 ms.
 
 use std::fmt;
 
@@ -106,7 +107,8 @@ pub struct RecordReader<'a> {
     framer: Framer,
     /// The last byte that was given of a record.
     last_byte: u8,
-    /// Whether the last record of CSV in this file that had an end ended with a carriage return in front of it.
+    /// Whether the last record of CSV in this file that had an end ended with a carriage return in
+    /// front of it.
     is_crlf: bool,
     header: Vec<u8>,
     /// The file that the header is of.
@@ -150,8 +152,8 @@ impl<'a> RecordReader<'a> {
         self.frame
     }
 
-    /// What stands in front of the records in the output: the header of CSV, with its end, of the first file
-    /// that is not empty. Empty for all else; then nothing is read.
+    /// What stands in front of the records in the output: the header of CSV, with its end, of the
+    /// first file that is not empty. Empty for all else; then nothing is read.
     ///
     /// # Errors
     /// As [`RecordReader::next_piece`].
@@ -165,7 +167,8 @@ impl<'a> RecordReader<'a> {
     /// The next piece of a record. A record has at least one piece, which may be empty.
     ///
     /// # Errors
-    /// An input that cannot be read or decompressed; a last record that is not whole; another header.
+    /// An input that cannot be read or decompressed; a last record that is not whole; another
+    /// header.
     pub fn next_piece(&mut self) -> Result<Option<RecordPart<'_>>> {
         loop {
             if self.current.is_none() && !self.open_next()? {
@@ -193,7 +196,8 @@ impl<'a> RecordReader<'a> {
         Ok(None)
     }
 
-    /// Goes on to the next input that has something in it; false if there is none. Takes the header off.
+    /// Goes on to the next input that has something in it; false if there is none. Takes the header
+    /// off.
     fn open_next(&mut self) -> Result<bool> {
         loop {
             let Some(source) = self.sources.next() else {
@@ -235,7 +239,8 @@ impl<'a> RecordReader<'a> {
         Ok(Framer::ending(separator, end))
     }
 
-    /// The byte between fields of the file that was opened; also that of the others, if it has some text.
+    /// The byte between fields of the file that was opened; also that of the others, if it has some
+    /// text.
     fn find_separator(&mut self, name: &Path, has_header: bool) -> Result<u8> {
         let mut is_all = false;
         while self.to - self.from < SEPARATOR_SAMPLE_BYTES && !is_all {
@@ -392,8 +397,8 @@ impl<'a> RecordReader<'a> {
     }
 }
 
-/// The files that a reader of `sources` will read, as a plan takes them; none where one of them is a stream or
-/// compressed, of which nobody knows before how much it brings.
+/// The files that a reader of `sources` will read, as a plan takes them; none where one of them is
+/// a stream or compressed, of which nobody knows before how much it brings.
 ///
 /// # Errors
 /// As the reader's first reads of them.

@@ -1,9 +1,9 @@
 //! A random sample of lines or records, in one pass.
 //!
-//! Contract: [`choose`] draws a word for each record and keeps those with the smallest, so every set
-//! of that size is equally likely and the choice depends on seed and places alone. Memory: that of the
-//! sample. Source: E. Cohen, "Size-estimation framework with applications to transitive closure and
-//! reachability", JCSS 1997 (bottom-k samples).
+//! Contract: [`choose`] draws a word for each record and keeps those with the smallest, so every
+//! set of that size is equally likely and the choice depends on seed and places alone. Memory: that
+//! of the sample. Source: E. Cohen, "Size-estimation framework with applications to transitive
+//! closure and reachability", JCSS 1997 (bottom-k samples).
 
 use std::collections::BinaryHeap;
 

@@ -1,8 +1,8 @@
 //! Edges that somebody else reads ([`EdgeRows`]), on their way to a graph.
 //!
-//! Contract: edges between numbers are written to one file of pairs in a private directory, in no order, which nothing
-//! behind depends on; edges between names become rows of the sort that numbers them ([`super::named`]), whose places are the
-//! numbers of their rows.
+//! Contract: edges between numbers are written to one file of pairs in a private directory, in no
+//! order, which nothing behind depends on; edges between names become rows of the sort that numbers
+//! them ([`super::named`]), whose places are the numbers of their rows.
 //!
 //! Bounds: what the reader says that it needs; one write of 16 bytes an edge, or 24 with a weight.
 

@@ -1,9 +1,10 @@
 //! What edges are sorted by: one number for an edge's place in each of a graph's files.
 //!
-//! Contract: a key begins with the direction, so one sort brings the edges of all lists in order, those of targets before
-//! those of sources; then come the vertex and its neighbour; last the weight, as a number that has its order. Tiles are made of
-//! what lists are made of ([`crate::format::row`]). The vertices' bits are as many as the largest vertex has. Keys of 64 bits
-//! are enough for 2^31 vertices without weights.
+//! Contract: a key begins with the direction, so one sort brings the edges of all lists in order,
+//! those of targets before those of sources; then come the vertex and its neighbour; last the
+//! weight, as a number that has its order. Tiles are made of what lists are made of
+//! ([`crate::format::row`]). The vertices' bits are as many as the largest vertex has. Keys of 64
+//! bits are enough for 2^31 vertices without weights.
 
 use bytemuck::Pod;
 use outcore::{Error, Result, Sortable};

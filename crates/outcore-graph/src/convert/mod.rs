@@ -1,14 +1,17 @@
 //! From edges to a graph, by one sort.
 //!
-//! Contract: [`convert`] reads edges ([`crate::edges`]) and writes a graph's directory ([`crate::format`]), which is
-//! absent or whole. Each edge becomes a key for each list that has it ([`key`]); the keys go from the pass that makes
-//! them straight to the engine's sort, and from there, in order, to what packs tiles and lists ([`pack`]). Pairs and text are read once
-//! ([`once`]). Other formats are parsed to files of pairs first, and so are edges whose ids are relabelled ([`relabel`]). The
-//! graph's bytes depend on the edges and options alone.
+//! Contract: [`convert`] reads edges ([`crate::edges`]) and writes a graph's directory
+//! ([`crate::format`]), which is absent or whole. Each edge becomes a key for each list that has it
+//! ([`key`]); the keys go from the pass that makes them straight to the engine's sort, and from
+//! there, in order, to what packs tiles and lists ([`pack`]). Pairs and text are read once
+//! ([`once`]). Other formats are parsed to files of pairs first, and so are edges whose ids are
+//! relabelled ([`relabel`]). The graph's bytes depend on the edges and options alone.
 //!
-//! Bounds: memory is that of the sort and a few MiB for the files that are written. I/O is one read of the input, two keys an edge of
-//! 8 bytes each (16 for weights or more than 2^31 vertices) to scratch and back, and the graph. What is parsed first is written to
-//! scratch and read once more. With little memory, pairs are read once more to find how many vertices there are, and text is parsed first.
+//! Bounds: memory is that of the sort and a few MiB for the files that are written. I/O is one read
+//! of the input, two keys an edge of 8 bytes each (16 for weights or more than 2^31 vertices) to
+//! scratch and back, and the graph. What is parsed first is written to scratch and read once more.
+//! With little memory, pairs are read once more to find how many vertices there are, and text is
+//! parsed first.
 
 mod given;
 mod key;
@@ -45,7 +48,8 @@ use pack::{FILES, GraphKind, KeyWriter, Packed, Packing, Sizes, SizesOf};
 use relabel::Relabelled;
 
 const CONVERT: &str = "convert edges";
-/// More vertices are made only where there is an edge for each [`VERTICES_AN_EDGE`] of them, or where they were asked for.
+/// More vertices are made only where there is an edge for each [`VERTICES_AN_EDGE`] of them, or
+/// where they were asked for.
 const VERTICES_UNASKED: u64 = 1 << 24;
 const VERTICES_AN_EDGE: u64 = 256;
 /// Vertices at most: their numbers have four bytes, the last of which stands for none.
@@ -94,8 +98,9 @@ pub struct ConvertSummary {
 /// Converts the edges in `inputs` to a graph in the directory `dir`.
 ///
 /// # Errors
-/// [`Kind::Usage`] for a graph that is there and for ids that are too large, [`Kind::Corrupt`] for what is not an edge,
-/// [`Kind::Memory`] if the plan does not fit; what reading and writing fail with. Nothing is left behind.
+/// [`Kind::Usage`] for a graph that is there and for ids that are too large, [`Kind::Corrupt`] for
+/// what is not an edge, [`Kind::Memory`] if the plan does not fit; what reading and writing fail
+/// with. Nothing is left behind.
 pub fn convert(
     job: &Job,
     inputs: &[PathBuf],
@@ -108,7 +113,8 @@ pub fn convert(
 /// Converts the edges that `rows` gives.
 ///
 /// # Errors
-/// As [`convert`]; [`Kind::Usage`] for ids that are names, or numbers, where the options say otherwise.
+/// As [`convert`]; [`Kind::Usage`] for ids that are names, or numbers, where the options say
+/// otherwise.
 pub fn convert_rows(
     job: &Job,
     rows: &dyn EdgeRows,
@@ -261,7 +267,8 @@ fn check_directions(is_mixed: bool, options: &ConvertOptions) -> Result<()> {
     Ok(())
 }
 
-/// Fails for a directory that has other things than a graph: they would be replaced, or lie among its files.
+/// Fails for a directory that has other things than a graph: they would be replaced, or lie among
+/// its files.
 fn refuse_others(dir: &Path) -> Result<()> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Ok(());
@@ -294,7 +301,8 @@ fn file_names() -> impl Iterator<Item = &'static str> {
     own.chain(["names", "names.index"])
 }
 
-/// Removes what a graph that was replaced had, and the one that is there now has not. It is in nobody's way if it stays.
+/// Removes what a graph that was replaced had, and the one that is there now has not. It is in
+/// nobody's way if it stays.
 fn remove_replaced(dir: &Path, kept: &[PathBuf]) {
     let paths = file_names().map(|name| dir.join(name));
     for path in paths.filter(|path| !kept.contains(path)) {
@@ -379,7 +387,8 @@ fn input_items(edges: &EdgeFiles) -> Result<u64> {
     Ok(items)
 }
 
-/// How many vertices there are: what was asked for, what headers say, or one more than the largest id.
+/// How many vertices there are: what was asked for, what headers say, or one more than the largest
+/// id.
 fn count_vertices(job: &Job, edges: &EdgeFiles, options: &ConvertOptions) -> Result<u64> {
     let told = options
         .vertices
@@ -417,7 +426,8 @@ fn vertices_of(largest: Option<u64>, told: Option<u64>) -> Result<u64> {
     Ok(vertices)
 }
 
-/// Fails for ids so far apart that a graph would be little else than vertices without edges: 8 bytes each.
+/// Fails for ids so far apart that a graph would be little else than vertices without edges: 8
+/// bytes each.
 fn check_density(vertices: u64, edges: u64) -> Result<()> {
     if vertices <= VERTICES_UNASKED || vertices / VERTICES_AN_EDGE <= edges {
         return Ok(());

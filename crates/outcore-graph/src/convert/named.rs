@@ -1,9 +1,12 @@
-//! Ids that are strings become vertices 0, 1, 2, ... in the order of their bytes, with no more memory than a sort takes.
+//! Ids that are strings become vertices 0, 1, 2, ... in the order of their bytes, with no more
+//! memory than a sort takes.
 //!
-//! Contract: as [`super::relabel`], with the engine's sort of rows in place of that of numbers. Each end of an edge is a row:
-//! its name, a zero byte, which is in no name, and its place (twice where its line begins, and one more for the target),
-//! with the edge's weight after it. Rows are their own keys, so all ends of a name are neighbours in the sorted rows: it gets the
-//! next number, and its name is appended to the names. Pairs of place and number then take the way of numbers.
+//! Contract: as [`super::relabel`], with the engine's sort of rows in place of that of numbers.
+//! Each end of an edge is a row: its name, a zero byte, which is in no name, and its place (twice
+//! where its line begins, and one more for the target), with the edge's weight after it. Rows are
+//! their own keys, so all ends of a name are neighbours in the sorted rows: it gets the next
+//! number, and its name is appended to the names. Pairs of place and number then take the way of
+//! numbers.
 //!
 //! Bounds: one read of the text; a sort of a row an end; then a sort of 16 bytes an end.
 
@@ -323,7 +326,8 @@ impl RowSource for NamedRows<'_> {
     }
 }
 
-/// Takes sorted rows, one part after another: numbers names, and appends each name once and a pair an end.
+/// Takes sorted rows, one part after another: numbers names, and appends each name once and a pair
+/// an end.
 struct NumberingSink<'a> {
     job: &'a Job,
     weights: Option<WeightType>,

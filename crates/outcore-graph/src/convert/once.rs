@@ -1,9 +1,10 @@
 //! Conversion of edges that are read once: pairs of numbers, and text.
 //!
-//! Contract: the pass that reads the edges makes the keys of the sort of them. How many vertices there are is known at its end, which is
-//! before the first key comes out of the sort in order. Keys, which are made before, have room for the ids that some
-//! places of the files have, and a thousandth more. If a larger id comes, the pass gives up, nothing is left of it, and the edges are converted
-//! as those of other formats are. The graph is the same.
+//! Contract: the pass that reads the edges makes the keys of the sort of them. How many vertices
+//! there are is known at its end, which is before the first key comes out of the sort in order.
+//! Keys, which are made before, have room for the ids that some places of the files have, and a
+//! thousandth more. If a larger id comes, the pass gives up, nothing is left of it, and the edges
+//! are converted as those of other formats are. The graph is the same.
 //!
 //! Bounds: as those of [`super`]; a read of some places of each file before.
 
@@ -27,7 +28,8 @@ use crate::edges::{EdgeFiles, Relabel, item_files};
 use crate::format::manifest::Manifest;
 use crate::format::weight::WeightType;
 
-/// With less memory, what is held for a row of tiles would be a large part of it; only the number of vertices tells that few are enough.
+/// With less memory, what is held for a row of tiles would be a large part of it; only the number
+/// of vertices tells that few are enough.
 const MEMORY_BYTES_LEAST: u64 = 64 << 20;
 
 /// Memory for the keys of a piece of text, on each thread: a line of four bytes makes two.
@@ -80,8 +82,8 @@ pub(super) fn convert_once(
     }
 }
 
-/// Keys for that many vertices, or for the ids that were seen and some more; nothing if there are too many for a pass that may have to
-/// give up.
+/// Keys for that many vertices, or for the ids that were seen and some more; nothing if there are
+/// too many for a pass that may have to give up.
 fn shape_for(
     told: Option<u64>,
     seen: Option<u64>,

@@ -1,9 +1,10 @@
 //! Sorted keys become tiles and lists.
 //!
-//! Contract: [`KeyWriter`] is the pipe that the sort writes to: it takes keys in order, from one thread at a time, and
-//! [`Packing`] puts each edge into the lists that its key names, and from the lists of sources, or undirected edges from their
-//! larger end, into tiles. With `dedup`, of keys that differ in the weight alone the first is taken. What fails here is
-//! kept, since a pipe can only say that it is broken.
+//! Contract: [`KeyWriter`] is the pipe that the sort writes to: it takes keys in order, from one
+//! thread at a time, and [`Packing`] puts each edge into the lists that its key names, and from the
+//! lists of sources, or undirected edges from their larger end, into tiles. With `dedup`, of keys
+//! that differ in the weight alone the first is taken. What fails here is kept, since a pipe can
+//! only say that it is broken.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -206,7 +207,8 @@ impl<K: EdgeKey> Packing<K> {
         })
     }
 
-    /// Makes the packers, unless that is done; all keys have been made before the first comes in order.
+    /// Makes the packers, unless that is done; all keys have been made before the first comes in
+    /// order.
     fn begin(&mut self) -> Result<Sizes> {
         if let Some(sizes) = self.sizes {
             return Ok(sizes);

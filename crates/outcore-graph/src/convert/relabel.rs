@@ -1,11 +1,14 @@
-//! Ids that are any numbers become vertices 0, 1, 2, ... in their order, with no more memory than a sort takes.
+//! Ids that are any numbers become vertices 0, 1, 2, ... in their order, with no more memory than a
+//! sort takes.
 //!
-//! Contract: each end of an edge becomes a pair of its id and its place (twice the edge's number, and one more for the
-//! target). Sorted by id, all ends of one vertex are neighbours: it gets the next number, and its id is appended to the
-//! names. Sorted by place again, the numbers of an edge's two ends are neighbours. So two sorts do what a join with
-//! a table of names does, and no table has to fit into memory.
+//! Contract: each end of an edge becomes a pair of its id and its place (twice the edge's number,
+//! and one more for the target). Sorted by id, all ends of one vertex are neighbours: it gets the
+//! next number, and its id is appended to the names. Sorted by place again, the numbers of an
+//! edge's two ends are neighbours. So two sorts do what a join with a table of names does, and no
+//! table has to fit into memory.
 //!
-//! Bounds: two sorts of 16 bytes an end, and one write and read each of 16 bytes an end and of the edges.
+//! Bounds: two sorts of 16 bytes an end, and one write and read each of 16 bytes an end and of the
+//! edges.
 
 use std::path::{Path, PathBuf};
 
@@ -103,8 +106,8 @@ pub(super) fn relabel(job: &Job, edges: &EdgeFiles, scratch: &Path) -> Result<Re
     Ok(found)
 }
 
-/// Sorts ends by place, so that the numbers of an edge's two ends are neighbours. An end is its place, its number and, if there
-/// are weights, the weight of its edge.
+/// Sorts ends by place, so that the numbers of an edge's two ends are neighbours. An end is its
+/// place, its number and, if there are weights, the weight of its edge.
 pub(super) fn number_edges(
     job: &Job,
     dir: PrivateDir,
@@ -219,8 +222,8 @@ impl Relabelled {
         ])
     }
 
-    /// Copies the names to their place in the graph `manifest` describes, which then describes them, too; gives
-    /// the lengths of the files.
+    /// Copies the names to their place in the graph `manifest` describes, which then describes
+    /// them, too; gives the lengths of the files.
     pub(super) fn copy_names(
         &self,
         job: &Job,

@@ -1,11 +1,11 @@
 //! ZIP archives of arrays, as NumPy writes them, read without being held.
 //!
-//! Contract: stored and deflated members, of archives of any length. What lies outside of the file, is cut short, or does not
-//! have the checksum that the directory says is an error of corrupt data.
+//! Contract: stored and deflated members, of archives of any length. What lies outside of the file,
+//! is cut short, or does not have the checksum that the directory says is an error of corrupt data.
 //!
-//! N.B. the crate `zip` 9.8 (no default features, `deflate-flate2`) reads through `Read + Seek`, so members of any length would not
-//! pass through the engine's read-ahead and its device, as they do here; and it brings nine more crates and 131 KiB in a
-//! stripped binary.
+//! N.B. the crate `zip` 9.8 (no default features, `deflate-flate2`) reads through `Read + Seek`, so
+//! members of any length would not pass through the engine's read-ahead and its device, as they do
+//! here; and it brings nine more crates and 131 KiB in a stripped binary.
 //!
 //! Source: PKWARE's APPNOTE, section 4.3, and 4.5.3 for archives beyond 4 GiB.
 //!

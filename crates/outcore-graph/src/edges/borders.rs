@@ -1,12 +1,13 @@
 //! Lines of a text that is read in pieces, and those that the borders of pieces cut.
 //!
-//! Contract: pieces come in any order and on any threads. [`Borders::whole`] gives the lines that lie whole in a piece,
-//! and keeps what is in front of its first end of a line and after its last; [`Borders::each_cut`] puts these together when all
-//! pieces have come. A piece that comes twice counts once. [`CutLines`] gives each line that borders cut to whoever brings the last
-//! of its parts; there, a piece comes once.
+//! Contract: pieces come in any order and on any threads. [`Borders::whole`] gives the lines that
+//! lie whole in a piece, and keeps what is in front of its first end of a line and after its last;
+//! [`Borders::each_cut`] puts these together when all pieces have come. A piece that comes twice
+//! counts once. [`CutLines`] gives each line that borders cut to whoever brings the last of its
+//! parts; there, a piece comes once.
 //!
-//! Bounds: with [`Borders`], parts of two lines a piece are in memory; with [`CutLines`], parts of the lines around pieces whose
-//! neighbours have not come yet, of [`LINE_BYTES_MAX`] at most each.
+//! Bounds: with [`Borders`], parts of two lines a piece are in memory; with [`CutLines`], parts of
+//! the lines around pieces whose neighbours have not come yet, of [`LINE_BYTES_MAX`] at most each.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -111,8 +112,9 @@ impl Part {
 }
 
 impl CutLines {
-    /// Shows the lines that lie whole in the piece that begins `first_bytes` into the texts, and those that are whole with it, with
-    /// their places, to `take`. The piece is of the text that lies at `text`.
+    /// Shows the lines that lie whole in the piece that begins `first_bytes` into the texts, and
+    /// those that are whole with it, with their places, to `take`. The piece is of the text that
+    /// lies at `text`.
     ///
     /// # Errors
     /// [`outcore::Kind::Corrupt`] for a line that is too long; what `take` fails with.
@@ -182,8 +184,8 @@ fn check_length(line: &[u8]) -> Result<()> {
     Err(Error::corrupt(READ, cause).hint("check --type, or that the file is text"))
 }
 
-/// Where the lines lie that are whole in a piece, of which a line may begin at its beginning, or end at its end; nothing if it is a part of
-/// a single line.
+/// Where the lines lie that are whole in a piece, of which a line may begin at its beginning, or
+/// end at its end; nothing if it is a part of a single line.
 pub(crate) fn whole_lines(
     piece: &[u8],
     (has_begin, has_end): (bool, bool),

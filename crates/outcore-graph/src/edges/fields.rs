@@ -1,8 +1,10 @@
-//! The fields of a line: one reader of CSV for numbers and names, and of text whose fields are apart by blanks.
+//! The fields of a line: one reader of CSV for numbers and names, and of text whose fields are
+//! apart by blanks.
 //!
-//! Contract: [`csv_field`] reads quotes as RFC 4180 has them, within one line; [`csv_names`] reads a header with it. Fields that tabs
-//! end have no quotes. [`separated`] reads fields that are apart by blanks, or by commas, and rejects a line that mixes both:
-//! `1 2 0,75` has a decimal comma or a fourth field, and nobody can tell which. [`apart`] splits at blanks alone.
+//! Contract: [`csv_field`] reads quotes as RFC 4180 has them, within one line; [`csv_names`] reads
+//! a header with it. Fields that tabs end have no quotes. [`separated`] reads fields that are apart
+//! by blanks, or by commas, and rejects a line that mixes both: `1 2 0,75` has a decimal comma or a
+//! fourth field, and nobody can tell which. [`apart`] splits at blanks alone.
 
 use std::borrow::Cow;
 
@@ -126,7 +128,8 @@ pub(super) fn gap_of(text: &[u8]) -> Option<Gap> {
     (bytes > 0).then_some(Gap { bytes, has_comma })
 }
 
-/// The next field of a line that is trimmed, and whether commas end its fields, as far as that is known.
+/// The next field of a line that is trimmed, and whether commas end its fields, as far as that is
+/// known.
 pub(super) fn separated<'l>(
     rest: &mut &'l [u8],
     with_commas: &mut Option<bool>,

@@ -1,9 +1,9 @@
 //! Which format a file of edges has, and what stands before its edges.
 //!
-//! Contract: formats are told by the ends of names; only the heads of files are read here. Sources: the SNAP
-//! collection's edge lists; the GAP Benchmark Suite's `.el`, `.wel`, `.sg` and `.wsg` (Beamer, Asanovic, Patterson,
-//! "The GAP Benchmark Suite", 2015, and its `reader.h`); NIST's Matrix Market coordinate format; `packed_edge` of Graph500's
-//! `generator/graph_generator.h`.
+//! Contract: formats are told by the ends of names; only the heads of files are read here. Sources:
+//! the SNAP collection's edge lists; the GAP Benchmark Suite's `.el`, `.wel`, `.sg` and `.wsg`
+//! (Beamer, Asanovic, Patterson, "The GAP Benchmark Suite", 2015, and its `reader.h`); NIST's
+//! Matrix Market coordinate format; `packed_edge` of Graph500's `generator/graph_generator.h`.
 
 use std::path::{Path, PathBuf};
 
@@ -24,11 +24,13 @@ const HEAD_BYTES: usize = 64 << 10;
 /// A format of edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeFormat {
-    /// Pairs of ids of four bytes, each pair followed by a float of four bytes if there are weights.
+    /// Pairs of ids of four bytes, each pair followed by a float of four bytes if there are
+    /// weights.
     Pairs32,
     /// Pairs of ids of eight bytes.
     Pairs64,
-    /// Two ids a line, apart by blanks or tabs, and maybe a weight; lines of `#` or `%` are comments.
+    /// Two ids a line, apart by blanks or tabs, and maybe a weight; lines of `#` or `%` are
+    /// comments.
     Text,
     /// Matrix Market: a line a stored entry, counted from 1.
     MatrixMarket,
@@ -122,8 +124,8 @@ impl EdgeFormat {
 /// The format of `files`: the one that is asked for, or that of their names.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for no files, for names that say no format or several, and for options that say nothing of files of
-/// that format.
+/// [`outcore::Kind::Usage`] for no files, for names that say no format or several, and for options
+/// that say nothing of files of that format.
 pub(super) fn format_of(files: &[PathBuf], options: &ReadOptions) -> Result<EdgeFormat> {
     let Some(first) = files.first() else {
         return Err(Error::usage(READ, "no file of edges is named").hint("name one or several"));
@@ -418,8 +420,8 @@ fn matrix_market(
     ))
 }
 
-/// The lines before the first edge of CSV: comments and empty lines, and the names of the columns if it does not begin with
-/// two numbers.
+/// The lines before the first edge of CSV: comments and empty lines, and the names of the columns
+/// if it does not begin with two numbers.
 fn csv(path: &Path, head: &[u8], options: &ReadOptions, header: &mut Header) -> Result<()> {
     let mut first: &[u8] = &[];
     let mut delimiter = b',';

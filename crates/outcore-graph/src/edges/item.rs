@@ -1,7 +1,8 @@
 //! Pairs of numbers: an edge in memory, whatever a file has of it.
 //!
-//! Contract: an item is two ids of four or eight bytes, and after them, if edges have weights, the bits of a weight of four bytes
-//! (padded to eight after ids of eight) or of eight; or Graph500's twelve bytes. [`Edges`] is what a pass reads of such files.
+//! Contract: an item is two ids of four or eight bytes, and after them, if edges have weights, the
+//! bits of a weight of four bytes (padded to eight after ids of eight) or of eight; or Graph500's
+//! twelve bytes. [`Edges`] is what a pass reads of such files.
 
 use bytemuck::Pod;
 use outcore::primitives::batch::{Source, Yield};
@@ -120,7 +121,8 @@ impl ItemShape {
         }
     }
 
-    /// Graph500's packed edges: the low 32 bits of both ids, and a word with the high 16 bits of each.
+    /// Graph500's packed edges: the low 32 bits of both ids, and a word with the high 16 bits of
+    /// each.
     pub(crate) const fn packed() -> Self {
         ItemShape {
             is_wide: false,
@@ -190,7 +192,8 @@ impl ItemShape {
     }
 }
 
-/// Fails the pass that this is a part of: an iterator cannot, so the error takes the way of a panic.
+/// Fails the pass that this is a part of: an iterator cannot, so the error takes the way of a
+/// panic.
 pub(crate) fn fail(error: Error) -> ! {
     std::panic::resume_unwind(Box::new(error))
 }
@@ -227,7 +230,8 @@ impl<T: Send, F: Fn(&[u8], u64) -> Vec<T> + Sync> Sequence for Edges<'_, F> {
     }
 }
 
-/// The error with the file and the place of the edge that is at `position` of all edges in `inputs`.
+/// The error with the file and the place of the edge that is at `position` of all edges in
+/// `inputs`.
 pub(crate) fn at_edge(
     error: Error,
     (shape, inputs): (ItemShape, &[Input]),

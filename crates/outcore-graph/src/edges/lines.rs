@@ -1,9 +1,11 @@
 //! Text whose edges are taken where it is read, and not written to files first.
 //!
-//! Contract: a pass over [`LineFiles::source`] gives its pieces to [`LineFiles::each`], which shows the edges of each line once, to whoever
-//! brings the last part of the line ([`CutLines`]). Of a piece of a sample, it shows those of the lines that are whole in it, which come
-//! again later. [`LineFiles::sample`] looks at some places of the files before. When all pieces have come, [`LineFiles::finish`]
-//! counts the edges. What is not an edge is an error as [`super::text`] has it.
+//! Contract: a pass over [`LineFiles::source`] gives its pieces to [`LineFiles::each`], which shows
+//! the edges of each line once, to whoever brings the last part of the line ([`CutLines`]). Of a
+//! piece of a sample, it shows those of the lines that are whole in it, which come again later.
+//! [`LineFiles::sample`] looks at some places of the files before. When all pieces have come,
+//! [`LineFiles::finish`] counts the edges. What is not an edge is an error as [`super::text`] has
+//! it.
 //!
 //! Bounds: nothing but what [`CutLines`] keeps.
 
@@ -33,7 +35,8 @@ pub(crate) struct LineFiles {
     pub(crate) weights: Option<WeightType>,
     /// Vertices that a header speaks of.
     pub(crate) vertices: Option<u64>,
-    /// Whether a header says that edges have no direction, and whether another says that they have one.
+    /// Whether a header says that edges have no direction, and whether another says that they have
+    /// one.
     pub(crate) is_undirected: bool,
     pub(crate) is_mixed: bool,
     /// Comments.
@@ -208,7 +211,8 @@ impl LineFiles {
     /// The number of edges.
     ///
     /// # Errors
-    /// [`outcore::Kind::Corrupt`] for a file that has not as many edges as its head says, or has become another.
+    /// [`outcore::Kind::Corrupt`] for a file that has not as many edges as its head says, or has
+    /// become another.
     pub(crate) fn finish(&self) -> Result<u64> {
         let mut all = 0;
         for file in &self.files {

@@ -1,9 +1,10 @@
 //! Edges as users have them: which files there are, and edges of one shape out of all of them.
 //!
-//! Contract: [`read_edges`] gives files of pairs of numbers, with a weight after them where there is one. What is such a
-//! file already is read where it is; all else is parsed once, in parallel, into files in a private directory that goes
-//! when [`EdgeFiles`] is dropped. A line that is not an edge, an id beyond the limit, a weight that is not a number and a
-//! file that is cut short are errors that say where.
+//! Contract: [`read_edges`] gives files of pairs of numbers, with a weight after them where there
+//! is one. What is such a file already is read where it is; all else is parsed once, in parallel,
+//! into files in a private directory that goes when [`EdgeFiles`] is dropped. A line that is not an
+//! edge, an id beyond the limit, a weight that is not a number and a file that is cut short are
+//! errors that say where.
 //!
 //! | file | reads |
 //! |---|---|
@@ -55,7 +56,8 @@ const PLACE_BYTES: usize = 4 << 10;
 /// What is read of the edges.
 #[derive(Debug, Clone, Default)]
 pub struct ReadOptions {
-    /// What files are called that have other names where they are read: copies of pipes, and unpacked files.
+    /// What files are called that have other names where they are read: copies of pipes, and
+    /// unpacked files.
     pub called: Vec<(PathBuf, PathBuf)>,
     /// What the files are; told by their names if not given.
     pub format: Option<EdgeFormat>,
@@ -67,7 +69,8 @@ pub struct ReadOptions {
     pub weight_column: Option<String>,
     /// The columns of source and target, where columns have names; the first two if there are none.
     pub columns: Vec<String>,
-    /// The first line of CSV is an edge. Otherwise it names the columns, unless it begins with two numbers.
+    /// The first line of CSV is an edge. Otherwise it names the columns, unless it begins with two
+    /// numbers.
     pub has_no_header: bool,
     /// The rows and the columns of a matrix are different vertices: rows first.
     pub is_bipartite: bool,
@@ -88,7 +91,8 @@ pub enum Relabel {
     /// Ids are the numbers of vertices.
     #[default]
     No,
-    /// Any numbers, or any strings if a line in the first 64 KiB of text or CSV has an id that is not a whole number.
+    /// Any numbers, or any strings if a line in the first 64 KiB of text or CSV has an id that is
+    /// not a whole number.
     Auto,
     /// Any numbers below 2^64.
     Numbers,
@@ -135,8 +139,8 @@ pub(crate) struct EdgeFiles {
 /// Reads the edges in `files`; what has to be parsed goes to a private directory in `scratch`.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for files of several formats and names that say none, [`outcore::Kind::Corrupt`] for what
-/// is not an edge; what reading and writing fail with.
+/// [`outcore::Kind::Usage`] for files of several formats and names that say none,
+/// [`outcore::Kind::Corrupt`] for what is not an edge; what reading and writing fail with.
 pub(crate) fn read_edges(
     job: &Job,
     files: &[PathBuf],
@@ -192,8 +196,9 @@ pub(crate) fn item_files(files: &[PathBuf], options: &ReadOptions) -> Result<Opt
     }))
 }
 
-/// Shows up to `count` stretches of a file's data, evenly spread with the first and the last of them, to `take`, each with its place among the
-/// data. They have `item_bytes` or a multiple of that, about 4 KiB, and begin at such a multiple. What cannot be read is left out.
+/// Shows up to `count` stretches of a file's data, evenly spread with the first and the last of
+/// them, to `take`, each with its place among the data. They have `item_bytes` or a multiple of
+/// that, about 4 KiB, and begin at such a multiple. What cannot be read is left out.
 pub(crate) fn look_at_places(
     path: &Path,
     (data_at_bytes, data_bytes): (u64, u64),

@@ -1,9 +1,11 @@
 //! Edges between names: lines of text and CSV whose ids are any strings.
 //!
-//! Contract: [`named_files`] says whether files are to be read so, and [`Syntax::named`] reads a line. A name is UTF-8, has a
-//! byte at least and [`NAME_BYTES_MAX`] at most, and no zero byte. Names in text are apart by blanks and tabs (in `.tsv`, by
-//! tabs alone, so that they may have blanks inside); in CSV they may stand in quotes, with quotes inside doubled. Empty
-//! lines are skipped, and so are comments of text, which begin with `#` or `%` and are counted. What is not an edge says why.
+//! Contract: [`named_files`] says whether files are to be read so, and [`Syntax::named`] reads a
+//! line. A name is UTF-8, has a byte at least and [`NAME_BYTES_MAX`] at most, and no zero byte.
+//! Names in text are apart by blanks and tabs (in `.tsv`, by tabs alone, so that they may have
+//! blanks inside); in CSV they may stand in quotes, with quotes inside doubled. Empty lines are
+//! skipped, and so are comments of text, which begin with `#` or `%` and are counted. What is not
+//! an edge says why.
 //!
 //! Bounds: a head of 64 KiB of each file tells whether its ids are names.
 
@@ -42,8 +44,8 @@ pub(crate) struct NamedFile {
     pub(crate) skipped: u64,
 }
 
-/// The files as edges between names, if that is what they are: because they are said to be, or because a line in
-/// the head of one of them has an id that is not a whole number.
+/// The files as edges between names, if that is what they are: because they are said to be, or
+/// because a line in the head of one of them has an id that is not a whole number.
 ///
 /// # Errors
 /// [`outcore::Kind::Usage`] where a format has no names; what reading fails with.

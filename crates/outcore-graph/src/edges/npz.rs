@@ -1,12 +1,13 @@
 //! Sparse matrices of SciPy: `.npz`, as `scipy.sparse.save_npz` writes them, compressed or not.
 //!
-//! Contract: an archive ([`super::archive`]) of arrays of NumPy: `format` (csr, csc or
-//! coo), `shape`, indices and pointers, and `data`. Each stored entry is an edge from its row to its column; `data` are the
-//! weights, if these are asked for. Arrays are of whole numbers of four or eight bytes, weights of those or of floats. The
-//! archive's checksums, the lengths of arrays and all indices are checked; what does not fit is an error of corrupt data.
+//! Contract: an archive ([`super::archive`]) of arrays of NumPy: `format` (csr, csc or coo),
+//! `shape`, indices and pointers, and `data`. Each stored entry is an edge from its row to its
+//! column; `data` are the weights, if these are asked for. Arrays are of whole numbers of four or
+//! eight bytes, weights of those or of floats. The archive's checksums, the lengths of arrays and
+//! all indices are checked; what does not fit is an error of corrupt data.
 //!
-//! Bounds: one read of each array that is needed, unpacked as it streams by; the pointers are in memory, eight bytes a row. Edges
-//! are written once, and once more with weights.
+//! Bounds: one read of each array that is needed, unpacked as it streams by; the pointers are in
+//! memory, eight bytes a row. Edges are written once, and once more with weights.
 
 use std::path::Path;
 
@@ -144,7 +145,8 @@ impl ArrayNumber {
     }
 }
 
-/// Shows each number of an array to `take`, with its place; gives how many there are, and the bytes read.
+/// Shows each number of an array to `take`, with its place; gives how many there are, and the bytes
+/// read.
 fn numbers(
     job: &Job,
     path: &Path,

@@ -1,7 +1,7 @@
 //! Edges that somebody else reads: the rows of a table, say.
 //!
-//! Contract: [`EdgeRows`] gives each edge once, on all threads at the same time, in batches that know their first row. What
-//! cannot be an id is found here, and told with file and row.
+//! Contract: [`EdgeRows`] gives each edge once, on all threads at the same time, in batches that
+//! know their first row. What cannot be an id is found here, and told with file and row.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -61,7 +61,8 @@ pub enum EdgeIds<'b> {
     Names(&'b [&'b str]),
 }
 
-/// Takes batches of edges, each with a number that is as much larger than that of another as the other has rows, at least.
+/// Takes batches of edges, each with a number that is as much larger than that of another as the
+/// other has rows, at least.
 pub type TakeEdges<'t> = dyn FnMut(&EdgeBatch<'_>, u64) -> Result<()> + 't;
 
 /// Reads edges.
@@ -87,7 +88,8 @@ pub trait EdgeRows: Sync {
     /// What reading and `take` fail with.
     fn sample(&self, take: &mut TakeEdges<'_>) -> Result<()>;
 
-    /// Gives edges to `take` until there are no more. All threads call it, and each edge goes to one of them.
+    /// Gives edges to `take` until there are no more. All threads call it, and each edge goes to
+    /// one of them.
     ///
     /// # Errors
     /// As [`EdgeRows::sample`].

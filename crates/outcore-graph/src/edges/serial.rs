@@ -1,13 +1,15 @@
 //! GAP's serialized graphs: `.sg`, and `.wsg` with weights.
 //!
-//! Contract: a byte that says whether edges have a direction, the numbers of edges and vertices (i64), where each
-//! vertex's list begins (i64, one more than there are vertices), and the lists (i32 each; in `.wsg` a weight of i32
-//! after each). Lists of sources follow where edges are directed; they say nothing new and are not read. Of undirected
-//! edges, which stand in both lists, that from the larger end is taken. Offsets that do not ascend or lie outside of the
-//! lists, neighbours that are not vertices, a length that does not fit, and undirected edges that stand in one list only are
-//! errors of corrupt data.
+//! Contract: a byte that says whether edges have a direction, the numbers of edges and vertices
+//! (i64), where each vertex's list begins (i64, one more than there are vertices), and the lists
+//! (i32 each; in `.wsg` a weight of i32 after each). Lists of sources follow where edges are
+//! directed; they say nothing new and are not read. Of undirected edges, which stand in both lists,
+//! that from the larger end is taken. Offsets that do not ascend or lie outside of the lists,
+//! neighbours that are not vertices, a length that does not fit, and undirected edges that stand in
+//! one list only are errors of corrupt data.
 //!
-//! Bounds: one read of offsets and lists; the offsets are in memory, and a number for each piece that is read.
+//! Bounds: one read of offsets and lists; the offsets are in memory, and a number for each piece
+//! that is read.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -165,9 +167,10 @@ impl<T: Item> Lists<'_, T> {
 
     /// Fails for undirected edges that do not stand in the lists of both ends.
     ///
-    /// Each edge adds a number that its ends and its weight mix to when it is met from the smaller end, and takes it away when
-    /// it is met from the larger one, in any order. Lists that are symmetric leave 0. Others leave it by a chance of 2^-64,
-    /// unless somebody made them for that: the mixing is known.
+    /// Each edge adds a number that its ends and its weight mix to when it is met from the smaller
+    /// end, and takes it away when it is met from the larger one, in any order. Lists that are
+    /// symmetric leave 0. Others leave it by a chance of 2^-64, unless somebody made them for that:
+    /// the mixing is known.
     fn check_symmetric(&self) -> Result<()> {
         let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = sums

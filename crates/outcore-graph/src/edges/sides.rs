@@ -1,7 +1,8 @@
 //! The sides of a matrix as vertices.
 //!
-//! Contract: row i and column i of a square matrix are one vertex. The rows and columns of any matrix are different vertices, rows first, where
-//! the caller asks for that; a matrix that is not square is rejected otherwise.
+//! Contract: row i and column i of a square matrix are one vertex. The rows and columns of any
+//! matrix are different vertices, rows first, where the caller asks for that; a matrix that is not
+//! square is rejected otherwise.
 
 use std::path::Path;
 
@@ -21,7 +22,8 @@ impl MatrixSides {
     /// Of a matrix with so many rows and columns.
     ///
     /// # Errors
-    /// [`outcore::Kind::Usage`] for one that is not square, unless rows and columns are different vertices.
+    /// [`outcore::Kind::Usage`] for one that is not square, unless rows and columns are different
+    /// vertices.
     pub(super) fn new(
         path: &Path,
         (rows, columns): (u64, u64),

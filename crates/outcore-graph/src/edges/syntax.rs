@@ -1,8 +1,9 @@
 //! What lines of text mean: how a line says an edge, and the edge that it says.
 //!
-//! Contract: [`Syntax::each_edge`] reads whole lines. Empty lines are skipped, and so are comments, which are counted: lines of text that
-//! begin with `#`, `%` or `//`. In CSV each line behind the header is an edge. What is not an edge says why. A weight may also be written as
-//! networkx writes it: `{'weight': 0.5}`.
+//! Contract: [`Syntax::each_edge`] reads whole lines. Empty lines are skipped, and so are comments,
+//! which are counted: lines of text that begin with `#`, `%` or `//`. In CSV each line behind the
+//! header is an edge. What is not an edge says why. A weight may also be written as networkx writes
+//! it: `{'weight': 0.5}`.
 //!
 //! Bounds: nothing is kept.
 
@@ -94,7 +95,8 @@ impl Syntax {
 
     /// The columns of CSV that are read; nothing for a line that is skipped.
     ///
-    /// All of a line's quotes are looked at, so that a field that goes on in the next line is found.
+    /// All of a line's quotes are looked at, so that a field that goes on in the next line is
+    /// found.
     pub(super) fn csv_fields<'l>(
         &self,
         line: &'l [u8],
@@ -181,12 +183,12 @@ impl Syntax {
         }))
     }
 
-    /// The edge of the line that `text` begins with, and the bytes of that line with its end, if the line is as most are: two
-    /// ids, and at once behind them what is looked at. Of any other line, whether it is an edge or not, [`Syntax::edge`] says what
-    /// it is.
+    /// The edge of the line that `text` begins with, and the bytes of that line with its end, if
+    /// the line is as most are: two ids, and at once behind them what is looked at. Of any other
+    /// line, whether it is an edge or not, [`Syntax::edge`] says what it is.
     ///
-    /// N.B. it takes less than half of the time of `edge`, which looks for the ends of lines and fields first: 14 ns in place of 33 for
-    /// a line of two ids of seven digits.
+    /// N.B. it takes less than half of the time of `edge`, which looks for the ends of lines and
+    /// fields first: 14 ns in place of 33 for a line of two ids of seven digits.
     fn usual_edge(&self, text: &[u8]) -> Option<(Edge, usize)> {
         if (self.source, self.target) != (0, 1) {
             return None;
@@ -222,7 +224,8 @@ impl Syntax {
         Some((edge, at))
     }
 
-    /// Bytes to the end of a line, whose fields have this gap; nothing if what is there has to be looked at.
+    /// Bytes to the end of a line, whose fields have this gap; nothing if what is there has to be
+    /// looked at.
     fn end_of_usual(&self, rest: &[u8], gap: Gap) -> Option<usize> {
         let behind = match rest {
             [] => return Some(0),
@@ -250,7 +253,8 @@ impl Syntax {
         }
     }
 
-    /// Shows the edges of whole lines to `take`, and counts comments; fails with the place of a line that is none, and why.
+    /// Shows the edges of whole lines to `take`, and counts comments; fails with the place of a
+    /// line that is none, and why.
     #[inline]
     pub(super) fn each_edge(
         &self,
@@ -343,7 +347,8 @@ fn number_of(field: &[u8]) -> Option<u64> {
     (!field.is_empty()).then_some(number)
 }
 
-/// The number that `text` begins with, if its digits are no more than those of any id, and how many these are.
+/// The number that `text` begins with, if its digits are no more than those of any id, and how many
+/// these are.
 fn whole_number(text: &[u8]) -> Option<(u64, usize)> {
     // As many as any number of 64 bits can have.
     const DIGITS_MAX: usize = 19;
@@ -367,8 +372,9 @@ fn whole_number(text: &[u8]) -> Option<(u64, usize)> {
 
 /// The number that eight bytes begin with, and its digits; no digits for none.
 ///
-/// Source: Lemire, "Quickly parsing eight digits" (2022): neighbouring digits, pairs of them and fours are put together all at
-/// once. Fewer than eight get zeros in front. A byte that is a digit carries nothing into the next.
+/// Source: Lemire, "Quickly parsing eight digits" (2022): neighbouring digits, pairs of them and
+/// fours are put together all at once. Fewer than eight get zeros in front. A byte that is a digit
+/// carries nothing into the next.
 fn short_number(bytes: [u8; 8]) -> (u64, usize) {
     const ZEROS: u64 = 0x3030_3030_3030_3030;
     // Added to a byte above 9, it sets the byte's highest bit.

@@ -1,8 +1,9 @@
 //! Lists: the neighbours of each vertex, in blocks of 4 KiB, for frontiers and samples.
 //!
-//! Contract: lists are in the order of their vertices, each ascending. One that fits into a block is never cut, so
-//! it costs one read; a longer one begins in a block of its own and goes on in the next blocks, each of which it
-//! fills alone but for the last, where others may follow. Vertices without neighbours have no entry.
+//! Contract: lists are in the order of their vertices, each ascending. One that fits into a block
+//! is never cut, so it costs one read; a longer one begins in a block of its own and goes on in the
+//! next blocks, each of which it fills alone but for the last, where others may follow. Vertices
+//! without neighbours have no entry.
 //!
 //! ```text
 //! block    4 KiB: checksum u64, first vertex u32, entries u16, 0 u16, then entries, neighbours, weights of 4 or 8 bytes, zeros
@@ -49,7 +50,8 @@ pub(crate) struct ListPacker {
     first: u32,
     /// (vertex, neighbours) of the block that is being filled.
     entries: Vec<(u32, u16)>,
-    /// Those of the block, and from `open_from` on those of the list that is being read, as far as no block has it.
+    /// Those of the block, and from `open_from` on those of the list that is being read, as far as
+    /// no block has it.
     neighbours: Vec<u32>,
     /// The bits of their weights, where there are any.
     weights: Vec<u64>,
@@ -92,7 +94,8 @@ impl ListPacker {
         self.neighbours.len() - self.open_from
     }
 
-    /// Adds neighbours of `vertex` with their weights, which `item` makes of what is given, after those before them in order.
+    /// Adds neighbours of `vertex` with their weights, which `item` makes of what is given, after
+    /// those before them in order.
     #[inline]
     pub(crate) fn extend<T>(
         &mut self,
@@ -255,13 +258,14 @@ fn item_bytes(weights: Option<WeightType>) -> usize {
     WORD_BYTES * (1 + weights.map_or(0, WeightType::words))
 }
 
-/// Neighbours of one vertex that a block holds at most: this many are in each block but the last of a list longer than a block.
+/// Neighbours of one vertex that a block holds at most: this many are in each block but the last of
+/// a list longer than a block.
 pub(crate) fn alone_max(weights: Option<WeightType>) -> usize {
     (LIST_BLOCK_BYTES - HEAD_BYTES - ENTRY_BYTES) / item_bytes(weights)
 }
 
-/// Shows each list of block `number` of `part` to `visit`; false if the block is not what was written. `block` lies
-/// at a multiple of four bytes.
+/// Shows each list of block `number` of `part` to `visit`; false if the block is not what was
+/// written. `block` lies at a multiple of four bytes.
 ///
 /// # Errors
 /// What `visit` fails with.

@@ -1,6 +1,7 @@
 //! The manifest of a graph: its sizes, how it was made, and the checksums of its small files.
 //!
-//! Contract: `graph.json`, [metadata](outcore_io::metadata) with a checksum, is written last and read first.
+//! Contract: `graph.json`, [metadata](outcore_io::metadata) with a checksum, is written last and
+//! read first.
 
 use serde::{Deserialize, Serialize};
 

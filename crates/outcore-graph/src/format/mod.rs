@@ -1,7 +1,7 @@
 //! The files of a graph: what their bytes mean, written and read.
 //!
-//! Contract: a graph is a directory of these files, which depend on its edges alone and not on how it was
-//! converted. All numbers are little endian; a vertex is a number below 2^32 - 1.
+//! Contract: a graph is a directory of these files, which depend on its edges alone and not on how
+//! it was converted. All numbers are little endian; a vertex is a number below 2^32 - 1.
 //!
 //! | file | holds |
 //! |---|---|
@@ -12,8 +12,9 @@
 //! | `names` | the original id of each vertex, in order, where ids were relabelled: numbers of eight bytes, |
 //! | `names`, `names.index` | or blocks of strings ([`names`]) |
 //!
-//! Tiles and blocks of lists carry a checksum that is seeded by the graph's id, the file and the place in it
-//! ([`outcore_io::checksum`]); the other files are checked by what the manifest says of them.
+//! Tiles and blocks of lists carry a checksum that is seeded by the graph's id, the file and the
+//! place in it ([`outcore_io::checksum`]); the other files are checked by what the manifest says of
+//! them.
 
 pub mod list;
 pub mod manifest;

@@ -1,7 +1,7 @@
 //! Names: what vertices were called, in blocks of 64 KiB, where ids were strings.
 //!
-//! Contract: names are in the order of vertices, which is that of their bytes, so that a name is found by its vertex and
-//! a vertex by its name. No name is cut.
+//! Contract: names are in the order of vertices, which is that of their bytes, so that a name is
+//! found by its vertex and a vertex by its name. No name is cut.
 //!
 //! ```text
 //! block    64 KiB: checksum u64, first vertex u32, names u32, then their lengths u16, their bytes, zeros

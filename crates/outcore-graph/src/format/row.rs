@@ -1,22 +1,26 @@
 //! Rows of tiles: edges that come by row are put in order by column, as tiles have them.
 //!
-//! Contract: a [`TileRow`] takes edges in the order of (row, column), which is that of lists, and hands those of one row of
-//! tiles to the [`TilePacker`] tile by tile. It holds 4 MiB of edges, and of graphs of more than 2^20 vertices four bytes a
-//! vertex, up to 16 MiB: a row of tiles that has more comes in several parts, each in order, so a hub takes no more memory than others. Where parts end depends on the edges
-//! alone. So tiles and lists come from one sort, in which no edge has a key for tiles.
+//! Contract: a [`TileRow`] takes edges in the order of (row, column), which is that of lists, and
+//! hands those of one row of tiles to the [`TilePacker`] tile by tile. It holds 4 MiB of edges, and
+//! of graphs of more than 2^20 vertices four bytes a vertex, up to 16 MiB: a row of tiles that has
+//! more comes in several parts, each in order, so a hub takes no more memory than others. Where
+//! parts end depends on the edges alone. So tiles and lists come from one sort, in which no edge
+//! has a key for tiles.
 //!
-//! Bounds: [`TileRow::bytes`]; a copy of each edge, and a sort of the tiles of a part that have edges.
+//! Bounds: [`TileRow::bytes`]; a copy of each edge, and a sort of the tiles of a part that have
+//! edges.
 
 use outcore_io::Result;
 
 use super::tile::{Emit, LOCAL_BITS, TilePacker, edge_words};
 use super::weight::WeightType;
 
-/// Words of edges that are held, of a graph with few vertices and one with many. The more columns of tiles there are, the fewer of a
-/// part's edges are in each, and the oftener a pass loads the same window of columns.
+/// Words of edges that are held, of a graph with few vertices and one with many. The more columns
+/// of tiles there are, the fewer of a part's edges are in each, and the oftener a pass loads the
+/// same window of columns.
 ///
-/// N.B. at 2^22 vertices, PageRank with 2^20 words takes an eighth more processor time than with 2^22, and with 2^23 or all of a row no
-/// less.
+/// N.B. at 2^22 vertices, PageRank with 2^20 words takes an eighth more processor time than with
+/// 2^22, and with 2^23 or all of a row no less.
 const WORDS_LEAST: usize = 1 << 20;
 const WORDS_MOST: usize = 1 << 22;
 /// Words of a block, which has edges of one tile: a cache line.
@@ -73,7 +77,8 @@ impl TileRow {
         (columns_of(vertices) * column_bytes + (blocks_max(vertices) + 1) * block_bytes) as u64
     }
 
-    /// Adds edges of a row with their columns and weights, which `item` makes of what is given, after those before them in order.
+    /// Adds edges of a row with their columns and weights, which `item` makes of what is given,
+    /// after those before them in order.
     #[inline]
     pub(crate) fn extend<T>(
         &mut self,
@@ -181,7 +186,8 @@ mod tests {
     use super::*;
     use crate::format::tile::read_chunk;
 
-    /// Each edge comes once, and a part of a row has its tiles in order, however many edges the row has.
+    /// Each edge comes once, and a part of a row has its tiles in order, however many edges the row
+    /// has.
     #[test]
     fn a_row_with_more_edges_than_are_held_comes_in_parts_that_are_in_order() {
         for weights in [None, Some(WeightType::F32), Some(WeightType::I64)] {
@@ -191,7 +197,8 @@ mod tests {
                 chunks.push(bytemuck::pod_collect_to_vec::<u8, u32>(chunk));
                 Ok(())
             };
-            // Hubs of the first row of tiles, whose neighbours are in all columns; and a row behind with few edges.
+            // Hubs of the first row of tiles, whose neighbours are in all columns; and a row behind
+            // with few edges.
             let hub = (9..14).flat_map(|at| (0..vertices).map(move |column| (at, column)));
             let edges: Vec<(u32, u32)> = hub.chain([(70_000, 3), (70_000, 300_000)]).collect();
             for (index, (at, column)) in edges.iter().enumerate() {

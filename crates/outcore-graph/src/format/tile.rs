@@ -1,9 +1,10 @@
 //! Tiles: each edge once, in squares of 2^16 x 2^16 vertices, for passes over the whole graph.
 //!
-//! Contract: a row is an edge's target and a column its source; of undirected edges the row is the larger end.
-//! Edges are in the order of (row / 2^16, column / 2^16, row, column), so that a kernel works on two windows of
-//! its state at a time, and edges of one target in a tile are neighbours. A row of tiles with very many edges is cut into
-//! parts by row, each of which has that order ([`super::row`]).
+//! Contract: a row is an edge's target and a column its source; of undirected edges the row is the
+//! larger end. Edges are in the order of (row / 2^16, column / 2^16, row, column), so that a kernel
+//! works on two windows of its state at a time, and edges of one target in a tile are neighbours. A
+//! row of tiles with very many edges is cut into parts by row, each of which has that order
+//! ([`super::row`]).
 //!
 //! ```text
 //! chunk    64 KiB: checksum u64, bytes in use u32, segments u32, then the segments, then zeros
@@ -11,9 +12,9 @@
 //! edge     row % 2^16 u16, column % 2^16 u16, and a weight of 4 or 8 bytes where the graph has weights
 //! ```
 //!
-//! A tile goes on in the next chunk with a segment of its own, so each chunk can be read alone, by any thread.
-//! Model: the grid of GridGraph (Zhu, Han, Chen, ATC 2015) and the tiles of G-Store (Kumar, Huang, SC 2016),
-//! whose local ids of two bytes halve what is read.
+//! A tile goes on in the next chunk with a segment of its own, so each chunk can be read alone, by
+//! any thread. Model: the grid of GridGraph (Zhu, Han, Chen, ATC 2015) and the tiles of G-Store
+//! (Kumar, Huang, SC 2016), whose local ids of two bytes halve what is read.
 
 use super::weight::WeightType;
 use super::{Part, SUM_BYTES, checksum, is_intact, u16_at, u32_at};
@@ -68,8 +69,8 @@ impl TilePacker {
         }
     }
 
-    /// Adds edges of a tile after those before them, as words: the low halves of row and column, and a weight if there
-    /// are weights. A tile is its row, and its column 16 bits above.
+    /// Adds edges of a tile after those before them, as words: the low halves of row and column,
+    /// and a weight if there are weights. A tile is its row, and its column 16 bits above.
     pub(crate) fn extend(&mut self, tile: u32, words: &[u32], emit: &mut Emit<'_>) -> Result<()> {
         let edge_words = self.edge_words;
         let edge_bytes = WORD_BYTES * edge_words;
@@ -162,9 +163,9 @@ impl<'a> Segment<'a> {
         self.edges_ahead(|_| ())
     }
 
-    /// The same. `fetch` is shown the source of an edge some edges before that comes, so that what the source has can be asked
-    /// of memory ([`outcore_io::memory::prefetch`]): targets ascend, but sources come in no order that a processor
-    /// foresees.
+    /// The same. `fetch` is shown the source of an edge some edges before that comes, so that what
+    /// the source has can be asked of memory ([`outcore_io::memory::prefetch`]): targets ascend,
+    /// but sources come in no order that a processor foresees.
     pub(crate) fn edges_ahead<F: Fn(usize)>(
         &self,
         fetch: F,
@@ -226,8 +227,8 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Shows each segment of chunk `number` to `visit`; gives the number of edges, or nothing if the chunk is not
-/// what was written. `chunk` lies at a multiple of four bytes.
+/// Shows each segment of chunk `number` to `visit`; gives the number of edges, or nothing if the
+/// chunk is not what was written. `chunk` lies at a multiple of four bytes.
 ///
 /// # Errors
 /// What `visit` fails with.

@@ -1,8 +1,9 @@
 //! Weights of edges: which numbers a graph stores, and what is exact in each.
 //!
-//! Contract: a weight travels as the bits of its [`WeightType`], in the low half of 64 where it has four bytes. Whole numbers stay
-//! whole numbers (`i64`), and floats of eight bytes stay such (`f64`). A number that a type cannot hold is not taken, but for `f32`, which
-//! rounds: it is there to be chosen. Even `f32` makes no number 0 or infinite.
+//! Contract: a weight travels as the bits of its [`WeightType`], in the low half of 64 where it has
+//! four bytes. Whole numbers stay whole numbers (`i64`), and floats of eight bytes stay such
+//! (`f64`). A number that a type cannot hold is not taken, but for `f32`, which rounds: it is there
+//! to be chosen. Even `f32` makes no number 0 or infinite.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
-//! Where the files of a graph are: in a directory, or one after the other in one file of the job's device, which is how
-//! a dataset has a directory that is packed in it.
+//! Where the files of a graph are: in a directory, or one after the other in one file of the job's
+//! device, which is how a dataset has a directory that is packed in it.
 //!
-//! Contract: kernels read files by name, as stretches of whichever file has them, so a graph on many drives is read
-//! where it lies.
+//! Contract: kernels read files by name, as stretches of whichever file has them, so a graph on
+//! many drives is read where it lies.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -39,7 +39,8 @@ impl GraphFiles {
         }
     }
 
-    /// In the file `path` of the job's device, where each has its bytes; `manifest` is what `graph.json` has.
+    /// In the file `path` of the job's device, where each has its bytes; `manifest` is what
+    /// `graph.json` has.
     pub fn packed(
         path: impl Into<PathBuf>,
         manifest: Vec<u8>,

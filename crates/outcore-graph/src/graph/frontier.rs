@@ -1,13 +1,15 @@
 //! The edges of a frontier, read whichever way is less work.
 //!
-//! Contract: [`Frontiers::edges_of`] calls a function with each edge that leaves a vertex of the frontier. Where these
-//! are few, the blocks with their lists are read (top-down); where they are many, all tiles are, and each edge is
-//! looked at (bottom-up). Model: the edge map of Ligra (Shun, Blelloch, PPoPP 2013), and the direction-optimizing
-//! search of Beamer, Asanovic and Patterson (SC 2012). Once as much has been read as all lists of the direction have, these are
-//! read and held in memory, if the job has room for them ([`ResidentLists`]): a search of many small frontiers reads no
-//! more than twice what it would read if it knew that from the start.
+//! Contract: [`Frontiers::edges_of`] calls a function with each edge that leaves a vertex of the
+//! frontier. Where these are few, the blocks with their lists are read (top-down); where they are
+//! many, all tiles are, and each edge is looked at (bottom-up). Model: the edge map of Ligra (Shun,
+//! Blelloch, PPoPP 2013), and the direction-optimizing search of Beamer, Asanovic and Patterson (SC
+//! 2012). Once as much has been read as all lists of the direction have, these are read and held in
+//! memory, if the job has room for them ([`ResidentLists`]): a search of many small frontiers reads
+//! no more than twice what it would read if it knew that from the start.
 //!
-//! Bounds: a bit a vertex and the blocks of a [`ListReader`], and lists that fit into what is left; I/O is the blocks or the tiles.
+//! Bounds: a bit a vertex and the blocks of a [`ListReader`], and lists that fit into what is left;
+//! I/O is the blocks or the tiles.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -95,8 +97,9 @@ impl<'g> Frontiers<'g> {
         ListReader::BYTES + vertices.div_ceil(8) as u64
     }
 
-    /// Calls `visit` with each edge of `direction` that leaves a vertex of `frontier`, as (that vertex, the other end);
-    /// of directed graphs and [`Direction::Both`], edges that come to it, too. The frontier ascends.
+    /// Calls `visit` with each edge of `direction` that leaves a vertex of `frontier`, as (that
+    /// vertex, the other end); of directed graphs and [`Direction::Both`], edges that come to it,
+    /// too. The frontier ascends.
     ///
     /// # Errors
     /// What reading fails with.
@@ -154,7 +157,8 @@ impl<'g> Frontiers<'g> {
 }
 
 impl Frontiers<'_> {
-    /// The number of the lists that are held for `direction`, which are read now if that is worth it.
+    /// The number of the lists that are held for `direction`, which are read now if that is worth
+    /// it.
     fn resident_for(&mut self, direction: Direction) -> Result<Option<usize>> {
         let [part] = self.graph.parts(direction) else {
             return Ok(None);

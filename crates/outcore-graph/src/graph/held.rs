@@ -1,11 +1,12 @@
 //! The lists of some vertices, held in memory one after the other.
 //!
-//! Contract: [`HeldLists::read`] reads the whole lists of given vertices, whatever blocks these are cut into, and gives them
-//! in the order of the vertices. [`runs`] cuts vertices into runs whose lists are held together. Both depend on the graph and
-//! the vertices alone, and not on memory or threads.
+//! Contract: [`HeldLists::read`] reads the whole lists of given vertices, whatever blocks these are
+//! cut into, and gives them in the order of the vertices. [`runs`] cuts vertices into runs whose
+//! lists are held together. Both depend on the graph and the vertices alone, and not on memory or
+//! threads.
 //!
-//! Bounds: [`HELD_NEIGHBOURS`] neighbours of [`HELD_VERTICES`] vertices, or those of one vertex where these are more; twice while they
-//! are made.
+//! Bounds: [`HELD_NEIGHBOURS`] neighbours of [`HELD_VERTICES`] vertices, or those of one vertex
+//! where these are more; twice while they are made.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -57,7 +58,8 @@ impl<'g> ListHolder<'g> {
         ListReader::BYTES + READING_BYTES + held_bytes(graph, with_weights)
     }
 
-    /// For the lists of `graph` in a direction; with weights, if they are asked for and there are any.
+    /// For the lists of `graph` in a direction; with weights, if they are asked for and there are
+    /// any.
     ///
     /// # Errors
     /// [`outcore::Kind::Memory`].
@@ -161,7 +163,8 @@ impl HeldLists {
     }
 }
 
-/// Cuts `vertices`, which ascend, into runs with about as many neighbours as are held at a time, and one vertex at least.
+/// Cuts `vertices`, which ascend, into runs with about as many neighbours as are held at a time,
+/// and one vertex at least.
 pub(crate) fn runs<'v>(vertices: &'v [u32], degrees: &'v [u32]) -> impl Iterator<Item = &'v [u32]> {
     let mut rest = vertices;
     std::iter::from_fn(move || {

@@ -1,9 +1,10 @@
 //! The lists of some vertices, block by block.
 //!
-//! Contract: a [`ListReader`] reads the blocks that have the lists of given vertices, each once, neighbouring ones
-//! together, many at a time; and shows what each block has of them. Many blocks are shown as they arrive, by the threads that
-//! read them, and not kept; of few it keeps those that it read last, so that
-//! frontiers of a few vertices whose lists lie side by side cost no read each.
+//! Contract: a [`ListReader`] reads the blocks that have the lists of given vertices, each once,
+//! neighbouring ones together, many at a time; and shows what each block has of them. Many blocks
+//! are shown as they arrive, by the threads that read them, and not kept; of few it keeps those
+//! that it read last, so that frontiers of a few vertices whose lists lie side by side cost no read
+//! each.
 //!
 //! Bounds: [`ListReader::BYTES`] of blocks; at most one read a block that is not kept.
 
@@ -50,7 +51,8 @@ impl<'g> ListReader<'g> {
         })
     }
 
-    /// The blocks that have the lists of `vertices`, which ascend; nothing if there are more than `most` of them.
+    /// The blocks that have the lists of `vertices`, which ascend; nothing if there are more than
+    /// `most` of them.
     pub(super) fn blocks_of(
         &self,
         vertices: &[u32],
@@ -75,10 +77,12 @@ impl<'g> ListReader<'g> {
         Some(blocks)
     }
 
-    /// Shows to `visit` all lists in `blocks`, those of other vertices, too; on several threads if there are many.
+    /// Shows to `visit` all lists in `blocks`, those of other vertices, too; on several threads if
+    /// there are many.
     ///
     /// # Errors
-    /// [`outcore::Kind::Corrupt`] for a block that is not what was written; what `visit` and reading fail with.
+    /// [`outcore::Kind::Corrupt`] for a block that is not what was written; what `visit` and
+    /// reading fail with.
     pub(super) fn each_in(
         &mut self,
         blocks: &[BlockKey],
@@ -93,8 +97,8 @@ impl<'g> ListReader<'g> {
         blocks.iter().try_for_each(|key| self.show(*key, visit))
     }
 
-    /// Shows to `visit` all lists in `blocks` as these arrive, on all threads, each with the place of its block; gives what each thread has made with
-    /// a state of its own.
+    /// Shows to `visit` all lists in `blocks` as these arrive, on all threads, each with the place
+    /// of its block; gives what each thread has made with a state of its own.
     fn stream<S: Send>(
         &self,
         blocks: &[BlockKey],
@@ -152,8 +156,8 @@ impl<'g> ListReader<'g> {
         )
     }
 
-    /// The neighbours at some places of lists, each named by its vertex and its place in the vertex's list, in the order
-    /// asked. Of directed graphs, `direction` is one of both.
+    /// The neighbours at some places of lists, each named by its vertex and its place in the
+    /// vertex's list, in the order asked. Of directed graphs, `direction` is one of both.
     ///
     /// # Errors
     /// As [`ListReader::each`]; [`outcore::Kind::Corrupt`] for a place that a list does not have.
@@ -162,7 +166,8 @@ impl<'g> ListReader<'g> {
         let part = part.unwrap_or(Part::Out);
         let index = self.graph.index(part);
         let longest = alone_max(self.graph.manifest.weights());
-        // Where each is: its block, its vertex, its place in what the block has of the list, and where it goes.
+        // Where each is: its block, its vertex, its place in what the block has of the list, and
+        // where it goes.
         let places = wanted.iter().enumerate().map(|(to, (vertex, place))| {
             let blocks = index.blocks_of(*vertex);
             let place = *place as usize;

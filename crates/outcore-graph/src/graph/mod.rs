@@ -1,9 +1,10 @@
 //! A graph that is open: what kernels read of it.
 //!
-//! Contract: opening reads the manifest and the indexes of the lists, and checks both; the indexes stay in memory, a
-//! thousandth of the lists, as a part of the job's. Edges are read when a kernel asks, through the engine's read-ahead:
-//! all of them ([`scan`]), the lists of some vertices ([`lists`]), or whichever of both is less work ([`frontier`]).
-//! Every chunk and block is verified when it is read.
+//! Contract: opening reads the manifest and the indexes of the lists, and checks both; the indexes
+//! stay in memory, a thousandth of the lists, as a part of the job's. Edges are read when a kernel
+//! asks, through the engine's read-ahead: all of them ([`scan`]), the lists of some vertices
+//! ([`lists`]), or whichever of both is less work ([`frontier`]). Every chunk and block is verified
+//! when it is read.
 
 pub mod files;
 pub(crate) mod frontier;
@@ -61,8 +62,8 @@ impl Graph {
     /// Opens the graph in `dir`.
     ///
     /// # Errors
-    /// [`outcore::Kind::Corrupt`] for what is not what was written, [`outcore::Kind::Memory`] where the indexes do not
-    /// fit; what reading fails with.
+    /// [`outcore::Kind::Corrupt`] for what is not what was written, [`outcore::Kind::Memory`] where
+    /// the indexes do not fit; what reading fails with.
     pub fn open(job: &Job, dir: &Path) -> Result<Self> {
         Graph::open_files(job, GraphFiles::in_dir(dir))
     }
@@ -122,7 +123,8 @@ impl Graph {
         blocks * LIST_BLOCK_BYTES as u64
     }
 
-    /// The degree of each vertex. Of undirected graphs, an edge from a vertex to itself counts once.
+    /// The degree of each vertex. Of undirected graphs, an edge from a vertex to itself counts
+    /// once.
     ///
     /// # Errors
     /// As [`Graph::open`]; the caller has reserved four bytes a vertex.

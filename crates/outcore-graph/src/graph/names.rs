@@ -1,10 +1,12 @@
 //! What the vertices of a graph were called, where they were numbered anew.
 //!
-//! Contract: numbers are in memory, eight bytes each. Strings stay in their file ([`crate::format::names`]), of which only the
-//! index is in memory: [`Names::held`] brings those of some vertices, [`Names::vertices`] finds vertices by name, and a pass
-//! over the blocks has all of them in order. Blocks are verified when they are read.
+//! Contract: numbers are in memory, eight bytes each. Strings stay in their file
+//! ([`crate::format::names`]), of which only the index is in memory: [`Names::held`] brings those
+//! of some vertices, [`Names::vertices`] finds vertices by name, and a pass over the blocks has all
+//! of them in order. Blocks are verified when they are read.
 //!
-//! Bounds: [`CACHE_BLOCKS`] blocks while vertices are looked for; of names that are held, their bytes.
+//! Bounds: [`CACHE_BLOCKS`] blocks while vertices are looked for; of names that are held, their
+//! bytes.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -123,8 +125,8 @@ impl Names {
     /// The names of some vertices, which may be in any order and be there several times.
     ///
     /// # Errors
-    /// [`outcore::Kind::Memory`] if they do not fit, [`outcore::Kind::Corrupt`] for a block that is not what was
-    /// written; what reading fails with.
+    /// [`outcore::Kind::Memory`] if they do not fit, [`outcore::Kind::Corrupt`] for a block that is
+    /// not what was written; what reading fails with.
     pub fn held(&self, job: &Job, mut vertices: Vec<u32>) -> Result<HeldNames> {
         vertices.sort_unstable();
         vertices.dedup();

@@ -1,9 +1,11 @@
-//! What a kernel will keep in memory and read, said before it starts, and what it has read, beside it.
+//! What a kernel will keep in memory and read, said before it starts, and what it has read, beside
+//! it.
 //!
 //! Contract: a plan is made from the graph and the job alone and goes to whoever asked for plans
-//! ([`outcore::job::Control::on_plan`]). How many passes a kernel takes depends on the edges for most of them, so a
-//! plan says what one pass reads and how long the drive takes for it. [`Graph::phases`] says what was read so far: passes
-//! over the tiles, each beside what was planned of it, and reads of lists, of which nobody knows before.
+//! ([`outcore::job::Control::on_plan`]). How many passes a kernel takes depends on the edges for
+//! most of them, so a plan says what one pass reads and how long the drive takes for it.
+//! [`Graph::phases`] says what was read so far: passes over the tiles, each beside what was planned
+//! of it, and reads of lists, of which nobody knows before.
 //!
 //! N.B. computing is not counted: at more than about 2 GB/s, a pass is bound by the processor.
 
@@ -30,7 +32,8 @@ pub enum EdgeReads {
     Nothing,
     /// A number of passes over the tiles.
     Passes(u32),
-    /// A pass over the tiles, after which edges are on scratch, taken out of the graph in this many bundles of vertices.
+    /// A pass over the tiles, after which edges are on scratch, taken out of the graph in this many
+    /// bundles of vertices.
     Bundles(u64),
     /// Passes before iterations, and in each of these.
     EachIteration {
@@ -41,7 +44,8 @@ pub enum EdgeReads {
         /// Iterations at most.
         most: u32,
     },
-    /// A pass over the tiles a round where many vertices take part, and the lists of these where they are few.
+    /// A pass over the tiles a round where many vertices take part, and the lists of these where
+    /// they are few.
     Frontiers,
     /// The lists of the vertices that take part in a round.
     Lists,
@@ -163,7 +167,8 @@ impl fmt::Display for KernelPlan<'_> {
 }
 
 impl Graph {
-    /// What a pass over the tiles will take. The time is not known for graphs that lie on all drives of a volume.
+    /// What a pass over the tiles will take. The time is not known for graphs that lie on all
+    /// drives of a volume.
     pub(super) fn plan_pass(&self, job: &Job) -> PhasePlan {
         let bytes = self.tile_bytes();
         let requests = bytes.div_ceil(REQUEST_BYTES) as f64;
@@ -177,7 +182,8 @@ impl Graph {
         }
     }
 
-    /// What kernels have read of the edges so far: passes over the tiles, with what was planned of them, and lists.
+    /// What kernels have read of the edges so far: passes over the tiles, with what was planned of
+    /// them, and lists.
     pub fn phases(&self) -> Vec<Phase> {
         let phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
         phases.clone()

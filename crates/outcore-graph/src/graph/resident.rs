@@ -1,10 +1,10 @@
 //! All lists of a graph in one direction, held in memory.
 //!
-//! Contract: [`ResidentLists::load`] reads the lists once, in one pass, if the job has the memory; edges of frontiers are then looked up
-//! without a read. The same edges are shown as by the files.
+//! Contract: [`ResidentLists::load`] reads the lists once, in one pass, if the job has the memory;
+//! edges of frontiers are then looked up without a read. The same edges are shown as by the files.
 //!
-//! Bounds: eight bytes per vertex and four per neighbour, eight more with weights, of which the job's memory keeps account; four more
-//! per vertex while they are read.
+//! Bounds: eight bytes per vertex and four per neighbour, eight more with weights, of which the
+//! job's memory keeps account; four more per vertex while they are read.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -131,7 +131,8 @@ impl ResidentLists {
         }
     }
 
-    /// Calls `visit` with each edge of the vertices of `frontier`, on several threads if there are many.
+    /// Calls `visit` with each edge of the vertices of `frontier`, on several threads if there are
+    /// many.
     ///
     /// # Errors
     /// The system refuses a thread.

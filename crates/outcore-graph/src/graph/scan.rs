@@ -1,11 +1,12 @@
 //! All edges, in one pass over the tiles.
 //!
-//! Contract: [`Graph::scan`] shows every tile's edges to a function, segment by segment, on all threads at once and in
-//! no order. A function that only adds, or takes the least, gives the same result in any order; PageRank's sums
-//! are of integers for that reason. Each edge comes once; of undirected graphs the function sees to both
-//! directions.
+//! Contract: [`Graph::scan`] shows every tile's edges to a function, segment by segment, on all
+//! threads at once and in no order. A function that only adds, or takes the least, gives the same
+//! result in any order; PageRank's sums are of integers for that reason. Each edge comes once; of
+//! undirected graphs the function sees to both directions.
 //!
-//! [`Graph::each_list`] does the same with the blocks of lists, and [`Graph::verify`] reads all there is.
+//! [`Graph::each_list`] does the same with the blocks of lists, and [`Graph::verify`] reads all
+//! there is.
 //!
 //! Bounds: one read of the tiles, or lists; memory is the engine's window of pieces.
 
@@ -118,7 +119,8 @@ impl<F: Fn(u64, List<'_>) -> Result<()> + Sync> Sequence for Blocks<'_, F> {
 }
 
 impl Graph {
-    /// Shows all lists of `direction` to `visit`, in no order; those longer than a block come in parts.
+    /// Shows all lists of `direction` to `visit`, in no order; those longer than a block come in
+    /// parts.
     ///
     /// # Errors
     /// As [`Graph::scan`].
@@ -199,7 +201,8 @@ impl Graph {
     /// Shows all edges to `visit`.
     ///
     /// # Errors
-    /// [`outcore::Kind::Corrupt`] for a chunk that is not what was written; what `visit` and reading fail with.
+    /// [`outcore::Kind::Corrupt`] for a chunk that is not what was written; what `visit` and
+    /// reading fail with.
     pub fn scan(&self, job: &Job, visit: impl Fn(Segment<'_>) -> Result<()> + Sync) -> Result<()> {
         if self.manifest.chunks == 0 {
             return Ok(());

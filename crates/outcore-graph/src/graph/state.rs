@@ -1,7 +1,8 @@
 //! What a kernel knows of each vertex: memory that is checked before anything is read.
 //!
-//! Contract: [`State::reserve`] takes what a kernel needs out of the job's memory, or fails with an error that says how
-//! much that is. Numbers that several threads change are atomic; [`numbers`] and [`values`] make and end them.
+//! Contract: [`State::reserve`] takes what a kernel needs out of the job's memory, or fails with an
+//! error that says how much that is. Numbers that several threads change are atomic; [`numbers`]
+//! and [`values`] make and end them.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -22,7 +23,8 @@ pub struct State {
 }
 
 impl State {
-    /// Takes `vertex_bytes` for each vertex, beside which `beside_bytes` will be taken, for `kernel`.
+    /// Takes `vertex_bytes` for each vertex, beside which `beside_bytes` will be taken, for
+    /// `kernel`.
     ///
     /// # Errors
     /// [`Kind::Memory`], with how much would do.
@@ -30,7 +32,8 @@ impl State {
         State::planned(job, graph, (kernel, EdgeReads::AsAsked), bytes)
     }
 
-    /// The same for a kernel of which it is known how it `reads`; its plan is shown to whoever asked for plans.
+    /// The same for a kernel of which it is known how it `reads`; its plan is shown to whoever
+    /// asked for plans.
     ///
     /// # Errors
     /// As [`State::reserve`].

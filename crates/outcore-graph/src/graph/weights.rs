@@ -1,7 +1,8 @@
 //! Weights that a kernel cannot take.
 //!
-//! Contract: of the edges that a pass shows to [`WeightCheck::accepts`], [`WeightCheck::finish`] names the first in the order of vertices whose
-//! weight is negative or not finite, so that the error is the same for any threads. Vertices are called by their original ids.
+//! Contract: of the edges that a pass shows to [`WeightCheck::accepts`], [`WeightCheck::finish`]
+//! names the first in the order of vertices whose weight is negative or not finite, so that the
+//! error is the same for any threads. Vertices are called by their original ids.
 
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};

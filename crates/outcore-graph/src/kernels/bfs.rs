@@ -1,13 +1,15 @@
 //! Breadth-first search, level by level, from one vertex or several.
 //!
-//! Contract: [`Search`] has each vertex's distance from the nearest source in edges, and its parent: of all neighbours that are
-//! one level nearer, the smallest. Vertices that are not reached have [`NO_VERTEX`] for both; a source is its
-//! own parent. Edges are followed in their direction.
+//! Contract: [`Search`] has each vertex's distance from the nearest source in edges, and its
+//! parent: of all neighbours that are one level nearer, the smallest. Vertices that are not reached
+//! have [`NO_VERTEX`] for both; a source is its own parent. Edges are followed in their direction.
 //!
-//! Source: the direction-optimizing search of Beamer, Asanovic and Patterson (SC 2012), semi-external: top-down reads
-//! the lists of the frontier, bottom-up all tiles ([`crate::graph::frontier`]).
+//! Source: the direction-optimizing search of Beamer, Asanovic and Patterson (SC 2012),
+//! semi-external: top-down reads the lists of the frontier, bottom-up all tiles
+//! ([`crate::graph::frontier`]).
 //!
-//! Bounds: twelve bytes and a bit a vertex; the edges of each vertex are read once, or all at a level with many.
+//! Bounds: twelve bytes and a bit a vertex; the edges of each vertex are read once, or all at a
+//! level with many.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +23,8 @@ use crate::graph::state::{State, numbers, values};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "breadth-first search";
-/// Of so many vertices, one is noted when a level reaches it; those of a level that reaches more are looked for afterwards, in order.
+/// Of so many vertices, one is noted when a level reaches it; those of a level that reaches more
+/// are looked for afterwards, in order.
 const NOTED_SHARE: usize = 64;
 
 /// What a search has found.
@@ -44,8 +47,8 @@ pub fn bfs(job: &Job, graph: &Graph, source: u32) -> Result<Search> {
 /// Searches from all of `sources` at once, in any order.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for a source that is not a vertex and where there is none, [`outcore::Kind::Memory`] if the state
-/// does not fit; what reading fails with.
+/// [`outcore::Kind::Usage`] for a source that is not a vertex and where there is none,
+/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
 pub fn bfs_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<Search> {
     let vertices = graph.vertices();
     if sources.is_empty() {

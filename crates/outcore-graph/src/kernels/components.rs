@@ -1,12 +1,12 @@
 //! Connected components: union-find over one pass of the edges.
 //!
-//! Contract: each vertex gets the smallest vertex that it is connected with, whatever the directions of edges (of
-//! directed graphs, these are the weakly connected components).
+//! Contract: each vertex gets the smallest vertex that it is connected with, whatever the
+//! directions of edges (of directed graphs, these are the weakly connected components).
 //!
-//! Source: the union-find of Anderson and Woll (STOC 1991) with path halving, as ConnectIt (Dhulipala, Hong, Shun,
-//! VLDB 2021) has it. A root is only ever linked to a smaller vertex, so parents never exceed their children, threads
-//! can neither make a circle nor lose a link, and the root of a component ends as its smallest vertex whatever
-//! the order of edges.
+//! Source: the union-find of Anderson and Woll (STOC 1991) with path halving, as ConnectIt
+//! (Dhulipala, Hong, Shun, VLDB 2021) has it. A root is only ever linked to a smaller vertex, so
+//! parents never exceed their children, threads can neither make a circle nor lose a link, and the
+//! root of a component ends as its smallest vertex whatever the order of edges.
 //!
 //! Bounds: four bytes a vertex; one read of the tiles.
 
@@ -32,8 +32,8 @@ pub enum Components {
     Stored(LabelFile),
 }
 
-/// The components of a graph of any size: by [`components`] where the state fits into memory, and by
-/// [`components_by_bundles`] in `scratch` where it does not.
+/// The components of a graph of any size: by [`components`] where the state fits into memory, and
+/// by [`components_by_bundles`] in `scratch` where it does not.
 ///
 /// # Errors
 /// As those.

@@ -1,17 +1,20 @@
-//! Connected components of graphs whose vertices do not fit into memory: they are taken out of the graph a bundle at a
-//! time.
+//! Connected components of graphs whose vertices do not fit into memory: they are taken out of the
+//! graph a bundle at a time.
 //!
 //! Contract: the labels are those of [`components`](fn@super::components), on scratch.
 //!
-//! Source: after Sibeyn, "External Connected Components" (SWAT 2004), who takes vertices out in bundles, from the largest
-//! vertex down, so that what is left is a smaller graph with the same components. A bundle is a run of vertices whose
-//! state fits into memory. Its edges are those whose larger end it has: those inside it unite its vertices; one to a vertex below
-//! becomes the *link* of its set, or, where the set has a link already, an edge between the two vertices below, which
-//! belongs to an earlier bundle. When all bundles are gone, they come back from the smallest vertex up: a set without
-//! a link is called by its smallest vertex, another as its link is, which asked for that label when its bundle came.
+//! Source: after Sibeyn, "External Connected Components" (SWAT 2004), who takes vertices out in
+//! bundles, from the largest vertex down, so that what is left is a smaller graph with the same
+//! components. A bundle is a run of vertices whose state fits into memory. Its edges are those
+//! whose larger end it has: those inside it unite its vertices; one to a vertex below becomes
+//! the *link* of its set, or, where the set has a link already, an edge between the two vertices
+//! below, which belongs to an earlier bundle. When all bundles are gone, they come back from the
+//! smallest vertex up: a set without a link is called by its smallest vertex, another as its link
+//! is, which asked for that label when its bundle came.
 //!
-//! Bounds: eight bytes a vertex of a bundle. I/O: one read of the tiles, and eight bytes an edge to scratch and back for each
-//! bundle in which an edge comes to lie, of which there are as many as there are bundles in the worst case; twice that a set.
+//! Bounds: eight bytes a vertex of a bundle. I/O: one read of the tiles, and eight bytes an edge to
+//! scratch and back for each bundle in which an edge comes to lie, of which there are as many as
+//! there are bundles in the worst case; twice that a set.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,8 +91,8 @@ fn bundle_vertices(job: &Job, vertices: u64) -> Result<u64> {
     }
 }
 
-/// The smallest vertex of each vertex's component, with bundles in memory and all else in `scratch`; bundles have this many
-/// vertices, or as many as fit.
+/// The smallest vertex of each vertex's component, with bundles in memory and all else in
+/// `scratch`; bundles have this many vertices, or as many as fit.
 ///
 /// # Errors
 /// [`outcore::Kind::Memory`] if not even bundles fit; what reading and writing fail with.

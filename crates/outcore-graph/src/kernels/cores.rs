@@ -1,14 +1,16 @@
 //! Cores: what is left of a graph when vertices of small degree are taken out, again and again.
 //!
-//! Contract: the k-core is the largest part of the graph in which each vertex has at least k edges to the others; a
-//! vertex's core number is the largest k whose core it is in. Directions of edges are not looked at (both ends count,
-//! as networkx has it). Edges from a vertex to itself are refused; parallel edges count one each.
+//! Contract: the k-core is the largest part of the graph in which each vertex has at least k edges
+//! to the others; a vertex's core number is the largest k whose core it is in. Directions of edges
+//! are not looked at (both ends count, as networkx has it). Edges from a vertex to itself are
+//! refused; parallel edges count one each.
 //!
-//! Source: peeling by degree, Matula and Beck (JACM 1983), in rounds as Julienne (Dhulipala, Blelloch, Shun,
-//! SPAA 2017) has it: all vertices of the least degree go at once, and their edges are read once
-//! ([`crate::graph::frontier`]).
+//! Source: peeling by degree, Matula and Beck (JACM 1983), in rounds as Julienne (Dhulipala,
+//! Blelloch, Shun, SPAA 2017) has it: all vertices of the least degree go at once, and their edges
+//! are read once ([`crate::graph::frontier`]).
 //!
-//! Bounds: sixteen bytes and a bit a vertex; the edges of each vertex are read once, or all in a round with many.
+//! Bounds: sixteen bytes and a bit a vertex; the edges of each vertex are read once, or all in a
+//! round with many.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -108,8 +110,8 @@ impl<'g> Peeling<'g> {
 /// The core number of each vertex.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for a graph with edges from a vertex to itself, [`outcore::Kind::Memory`] if the state does
-/// not fit; what reading fails with.
+/// [`outcore::Kind::Usage`] for a graph with edges from a vertex to itself,
+/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
 pub fn core_numbers(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
     let mut peeling = Peeling::new(job, graph)?;
     let mut cores = vec![0; graph.vertices()];

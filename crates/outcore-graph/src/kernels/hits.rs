@@ -1,18 +1,23 @@
 //! HITS: hubs, which lead to good authorities, and authorities, which good hubs lead to.
 //!
-//! Contract: as networkx defines them: the authority of a vertex is the sum of the hubs that have an edge to it, the hub of a
-//! vertex is the sum of the authorities that it has an edge to, and each kind sums to 1. Iterations end when the sum of all
-//! changes of the hubs is below the tolerance. Edges count once each, parallel ones too; weights are not looked at. An
-//! undirected edge has both directions. Where several parts of a graph have the same largest singular value, the result is what
-//! iterations from equal hubs come to. networkx asks ARPACK for them, whose hundred iterations come nearer than a hundred of these
-//! where the two largest singular values are close: so there are more of them by default, of the same tolerance. A graph without edges has neither hubs nor authorities: all are 0.
+//! Contract: as networkx defines them: the authority of a vertex is the sum of the hubs that have
+//! an edge to it, the hub of a vertex is the sum of the authorities that it has an edge to, and
+//! each kind sums to 1. Iterations end when the sum of all changes of the hubs is below the
+//! tolerance. Edges count once each, parallel ones too; weights are not looked at. An undirected
+//! edge has both directions. Where several parts of a graph have the same largest singular value,
+//! the result is what iterations from equal hubs come to. networkx asks ARPACK for them, whose
+//! hundred iterations come nearer than a hundred of these where the two largest singular values are
+//! close: so there are more of them by default, of the same tolerance. A graph without edges has
+//! neither hubs nor authorities: all are 0.
 //!
-//! Source: Kleinberg, "Authoritative Sources in a Hyperlinked Environment" (JACM 46, 1999, section 3.1). What flows along edges
-//! is summed in integers of 64 bits, which are the same in any order, so the bytes are the same on any threads, in any
-//! memory. Their unit is as small as the sum of all values allows; where parallel edges make a larger sum, which is found whatever
-//! the order, that half of an iteration is done again with a larger unit.
+//! Source: Kleinberg, "Authoritative Sources in a Hyperlinked Environment" (JACM 46, 1999, section
+//! 3.1). What flows along edges is summed in integers of 64 bits, which are the same in any order,
+//! so the bytes are the same on any threads, in any memory. Their unit is as small as the sum of
+//! all values allows; where parallel edges make a larger sum, which is found whatever the order,
+//! that half of an iteration is done again with a larger unit.
 //!
-//! Bounds: twenty-four bytes a vertex; two reads of the tiles an iteration, and at most six more in all where edges are parallel.
+//! Bounds: twenty-four bytes a vertex; two reads of the tiles an iteration, and at most six more in
+//! all where edges are parallel.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -70,8 +75,8 @@ enum To {
 /// The hub and the authority of each vertex.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for a tolerance that makes no sense, and where the changes are not below it in time;
-/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
+/// [`outcore::Kind::Usage`] for a tolerance that makes no sense, and where the changes are not
+/// below it in time; [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
 pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
     let HitsOptions {
         tolerance,
@@ -107,7 +112,8 @@ pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
             *flow = (hub * unit) as u64;
         }
         passes.add(&mut flows, &arrived, To::Target)?;
-        // Now these are the authorities, in a unit that does not matter since they are made to sum to 1.
+        // Now these are the authorities, in a unit that does not matter since they are made to sum
+        // to 1.
         for (flow, sum) in flows.iter_mut().zip(&arrived) {
             *flow = sum.swap(0, Ordering::Relaxed);
         }

@@ -1,7 +1,8 @@
 //! Algorithms on graphs, a file each.
 //!
-//! Contract: what a kernel knows of each vertex is in memory, checked before it starts ([`State`]); edges are read by
-//! [`crate::graph`] alone. Results are arrays with an entry a vertex, the same bytes for any threads and memory.
+//! Contract: what a kernel knows of each vertex is in memory, checked before it starts ([`State`]);
+//! edges are read by [`crate::graph`] alone. Results are arrays with an entry a vertex, the same
+//! bytes for any threads and memory.
 //!
 //! | kernel | passes over the edges | bytes a vertex |
 //! |---|---|---|

@@ -1,18 +1,21 @@
 //! Shortest paths from a source or several, by the weights of edges.
 //!
-//! Contract: each vertex gets the least sum of weights of a path from a source to it, added up from the source on in 64-bit
-//! floats; infinity if there is none. A graph without weights has edges of weight 1. Edges are followed in their direction.
-//! A weight that is negative or not a number is an error that names the edge, where it is met.
+//! Contract: each vertex gets the least sum of weights of a path from a source to it, added up from
+//! the source on in 64-bit floats; infinity if there is none. A graph without weights has edges of
+//! weight 1. Edges are followed in their direction. A weight that is negative or not a number is an
+//! error that names the edge, where it is met.
 //!
-//! Source: Bellman-Ford by frontiers, as Ligra has it (Shun, Blelloch, PPoPP 2013, section 4.5): the vertices whose distance
-//! fell tell their neighbours, until none falls any more. Once the lists are in memory and edges have weights, delta-stepping (Meyer,
-//! Sanders, "Delta-stepping: a parallelizable shortest path algorithm", 2003): of the vertices whose distance fell, those
-//! that are nearer than a bound go first, and the bound grows by a step when there are none, so that few vertices tell a
-//! distance that falls again. Rounds cost reads where lists are on the drives, so that all go at once there. Adding a weight keeps the
-//! order of distances, rounded or not, so the least sums are the same whatever the order in which edges are met.
+//! Source: Bellman-Ford by frontiers, as Ligra has it (Shun, Blelloch, PPoPP 2013, section 4.5):
+//! the vertices whose distance fell tell their neighbours, until none falls any more. Once the
+//! lists are in memory and edges have weights, delta-stepping (Meyer, Sanders, "Delta-stepping: a
+//! parallelizable shortest path algorithm", 2003): of the vertices whose distance fell, those that
+//! are nearer than a bound go first, and the bound grows by a step when there are none, so that few
+//! vertices tell a distance that falls again. Rounds cost reads where lists are on the drives, so
+//! that all go at once there. Adding a weight keeps the order of distances, rounded or not, so the
+//! least sums are the same whatever the order in which edges are met.
 //!
-//! Bounds: twenty bytes and four bits a vertex; each round reads the lists of the frontier, or all tiles where that is less, or
-//! what is in memory.
+//! Bounds: twenty bytes and four bits a vertex; each round reads the lists of the frontier, or all
+//! tiles where that is less, or what is in memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -31,8 +34,8 @@ const KERNEL: &str = "shortest paths";
 /// The length of the shortest path from `source` to each vertex.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for a source that is not a vertex and for a weight below 0 or not a number,
-/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
+/// [`outcore::Kind::Usage`] for a source that is not a vertex and for a weight below 0 or not a
+/// number, [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
 pub fn shortest_paths(job: &Job, graph: &Graph, source: u32) -> Result<Vec<f64>> {
     shortest_paths_from(job, graph, &[source])
 }
@@ -124,7 +127,8 @@ impl Waiting {
         }
     }
 
-    /// The vertices of the next round, in order; with a step, those that are nearer than a bound, which grows by it.
+    /// The vertices of the next round, in order; with a step, those that are nearer than a bound,
+    /// which grows by it.
     fn next(&mut self, distances: &[AtomicU64], step: Option<f64>) -> Option<Vec<u32>> {
         let distance =
             |vertex: &u32| f64::from_bits(distances[*vertex as usize].load(Ordering::Relaxed));

@@ -1,22 +1,24 @@
 //! Communities by label propagation: each vertex takes the label that most of its neighbours have.
 //!
-//! Contract: each vertex begins with a label of its own. In a round each looks at the labels of its neighbours and keeps its own
-//! if no other is more frequent; otherwise it takes the most frequent, the smallest of several. Directions of edges are not
-//! looked at; parallel edges count one each, weights and edges from a vertex to itself not at all. The result is the smallest
-//! vertex of each vertex's community, the same for any threads and memory.
+//! Contract: each vertex begins with a label of its own. In a round each looks at the labels of its
+//! neighbours and keeps its own if no other is more frequent; otherwise it takes the most frequent,
+//! the smallest of several. Directions of edges are not looked at; parallel edges count one each,
+//! weights and edges from a vertex to itself not at all. The result is the smallest vertex of each
+//! vertex's community, the same for any threads and memory.
 //!
-//! Source: Raghavan, Albert, Kumara (Physical Review E 76, 2007), with the rule for ties of Cordasco and Gargano (BASNA 2010:
-//! one's own label comes first) and their semi-synchronous rounds: vertices of one class change at once, those of the next
-//! class see that. Their classes are the colours of the graph; here, these are two that are drawn anew in each round, for each
-//! run of vertices whose lists are held together. Two neighbours that would swap labels for ever are in different
-//! classes in every second round, so they meet.
+//! Source: Raghavan, Albert, Kumara (Physical Review E 76, 2007), with the rule for ties of
+//! Cordasco and Gargano (BASNA 2010: one's own label comes first) and their semi-synchronous
+//! rounds: vertices of one class change at once, those of the next class see that. Their classes
+//! are the colours of the graph; here, these are two that are drawn anew in each round, for each
+//! run of vertices whose lists are held together. Two neighbours that would swap labels for ever
+//! are in different classes in every second round, so they meet.
 //!
-//! What is guaranteed: if [`Communities::is_stable`], no label is more frequent among the neighbours of any vertex than its
-//! own. Colours would guarantee to get there; drawn classes only make it likely, so there is a cap of rounds, after which
-//! the labels are those of the last one.
+//! What is guaranteed: if [`Communities::is_stable`], no label is more frequent among the
+//! neighbours of any vertex than its own. Colours would guarantee to get there; drawn classes only
+//! make it likely, so there is a cap of rounds, after which the labels are those of the last one.
 //!
-//! Bounds: twelve bytes and two bits a vertex, and lists of half a million neighbours; a round reads the lists of the vertices of
-//! which a neighbour has changed since they looked.
+//! Bounds: twelve bytes and two bits a vertex, and lists of half a million neighbours; a round
+//! reads the lists of the vertices of which a neighbour has changed since they looked.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,15 +1,18 @@
-//! Neighbours that are drawn: subgraphs around some vertices, for training on graphs, and random walks.
+//! Neighbours that are drawn: subgraphs around some vertices, for training on graphs, and random
+//! walks.
 //!
-//! Contract: [`Sampler::neighbours`] draws, hop by hop, a number of neighbours of each vertex that the hop before has added,
-//! without repeats, or all where there are no more; parallel edges can be drawn each. [`Sampler::walks`] follows one
-//! edge a step, each as likely as any other, until there is none. What is drawn is a function of the graph, the seed and the
-//! vertices alone. Draws of a vertex are the same in all samples of one seed: give each batch and epoch a seed of its own.
+//! Contract: [`Sampler::neighbours`] draws, hop by hop, a number of neighbours of each vertex that
+//! the hop before has added, without repeats, or all where there are no more; parallel edges can be
+//! drawn each. [`Sampler::walks`] follows one edge a step, each as likely as any other, until there
+//! is none. What is drawn is a function of the graph, the seed and the vertices alone. Draws of a
+//! vertex are the same in all samples of one seed: give each batch and epoch a seed of its own.
 //!
-//! Source: neighbour sampling of GraphSAGE (Hamilton, Ying, Leskovec, NIPS 2017, algorithm 2); numbers without repeats by
-//! Floyd's method (Bentley, Floyd, CACM 1987).
+//! Source: neighbour sampling of GraphSAGE (Hamilton, Ying, Leskovec, NIPS 2017, algorithm 2);
+//! numbers without repeats by Floyd's method (Bentley, Floyd, CACM 1987).
 //!
-//! Bounds: the caller's four bytes a vertex for degrees; one block of 4 KiB is read for each neighbour drawn of a long list,
-//! and one for all that are drawn of a list within a block; all blocks of a hop or step are read together, in order.
+//! Bounds: the caller's four bytes a vertex for degrees; one block of 4 KiB is read for each
+//! neighbour drawn of a long list, and one for all that are drawn of a list within a block; all
+//! blocks of a hop or step are read together, in order.
 
 use std::collections::HashMap;
 
@@ -90,12 +93,12 @@ impl<'g> Sampler<'g> {
         }
     }
 
-    /// Neighbours around `vertices`: of each, and of those that are drawn, this many a hop as `fanouts` says; all of them
-    /// where it says none.
+    /// Neighbours around `vertices`: of each, and of those that are drawn, this many a hop as
+    /// `fanouts` says; all of them where it says none.
     ///
     /// # Errors
-    /// [`outcore::Kind::Usage`] for a number that is not a vertex, [`outcore::Kind::Memory`] before a hop whose edges do not
-    /// fit; what reading fails with.
+    /// [`outcore::Kind::Usage`] for a number that is not a vertex, [`outcore::Kind::Memory`] before
+    /// a hop whose edges do not fit; what reading fails with.
     pub fn neighbours(
         &mut self,
         vertices: &[u32],
@@ -148,8 +151,8 @@ impl<'g> Sampler<'g> {
         Ok(sample)
     }
 
-    /// A walk of `steps` from each of `starts`: its vertices one after another, `steps + 1` of them, after a dead end
-    /// [`NO_VERTEX`]. Walks from one start differ.
+    /// A walk of `steps` from each of `starts`: its vertices one after another, `steps + 1` of
+    /// them, after a dead end [`NO_VERTEX`]. Walks from one start differ.
     ///
     /// # Errors
     /// As [`Sampler::neighbours`].

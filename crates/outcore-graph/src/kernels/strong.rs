@@ -1,16 +1,19 @@
 //! Strongly connected components: vertices that reach each other along the directions of edges.
 //!
-//! Contract: each vertex gets the smallest vertex of its component. Of undirected graphs these are the connected components.
+//! Contract: each vertex gets the smallest vertex of its component. Of undirected graphs these are
+//! the connected components.
 //!
-//! Source: the parts of Multistep (Slota, Rajamanickam, Madduri, IPDPS 2014) that need no pivot. *Trim* (McLendon et al., 2005):
-//! a vertex that no edge comes to, or none leaves, is a component by itself and goes, with what that makes of others.
-//! *Colour* (Orzan, 2004): of the vertices that are left, each takes the smallest vertex that reaches it; those that kept
-//! their own are the smallest of their components, which are what reaches them within their colour. Both are repeated until
-//! nothing is left.
+//! Source: the parts of Multistep (Slota, Rajamanickam, Madduri, IPDPS 2014) that need no
+//! pivot. *Trim* (McLendon et al., 2005): a vertex that no edge comes to, or none leaves, is a
+//! component by itself and goes, with what that makes of others. *Colour* (Orzan, 2004): of the
+//! vertices that are left, each takes the smallest vertex that reaches it; those that kept their
+//! own are the smallest of their components, which are what reaches them within their colour. Both
+//! are repeated until nothing is left.
 //!
-//! Bounds: twenty-four bytes and some bits a vertex; every edge is read when its ends go, and once more each time that a colour
-//! passes along it. A round finds all components that no other leads to; the number of rounds is at most the length of the
-//! longest chain of components of more than one vertex.
+//! Bounds: twenty-four bytes and some bits a vertex; every edge is read when its ends go, and once
+//! more each time that a colour passes along it. A round finds all components that no other leads
+//! to; the number of rounds is at most the length of the longest chain of components of more than
+//! one vertex.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};

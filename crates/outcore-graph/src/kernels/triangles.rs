@@ -1,21 +1,23 @@
 //! Triangles: three vertices, each a neighbour of the two others.
 //!
-//! Contract: each vertex gets the number of triangles that it is in, as networkx has it; their sum is three times that of
-//! the triangles. Edges are those of an undirected graph; parallel ones count once, and edges from a vertex to itself not at
-//! all.
+//! Contract: each vertex gets the number of triangles that it is in, as networkx has it; their sum
+//! is three times that of the triangles. Edges are those of an undirected graph; parallel ones
+//! count once, and edges from a vertex to itself not at all.
 //!
-//! Source: each edge is kept at its end of smaller degree, so that no list is longer than the square root of twice the
-//! number of edges, and each triangle is found once, at its least vertex (Latapy, "Main-memory triangle computations", TCS
-//! 2008); beyond memory as MGT (Hu, Tao, Chung, SIGMOD 2013) has it: as many of these lists as fit are held, and all others
-//! pass by them.
+//! Source: each edge is kept at its end of smaller degree, so that no list is longer than the
+//! square root of twice the number of edges, and each triangle is found once, at its least vertex
+//! (Latapy, "Main-memory triangle computations", TCS 2008); beyond memory as MGT (Hu, Tao, Chung,
+//! SIGMOD 2013) has it: as many of these lists as fit are held, and all others pass by them.
 //!
-//! Vertices in lists are called by rank, the one of largest degree first: most that are met are among the first, whose marks stay in
-//! the caches. The lists of the first [`HUBS_MAX`] are also rows of bits ([`Hubs`]), so that a list that meets a hub's costs
-//! no more than its own length, or an eighth of a byte for each vertex before the hub, and not the length of the hub's list.
+//! Vertices in lists are called by rank, the one of largest degree first: most that are met are
+//! among the first, whose marks stay in the caches. The lists of the first [`HUBS_MAX`] are also
+//! rows of bits ([`Hubs`]), so that a list that meets a hub's costs no more than its own length, or
+//! an eighth of a byte for each vertex before the hub, and not the length of the hub's list.
 //!
-//! Bounds: sixteen bytes a vertex, and four more a thread; 64 MiB for the bits of hubs, or an eighth of what is left; the lists are read
-//! once, and once more for each time that those that are held fill the memory. Work is at most the sum of those lists' lengths over all
-//! edges that are kept, at most the number of edges to the power of 1.5.
+//! Bounds: sixteen bytes a vertex, and four more a thread; 64 MiB for the bits of hubs, or an
+//! eighth of what is left; the lists are read once, and once more for each time that those that are
+//! held fill the memory. Work is at most the sum of those lists' lengths over all edges that are
+//! kept, at most the number of edges to the power of 1.5.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -35,9 +37,11 @@ const KERNEL: &str = "triangles";
 const READING_BYTES: u64 = 12 << 20;
 /// What lists that pass by take at a time.
 const PASSING_BYTES: u64 = 8 << 20;
-/// What a neighbour takes while lists are made, of which half are kept: in pieces, in a vector that grew, and in lists.
+/// What a neighbour takes while lists are made, of which half are kept: in pieces, in a vector that
+/// grew, and in lists.
 const NEIGHBOUR_BYTES: u64 = 2 * 4;
-/// What a vertex takes: its number, where its list begins, and a piece, in a vector of these that grew.
+/// What a vertex takes: its number, where its list begins, and a piece, in a vector of these that
+/// grew.
 const VERTEX_BYTES: u64 = 4 + 8 + 2 * size_of::<Stretch>() as u64;
 /// Vertices whose lists are rows of bits, at most.
 const HUBS_MAX: usize = 1 << 15;
@@ -47,8 +51,8 @@ const VERTICES_AT_ONCE: usize = 256;
 /// The number of triangles that each vertex is in.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for a directed graph, [`outcore::Kind::Memory`] if the state does not fit; what reading fails
-/// with.
+/// [`outcore::Kind::Usage`] for a directed graph, [`outcore::Kind::Memory`] if the state does not
+/// fit; what reading fails with.
 pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
     if graph.manifest().directed {
         let cause = "the graph is directed, and triangles are those of an undirected one";
@@ -174,7 +178,8 @@ impl Pieces {
         &self.neighbours[piece.start..][..piece.neighbours_count as usize]
     }
 
-    /// Brings parts in order by vertex; those of a list that is longer than a block, each of which ascends, by their first neighbours.
+    /// Brings parts in order by vertex; those of a list that is longer than a block, each of which
+    /// ascends, by their first neighbours.
     fn sort(&mut self) {
         let neighbours = &self.neighbours;
         let key = |piece: &Stretch| (piece.vertex, neighbours.get(piece.start).copied());
@@ -182,7 +187,8 @@ impl Pieces {
     }
 }
 
-/// Of some vertices: the neighbours of larger degree, or of equal degree and a larger number, by their ranks.
+/// Of some vertices: the neighbours of larger degree, or of equal degree and a larger number, by
+/// their ranks.
 struct Shorter {
     vertices: Range<usize>,
     /// Where the list of each vertex begins, and where the last one ends.
@@ -297,7 +303,8 @@ impl Shorter {
     }
 }
 
-/// The lists of the first vertices by rank, as rows of bits: a bit for each vertex of a lower rank, of which alone a list has any.
+/// The lists of the first vertices by rank, as rows of bits: a bit for each vertex of a lower rank,
+/// of which alone a list has any.
 struct Hubs {
     words: Vec<u64>,
     /// Where the row of each begins, and where the last one ends.
@@ -354,15 +361,16 @@ fn bit_of(rank: u32) -> u64 {
     1 << (rank % u64::BITS)
 }
 
-/// The list of one vertex, in order, as a table of all ranks and as bits of hubs, and how often each of the list was met. A thread has one.
+/// The list of one vertex, in order, as a table of all ranks and as bits of hubs, and how often
+/// each of the list was met. A thread has one.
 struct Marks {
     list: Vec<u32>,
     /// Of each rank: its place in the list, from [`BEYOND`] on, or 0.
     places: Vec<u32>,
     /// A bit for each hub.
     hubs: Vec<u64>,
-    /// Of each place: how often it was met. Those before [`BEYOND`] are met by turns for what is not in the list: an
-    /// addition to one would wait for the addition before.
+    /// Of each place: how often it was met. Those before [`BEYOND`] are met by turns for what is
+    /// not in the list: an addition to one would wait for the addition before.
     met: Vec<u64>,
 }
 
@@ -396,12 +404,14 @@ impl Marks {
         }
     }
 
-    /// How many of the list of a hub, which is at `place` in this one, are in it: all that are lie before it.
+    /// How many of the list of a hub, which is at `place` in this one, are in it: all that are lie
+    /// before it.
     fn count_hub(&mut self, place: usize, row: &[u64]) -> u64 {
         let before = &self.list[..place];
         let mut found = 0;
-        // N.B. a word costs about as much as a test. Rows that are asked for some neighbours before gain nothing, and groups of four
-        // words that are left out where they have none in common take a quarter longer.
+        // N.B. a word costs about as much as a test. Rows that are asked for some neighbours before
+        // gain nothing, and groups of four words that are left out where they have none in common
+        // take a quarter longer.
         if before.len() <= row.len() {
             for (rank, met) in before.iter().zip(&mut self.met[BEYOND..]) {
                 let is_in = row[word_of(*rank)] >> (rank % u64::BITS) & 1;

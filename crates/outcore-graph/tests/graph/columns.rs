@@ -1,7 +1,7 @@
 //! Which columns and lines of text are edges, and which vertices a matrix has.
 //!
-//! Contract: quotes are read the same way for numbers and names; columns are those that are named; what can be read in two ways is
-//! refused, and comments are counted.
+//! Contract: quotes are read the same way for numbers and names; columns are those that are named;
+//! what can be read in two ways is refused, and comments are counted.
 
 use std::path::Path;
 

@@ -1,6 +1,7 @@
 //! Graphs of many shapes, and jobs on them.
 //!
-//! Contract: seeds name random graphs; all else is fixed. Nothing is written but below the directories that callers give.
+//! Contract: seeds name random graphs; all else is fixed. Nothing is written but below the
+//! directories that callers give.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -184,7 +185,8 @@ pub(crate) fn louvain_beside(
     louvain(job, graph, graph.dir().parent().unwrap(), options)
 }
 
-/// Every shape, directed and not, as a graph that is open, shown to `check` with its edges as they are in the graph.
+/// Every shape, directed and not, as a graph that is open, shown to `check` with its edges as they
+/// are in the graph.
 pub(crate) fn each_graph(
     options: &ConvertOptions,
     mut check: impl FnMut(&str, &Job, &Graph, (u32, &[[u32; 2]])),

@@ -1,7 +1,7 @@
 //! Communities by label propagation and by Louvain's method.
 //!
-//! Contract: what is found is what the definitions ask for: labels that no other outnumbers, and a modularity that is that of
-//! the partition and no smaller than that of a planted one.
+//! Contract: what is found is what the definitions ask for: labels that no other outnumbers, and a
+//! modularity that is that of the partition and no smaller than that of a planted one.
 
 use outcore::{Job, Kind};
 use outcore_graph::convert::{ConvertOptions, convert};
@@ -75,7 +75,8 @@ fn planted(vertices: u64, groups: u64, seed: u64) -> (Vec<[u32; 2]>, Vec<u32>) {
     (edges, (0..vertices).map(label).collect())
 }
 
-/// Numbers that ascend along a ring lead vertices that move in their order to chains of long communities.
+/// Numbers that ascend along a ring lead vertices that move in their order to chains of long
+/// communities.
 #[test]
 fn communities_do_not_depend_on_the_numbering_of_the_vertices() {
     let dir = tempfile::tempdir().unwrap();

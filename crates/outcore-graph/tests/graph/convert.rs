@@ -1,7 +1,7 @@
 //! What a graph has is what its edges say, whatever the memory and threads.
 //!
-//! Contract: everything that a graph says is read back and compared with the edges that were given, for graphs of all
-//! shapes, directed and not.
+//! Contract: everything that a graph says is read back and compared with the edges that were given,
+//! for graphs of all shapes, directed and not.
 
 use std::path::Path;
 use std::sync::Mutex;

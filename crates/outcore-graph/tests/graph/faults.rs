@@ -1,7 +1,8 @@
-//! Every operation of a small conversion and of each kernel fails once, and every file of a graph is damaged once.
+//! Every operation of a small conversion and of each kernel fails once, and every file of a graph
+//! is damaged once.
 //!
-//! Contract: the number of the operation that fails runs from 1 until a conversion or kernel does with fewer; some dozen
-//! conversions of 4,000 edges, and some dozen runs of each kernel.
+//! Contract: the number of the operation that fails runs from 1 until a conversion or kernel does
+//! with fewer; some dozen conversions of 4,000 edges, and some dozen runs of each kernel.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -58,7 +59,8 @@ fn each_failed_operation_of_a_conversion_is_a_named_error_and_leaves_nothing() {
     }
 }
 
-/// Converts 4,000 edges beside their file with each operation failed once; gives the operations and failures.
+/// Converts 4,000 edges beside their file with each operation failed once; gives the operations and
+/// failures.
 fn walk_conversion(input: &Path, options: &ConvertOptions, memory_bytes: u64) -> (u64, u64) {
     let graph = input.with_file_name("g");
     let (mut nth, mut failed, mut is_done) = (1, 0, false);
@@ -87,7 +89,8 @@ fn walk_conversion(input: &Path, options: &ConvertOptions, memory_bytes: u64) ->
 /// What a kernel finds in a graph, as text.
 type Kernel = fn(&Job, &Graph) -> Result<String>;
 
-/// All kernels by name, but components by bundles, which have a walk of their own ([`crate::bundles`]).
+/// All kernels by name, but components by bundles, which have a walk of their own
+/// ([`crate::bundles`]).
 const KERNELS: &[(&str, Kernel)] = &[
     ("degrees", |job, graph| {
         shown(graph.degrees(job, Direction::Both))

@@ -1,6 +1,7 @@
 //! The same edges in every format make the same graph; what is not an edge is refused by its place.
 //!
-//! Contract: whole graphs are compared, byte for byte; nothing is left of a conversion that is refused.
+//! Contract: whole graphs are compared, byte for byte; nothing is left of a conversion that is
+//! refused.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

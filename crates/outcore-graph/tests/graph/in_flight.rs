@@ -1,7 +1,7 @@
 //! Reads stay in flight while a graph is computed on, by the virtual clock of in-memory drives.
 //!
-//! Contract: a graph is on one drive. It is converted on a drive of the system, and its files are put on an in-memory one under the
-//! same names.
+//! Contract: a graph is on one drive. It is converted on a drive of the system, and its files are
+//! put on an in-memory one under the same names.
 
 use outcore_graph::convert::ConvertOptions;
 use outcore_graph::graph::Graph;

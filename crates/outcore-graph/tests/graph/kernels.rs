@@ -1,7 +1,7 @@
 //! Kernels give what naive algorithms give, whatever the memory and threads.
 //!
-//! Contract: results are compared with those of [`oracle`], exactly but for ranks, for graphs of all shapes, directed and
-//! not.
+//! Contract: results are compared with those of [`oracle`], exactly but for ranks, for graphs of
+//! all shapes, directed and not.
 
 use std::collections::HashSet;
 use std::sync::Mutex;

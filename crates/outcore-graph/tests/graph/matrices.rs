@@ -1,6 +1,7 @@
 //! Sparse matrices of SciPy become the graph that their entries are; what is damaged is refused.
 //!
-//! Contract: archives are written here by hand, as SciPy writes them: stored and compressed, in all three formats.
+//! Contract: archives are written here by hand, as SciPy writes them: stored and compressed, in all
+//! three formats.
 
 use std::io::Write as _;
 use std::path::Path;

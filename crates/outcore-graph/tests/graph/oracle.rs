@@ -274,7 +274,8 @@ pub(crate) fn discontent(vertices: u32, edges: &[[u32; 2]], labels: &[u32]) -> O
     })
 }
 
-/// The modularity of a partition: the share of weight inside of communities, less what is expected there.
+/// The modularity of a partition: the share of weight inside of communities, less what is expected
+/// there.
 pub(crate) fn modularity(edges: &[([u32; 2], f64)], labels: &[u32], resolution: f64) -> f64 {
     let (mut inside, mut whole) = (0.0, 0.0);
     let mut totals = vec![0.0; labels.len()];

@@ -1,7 +1,7 @@
 //! Ranks by the weights of edges.
 //!
-//! Contract: they are those of power iteration in floats, for weights of any sizes; the same bytes for any threads and memory. What
-//! has no weights, or some that mean nothing, is refused by name.
+//! Contract: they are those of power iteration in floats, for weights of any sizes; the same bytes
+//! for any threads and memory. What has no weights, or some that mean nothing, is refused by name.
 
 use outcore::Kind;
 use outcore_graph::convert::{ConvertOptions, convert};

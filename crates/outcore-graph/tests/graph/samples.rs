@@ -1,6 +1,7 @@
 //! Samples of neighbours, and walks.
 //!
-//! Contract: what is drawn is looked up in lists that are made naively; samples are the same for any memory and threads.
+//! Contract: what is drawn is looked up in lists that are made naively; samples are the same for
+//! any memory and threads.
 
 use outcore::Kind;
 use outcore_graph::convert::ConvertOptions;

@@ -1,6 +1,8 @@
-//! Weights as they are: floats of eight bytes and whole numbers go through files, graphs and shortest paths unchanged.
+//! Weights as they are: floats of eight bytes and whole numbers go through files, graphs and
+//! shortest paths unchanged.
 //!
-//! Contract: what a graph stores is compared with what the edges have, bit by bit; what it cannot store is refused by name.
+//! Contract: what a graph stores is compared with what the edges have, bit by bit; what it cannot
+//! store is refused by name.
 
 use std::path::Path;
 use std::sync::Mutex;

@@ -3,9 +3,9 @@
 //! Contract: a [`DriveSet`] names directories on drives and what is known of each drive: measured
 //! by `outcore drives probe` or written by hand. Everything but the directory is optional; what is
 //! missing is found out or guessed later. An unknown key is an error that names its line and the
-//! nearest known key, and so is a drive's group that no `[[group]]` declares. Written files are read
-//! back to an equal set. Names are unique, since messages and `{drive}` in output names use them.
-//! Sizes and rates are text with a unit or plain integers (bytes, bytes per second).
+//! nearest known key, and so is a drive's group that no `[[group]]` declares. Written files are
+//! read back to an equal set. Names are unique, since messages and `{drive}` in output names use
+//! them. Sizes and rates are text with a unit or plain integers (bytes, bytes per second).
 //!
 //! ```toml
 //! [[drive]]

@@ -52,8 +52,9 @@ impl Environment {
         Ok(Some((value, Source::Environment(name))))
     }
 
-    /// A sentence about each `OUTCORE_` variable that sets nothing; `also_known` are the caller's own. Such a variable may
-    /// be another program's, or be misspelled: the caller warns of it once.
+    /// A sentence about each `OUTCORE_` variable that sets nothing; `also_known` are the caller's
+    /// own. Such a variable may be another program's, or be misspelled: the caller warns of it
+    /// once.
     pub fn unknown(&self, also_known: &[&str]) -> Vec<String> {
         let known: Vec<&str> = VARIABLES.iter().chain(also_known).copied().collect();
         let names = self.0.keys().map(|name| name.to_string_lossy());

@@ -1,8 +1,9 @@
-//! The memory of one transfer: a buffer, or pieces of lent buffers that lie side by side on the drive.
+//! The memory of one transfer: a buffer, or pieces of lent buffers that lie side by side on the
+//! drive.
 //!
-//! Contract: an [`IoBuf`] owns the bytes of a [`super::Request`] until it completes. In pieces it is a
-//! vectored transfer, one for the device however many requests were merged into it. Backends see it
-//! as slices from any byte on; copies happen in memory devices alone.
+//! Contract: an [`IoBuf`] owns the bytes of a [`super::Request`] until it completes. In pieces it
+//! is a vectored transfer, one for the device however many requests were merged into it. Backends
+//! see it as slices from any byte on; copies happen in memory devices alone.
 
 use std::io::{IoSlice, IoSliceMut};
 

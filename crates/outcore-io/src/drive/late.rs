@@ -1,8 +1,9 @@
 //! A queue that makes a ring, or starts threads, only when a request needs one.
 //!
-//! Contract: implements [`Queue`]. Until then, reads and writes of small files, and reads of files in memory, are made at
-//! once by the thread that submits them: making a ring and taking it down takes longer than a copy to or from the page cache. The
-//! first other request makes the queue of the engine, by the thread that submits it, and from then on that serves all.
+//! Contract: implements [`Queue`]. Until then, reads and writes of small files, and reads of files
+//! in memory, are made at once by the thread that submits them: making a ring and taking it down
+//! takes longer than a copy to or from the page cache. The first other request makes the queue of
+//! the engine, by the thread that submits it, and from then on that serves all.
 
 use std::time::Duration;
 

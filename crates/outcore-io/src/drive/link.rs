@@ -1,11 +1,12 @@
 //! Links in the names of outputs: which are followed.
 //!
-//! Contract: an output's name may be a link to a file. outcore then writes that file and keeps the link
-//! ([`file_behind`]). The rule is that of Linux with `fs.protected_symlinks` set: in a directory that is sticky and open
-//! to all, a link must belong to the user or to the owner of the directory. Owner and target are read from one open
-//! link, so what has been checked is followed. A link that leads nowhere is an error. The same holds for a directory in
-//! which a job makes its private one ([`check_dir`]). The names that outcore makes for the files of a set are never
-//! links ([`refuse_link`]).
+//! Contract: an output's name may be a link to a file. outcore then writes that file and keeps the
+//! link ([`file_behind`]). The rule is that of Linux with `fs.protected_symlinks` set: in a
+//! directory that is sticky and open to all, a link must belong to the user or to the owner of the
+//! directory. Owner and target are read from one open link, so what has been checked is followed. A
+//! link that leads nowhere is an error. The same holds for a directory in which a job makes its
+//! private one ([`check_dir`]). The names that outcore makes for the files of a set are never links
+//! ([`refuse_link`]).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -33,7 +34,8 @@ enum Refusal {
 /// The file that an output called `name` is, or will be. Errors will say that `operation` failed.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`] for a link that is not to be followed, or leads nowhere; what the system says.
+/// [`crate::Kind::Usage`] for a link that is not to be followed, or leads nowhere; what the system
+/// says.
 pub fn file_behind(operation: &str, name: &Path) -> Result<PathBuf> {
     follow(name).map_err(|refusal| {
         let (cause, hint) = match refusal {
@@ -53,7 +55,8 @@ pub fn file_behind(operation: &str, name: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Fails if the directory `dir` is a link that is not to be followed. Other faults are errors of its next use.
+/// Fails if the directory `dir` is a link that is not to be followed. Other faults are errors of
+/// its next use.
 ///
 /// # Errors
 /// [`crate::Kind::Usage`].

@@ -1,15 +1,16 @@
-//! A load on drives: requests of one kind, a fixed number in flight on each place, counted and timed.
+//! A load on drives: requests of one kind, a fixed number in flight on each place, counted and
+//! timed.
 //!
-//! Contract: a [`Runner`] keeps [`Load::depth`] requests in flight on each of its [`FileRange`]s, from the
-//! calling thread and through one [`Queue`], until its time or its bytes are over, then waits for the
-//! last. A request that comes back is replaced by one to the same place, so that a slow drive slows
-//! nobody else. Writes end with a sync, which counts. Every request is shown to an [`Observer`] with
-//! its latency; times are taken once for all that came back together.
+//! Contract: a [`Runner`] keeps [`Load::depth`] requests in flight on each of its [`FileRange`]s,
+//! from the calling thread and through one [`Queue`], until its time or its bytes are over, then
+//! waits for the last. A request that comes back is replaced by one to the same place, so that a
+//! slow drive slows nobody else. Writes end with a sync, which counts. Every request is shown to an
+//! [`Observer`] with its latency; times are taken once for all that came back together.
 //!
 //! Model: fio's jobs with `iodepth`; the probe and the benchmarks are made of these.
 //!
-//! Bounds: memory is places x depth x block, filled with bytes that do not compress before the clock
-//! starts; no allocation a request.
+//! Bounds: memory is places x depth x block, filled with bytes that do not compress before the
+//! clock starts; no allocation a request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,7 +131,8 @@ pub trait Observer {
     /// A request came back.
     fn served(&mut self, _served: &Served) {}
 
-    /// The error for a request that failed: its place is known here, its file's name to the observer.
+    /// The error for a request that failed: its place is known here, its file's name to the
+    /// observer.
     fn explain(&self, op: Op, place: usize, offset_bytes: u64, errno: i32) -> Error;
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Contract: a [`Device`] names files and gives each thread a [`Queue`]. A queue takes owned
 //! [`Request`]s and returns each exactly once as a [`Completion`] with its buffer, in any order;
-//! short transfers are resumed inside, so fewer bytes than asked for mean the end of the file.
-//! An error belongs to its request alone. Queues are not shared: what a thread submits, the same
-//! thread completes, so no thread is woken for another's I/O. Who serves others ([`crate::port`]) can
-//! be called out of a wait by a [`Waker`].
+//! short transfers are resumed inside, so fewer bytes than asked for mean the end of the file. An
+//! error belongs to its request alone. Queues are not shared: what a thread submits, the same
+//! thread completes, so no thread is woken for another's I/O. Who serves others ([`crate::port`])
+//! can be called out of a wait by a [`Waker`].
 //!
 //! Alignment: with direct I/O, address, offset and length of a request are multiples of 4 KiB
 //! ([`BLOCK_BYTES`]); callers keep that everywhere, so that either mode runs the same code.
@@ -17,8 +17,8 @@
 //! [`testing::FaultDevice`] (faults on purpose).
 //! [`probe`] measures a drive, with the loads of [`load`].
 //!
-//! In front of a queue, [`queue::DriveQueue`] decides what goes to one drive next: sorted, merged with
-//! its neighbours, as many at once as the drive has slots.
+//! In front of a queue, [`queue::DriveQueue`] decides what goes to one drive next: sorted, merged
+//! with its neighbours, as many at once as the drive has slots.
 
 mod io_buf;
 pub mod late;
@@ -115,7 +115,8 @@ pub struct FileFacts {
     pub inode: u64,
     /// When it was last written to, in nanoseconds since 1970; 0 where that is not known.
     pub modified_ns: i128,
-    /// When it was last written to, moved or linked, in nanoseconds since 1970; 0 where that is not known.
+    /// When it was last written to, moved or linked, in nanoseconds since 1970; 0 where that is not
+    /// known.
     pub changed_ns: i128,
     /// Whether transfers bypass the page cache.
     pub is_direct: bool,
@@ -135,7 +136,8 @@ pub trait FileSystem: Send + Sync {
     fn facts(&self, file: FileId) -> Result<FileFacts>;
     /// Sets the length: cuts, or extends with zeros.
     fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()>;
-    /// Reserves room for `len_bytes` where the file system can; [`crate::Kind::NoSpace`] if there is none.
+    /// Reserves room for `len_bytes` where the file system can; [`crate::Kind::NoSpace`] if there
+    /// is none.
     fn allocate(&self, file: FileId, len_bytes: u64) -> Result<()>;
     /// Gives the blocks of a range back to the file system, keeping the length.
     fn punch(&self, file: FileId, offset_bytes: u64, len_bytes: u64) -> Result<()>;
@@ -153,8 +155,9 @@ pub trait FileSystem: Send + Sync {
     fn file_system(&self, dir: &Path) -> Result<u64>;
     /// Makes a directory that only this process uses (mode 0700, locked) inside `parent`.
     fn make_private_dir(&self, parent: &Path) -> Result<PrivateDir>;
-    /// The same for the directory that stands for the set of files called `set` in `parent`: fails, as
-    /// [`crate::Kind::Usage`], as long as another job has it. Devices without directories have one job.
+    /// The same for the directory that stands for the set of files called `set` in `parent`: fails,
+    /// as [`crate::Kind::Usage`], as long as another job has it. Devices without directories have
+    /// one job.
     fn claim_private_dir(&self, parent: &Path, _set: &OsStr) -> Result<PrivateDir> {
         self.make_private_dir(parent)
     }
@@ -166,10 +169,10 @@ pub trait FileSystem: Send + Sync {
 pub trait Device: FileSystem {
     /// A queue for the calling thread with room for `depth_max` requests in flight.
     fn queue(&self, depth_max: usize) -> Result<Box<dyn Queue>>;
-    /// Fills `into` from the beginning of a file, in one blocking call and through the page cache where there
-    /// is one: for many small files, each of which would cost more to open than to read. Gives the bytes
-    /// read; fewer than asked for mean the end of the file. A link in the file's place is not followed where
-    /// there are links.
+    /// Fills `into` from the beginning of a file, in one blocking call and through the page cache
+    /// where there is one: for many small files, each of which would cost more to open than to
+    /// read. Gives the bytes read; fewer than asked for mean the end of the file. A link in the
+    /// file's place is not followed where there are links.
     fn read_head(&self, path: &Path, into: &mut [u8]) -> Result<usize> {
         let mut queue = self.queue(1)?;
         let file = self.open(path, Access::Read)?;
@@ -181,7 +184,8 @@ pub trait Device: FileSystem {
     fn limits(&self, _file: FileId) -> QueueLimits {
         QueueLimits::default()
     }
-    /// What is known of a failed transfer at this place beyond its error number: which drive below, say.
+    /// What is known of a failed transfer at this place beyond its error number: which drive below,
+    /// say.
     fn explain(&self, _file: FileId, _offset_bytes: u64) -> Option<Error> {
         None
     }
@@ -232,7 +236,8 @@ fn queued_read_head(queue: &mut dyn Queue, file: FileId, into: &mut [u8]) -> Res
     Ok(found_bytes)
 }
 
-/// Ends a wait in [`Queue::complete`] from another thread; one that comes before the wait ends it too.
+/// Ends a wait in [`Queue::complete`] from another thread; one that comes before the wait ends it
+/// too.
 #[derive(Clone)]
 pub struct Waker(Arc<dyn Fn() + Send + Sync>);
 
@@ -263,8 +268,9 @@ pub trait Queue {
     /// Requests taken and not yet returned.
     fn in_flight(&self) -> usize;
 
-    /// Says that buffers of `pool` will be handed in over and over: the queue may fix all of the pool in
-    /// memory once rather than each buffer for each request. A hint that changes nothing else.
+    /// Says that buffers of `pool` will be handed in over and over: the queue may fix all of the
+    /// pool in memory once rather than each buffer for each request. A hint that changes nothing
+    /// else.
     fn keep(&mut self, _pool: &Pool) {}
 
     /// What ends a wait from another thread; nothing where a wait cannot be ended, or never lasts.

@@ -1,10 +1,10 @@
 //! Small files of results: whole or not there, and in nobody's place unasked.
 //!
-//! Contract: [`NewFile::at`] refuses, before the work, what could not be written after it: a file that
-//! exists, unless it may be replaced, or one that has no directory. [`NewFile::write`] fills a
-//! file in a private directory and renames it, synced; whatever fails, the name holds what it held before. What exists and
-//! is not a regular file (a pipe, `/dev/stdout`) is written to as it is. For files of a few megabytes: no
-//! direct I/O, no budget.
+//! Contract: [`NewFile::at`] refuses, before the work, what could not be written after it: a file
+//! that exists, unless it may be replaced, or one that has no directory. [`NewFile::write`] fills a
+//! file in a private directory and renames it, synced; whatever fails, the name holds what it held
+//! before. What exists and is not a regular file (a pipe, `/dev/stdout`) is written to as it is.
+//! For files of a few megabytes: no direct I/O, no budget.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -29,12 +29,12 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// The file `path`, which takes the place of one that exists if `is_replaced`. Errors will say that
-    /// `operation` failed.
+    /// The file `path`, which takes the place of one that exists if `is_replaced`. Errors will say
+    /// that `operation` failed.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] where it exists and may not be replaced, is a directory, or would lie in
-    /// none.
+    /// [`crate::Kind::Usage`] where it exists and may not be replaced, is a directory, or would lie
+    /// in none.
     pub fn at(operation: &'static str, path: &Path, is_replaced: bool) -> Result<Self> {
         let refuse = |cause: &str, hint: &str| {
             Err(Error::usage(operation, cause)

@@ -1,13 +1,14 @@
 //! Open files by their [`FileId`], also more of them than the process may have descriptors.
 //!
-//! Contract: a [`FileTable`] is shared by a device and its queues. Files that are open for reading may take half
-//! of the process's descriptors (`RLIMIT_NOFILE`). Beyond that, or where the system has no descriptor left, the
-//! table closes those that have not been used for a while and opens them again, by name, when they are next
-//! used: jobs merge and read any number of inputs, as many as they like side by side. Who holds an [`OpenFile`]
-//! keeps it open. A name that leads to another file by then is an error ([`FileTable::lost`]), never read.
+//! Contract: a [`FileTable`] is shared by a device and its queues. Files that are open for reading
+//! may take half of the process's descriptors (`RLIMIT_NOFILE`). Beyond that, or where the system
+//! has no descriptor left, the table closes those that have not been used for a while and opens
+//! them again, by name, when they are next used: jobs merge and read any number of inputs, as many
+//! as they like side by side. Who holds an [`OpenFile`] keeps it open. A name that leads to another
+//! file by then is an error ([`FileTable::lost`]), never read.
 //!
-//! Bounds: the victim is chosen by second chance, in a step or two a file; a file that is never closed costs a
-//! flag for each request.
+//! Bounds: the victim is chosen by second chance, in a step or two a file; a file that is never
+//! closed costs a flag for each request.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -31,8 +32,8 @@ const RAMFS_MAGIC: rustix::fs::FsWord = 0x8584_58f6;
 /// discard): from this size on it happens in the background, so that an interrupted job can end.
 const SLOW_FREE_BYTES: u64 = 64 << 20;
 
-/// Refused writes of a file that are made without a worker thread whatever the others do, and how many of
-/// the others allow one more.
+/// Refused writes of a file that are made without a worker thread whatever the others do, and how
+/// many of the others allow one more.
 const REFUSED_FREE: u32 = 64;
 const REFUSED_ONE_IN: u32 = 64;
 
@@ -128,8 +129,9 @@ impl OpenFile {
         !self.is_settled.load(Ordering::Relaxed) && !self.is_settled.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether the kernel is to refuse a write that would have to wait for a lock, rather than hand it to a
-    /// worker thread: as long as that is rare. Where it is the rule (copying on write, say) workers serve.
+    /// Whether the kernel is to refuse a write that would have to wait for a lock, rather than hand
+    /// it to a worker thread: as long as that is rare. Where it is the rule (copying on write, say)
+    /// workers serve.
     pub(crate) fn is_nowait(&self) -> bool {
         let nowait = self.nowait.load(Ordering::Relaxed);
         self.is_direct
@@ -189,7 +191,8 @@ struct Entries {
 /// Why a file cannot be used now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unavailable {
-    /// All descriptors are taken by files that are being read: one is free when a transfer has ended.
+    /// All descriptors are taken by files that are being read: one is free when a transfer has
+    /// ended.
     Busy,
     /// It cannot be opened again; [`FileTable::lost`] says more.
     Lost(Errno),
@@ -303,7 +306,8 @@ impl FileTable {
 }
 
 impl Entries {
-    /// Closes files until one more may be open, as far as there are any that nobody uses; whether there is room.
+    /// Closes files until one more may be open, as far as there are any that nobody uses; whether
+    /// there is room.
     fn make_room(&mut self) -> bool {
         let most = open_max();
         while self.restless as u64 >= most {

@@ -1,11 +1,12 @@
 //! Files of the operating system as a [`Device`]: io_uring where it may be used, pread/pwrite
 //! threads elsewhere; direct I/O where the file system takes it, buffered elsewhere.
 //!
-//! Contract: the choice of engine is made at run time, by making a ring when one is needed ([`super::late`]). The choice of
-//! direct or buffered is made for each file: in mode `auto` a file is opened with `O_DIRECT`
-//! and read once; a file system that refuses either gets buffered I/O. Small inputs are read, and small outputs written, through
-//! the page cache ([`CACHED_BYTES_MAX`]). Renames are durable on
-//! return (the directory is synced). There may be more files than descriptors ([`super::open_files`]).
+//! Contract: the choice of engine is made at run time, by making a ring when one is needed
+//! ([`super::late`]). The choice of direct or buffered is made for each file: in mode `auto` a file
+//! is opened with `O_DIRECT` and read once; a file system that refuses either gets buffered I/O.
+//! Small inputs are read, and small outputs written, through the page cache ([`CACHED_BYTES_MAX`]).
+//! Renames are durable on return (the directory is synced). There may be more files than
+//! descriptors ([`super::open_files`]).
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -27,9 +28,9 @@ use crate::config::IoMode;
 use crate::error::{Error, Result};
 use crate::memory::Buf;
 
-/// Files of this many bytes at most go through the page cache. Who looked at what an input holds has put it there, and
-/// the read that tries direct I/O would cost as much as the file itself; an output is written to the drive when it is synced, at once with
-/// what says where it is.
+/// Files of this many bytes at most go through the page cache. Who looked at what an input holds
+/// has put it there, and the read that tries direct I/O would cost as much as the file itself; an
+/// output is written to the drive when it is synced, at once with what says where it is.
 const CACHED_BYTES_MAX: u64 = 64 << 10;
 
 /// The operating system's files.

@@ -1,13 +1,14 @@
 //! Names by the handle of their directory: what is done in a private directory is done in that one.
 //!
-//! Contract: a device keeps the handles of its live private directories ([`Held`]) and of the directories
-//! above them. A path that leads into one is resolved from the handle, so that nobody who may rename in
-//! the directory above, or put a link in our directory's place, can lead us elsewhere. A private directory
-//! that another device made is opened where it is named, but never through a link: neither at its own
-//! name nor at those below. All other paths are the system's to resolve.
+//! Contract: a device keeps the handles of its live private directories ([`Held`]) and of the
+//! directories above them. A path that leads into one is resolved from the handle, so that nobody
+//! who may rename in the directory above, or put a link in our directory's place, can lead us
+//! elsewhere. A private directory that another device made is opened where it is named, but never
+//! through a link: neither at its own name nor at those below. All other paths are the system's to
+//! resolve.
 //!
-//! Publishing goes from a private directory to the directory above it, or to a folder of that one, by the
-//! handles of both.
+//! Publishing goes from a private directory to the directory above it, or to a folder of that one,
+//! by the handles of both.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,33 +1,36 @@
 //! Private directories: where scratch and unfinished output live, owned by a lock.
 //!
-//! Contract: a private directory is `PARENT/.outcore-NUMBER` with 12 hexadecimal digits, mode 0700, and
-//! holds a file `lock` with [`LOCK_TEXT`] on which its owner keeps a `flock`. The kernel drops the lock
-//! with the process however it ends, so a directory whose lock can be taken has lost its owner and may be
-//! swept; process numbers are never trusted. Dropping the owner's handle removes the directory with all in
-//! it.
+//! Contract: a private directory is `PARENT/.outcore-NUMBER` with 12 hexadecimal digits, mode 0700,
+//! and holds a file `lock` with [`LOCK_TEXT`] on which its owner keeps a `flock`. The kernel drops
+//! the lock with the process however it ends, so a directory whose lock can be taken has lost its
+//! owner and may be swept; process numbers are never trusted. Dropping the owner's handle removes
+//! the directory with all in it.
 //!
-//! Only what is certainly ours is removed: a directory of that very name, of this user, closed to all
-//! others, with our lock file and no file in it whose name is none of ours ([`contents`]). Anything else is
-//! left alone, and [`list`] says why. All of it goes by handles ([`super::places`]): the directory and the
-//! one above are held open from the start, and no link is followed.
+//! Only what is certainly ours is removed: a directory of that very name, of this user, closed to
+//! all others, with our lock file and no file in it whose name is none of ours ([`contents`]).
+//! Anything else is left alone, and [`list`] says why. All of it goes by handles
+//! ([`super::places`]): the directory and the one above are held open from the start, and no link
+//! is followed.
 //!
-//! [`PrivateDir::claim`] makes the directory of a set of files: its number follows from the set's name, so
-//! that of two jobs that write one set the second finds the directory taken.
+//! [`PrivateDir::claim`] makes the directory of a set of files: its number follows from the set's
+//! name, so that of two jobs that write one set the second finds the directory taken.
 //!
-//! Files of several directories appear together by records and a commit ([`commit`]). Whoever sweeps such a
-//! directory finishes the renames first.
+//! Files of several directories appear together by records and a commit ([`commit`]). Whoever
+//! sweeps such a directory finishes the renames first.
 //!
-//! A directory may be told to stay ([`PrivateDir::keep_for`]): it holds what exists nowhere else, since its
-//! job has freed parts of a file. It is swept when that file's marker is gone, or when its set is decided.
+//! A directory may be told to stay ([`PrivateDir::keep_for`]): it holds what exists nowhere else,
+//! since its job has freed parts of a file. It is swept when that file's marker is gone, or when
+//! its set is decided.
 //!
-//! A directory between `mkdir` and the lock has no `lock` file, or an empty one; the sweep takes such a one
-//! away as long as nothing else is in it, and the maker makes another. Whoever removes a directory removes
-//! its lock last, and closes it before: on NFS and FUSE an open file that loses its name gets another one in
-//! the same directory ([`contents::is_hidden`]).
+//! A directory between `mkdir` and the lock has no `lock` file, or an empty one; the sweep takes
+//! such a one away as long as nothing else is in it, and the maker makes another. Whoever removes a
+//! directory removes its lock last, and closes it before: on NFS and FUSE an open file that loses
+//! its name gets another one in the same directory ([`contents::is_hidden`]).
 //!
-//! A power loss may empty a lock that was not synced. Directories of scratch and of large outputs are synced
-//! ([`PrivateDir::sync`]); a sync takes longer than a small job. The sweep also removes a directory with an
-//! empty lock if every file in it is as ours are in every other respect ([`contents::is_staged`]).
+//! A power loss may empty a lock that was not synced. Directories of scratch and of large outputs
+//! are synced ([`PrivateDir::sync`]); a sync takes longer than a small job. The sweep also removes
+//! a directory with an empty lock if every file in it is as ours are in every other respect
+//! ([`contents::is_staged`]).
 
 mod commit;
 mod contents;
@@ -235,8 +238,8 @@ impl PrivateDir {
         Ok(path)
     }
 
-    /// Makes a directory here, and gives it open: what is made in it by that handle lies in it, whoever
-    /// renames what is above.
+    /// Makes a directory here, and gives it open: what is made in it by that handle lies in it,
+    /// whoever renames what is above.
     pub fn create_tree(&self, name: &str) -> Result<OwnedFd> {
         let failed =
             |errno: Errno| Error::errno(MAKE, errno.raw_os_error()).path(self.path.join(name));
@@ -248,7 +251,8 @@ impl PrivateDir {
         openat(&held.dir, name, flags, Mode::empty()).map_err(failed)
     }
 
-    /// Gives the directory `name`, which lies here, its place as `to` beside this one, where nothing may be.
+    /// Gives the directory `name`, which lies here, its place as `to` beside this one, where
+    /// nothing may be.
     pub fn publish_dir(&self, name: &str, to: &Path) -> Result<()> {
         let failed = |errno: Errno| Error::errno("publish output", errno.raw_os_error()).path(to);
         let Owner::Lock(_, held) = &self.owner else {
@@ -263,9 +267,9 @@ impl PrivateDir {
         rustix::fs::fsync(&held.parent).map_err(failed)
     }
 
-    /// Says, durably, that from now on this directory holds what exists nowhere else: it stays when it is
-    /// dropped, and no sweep removes it while both files of one of the pairs are there, or can be: one that
-    /// has lost parts, and its marker.
+    /// Says, durably, that from now on this directory holds what exists nowhere else: it stays when
+    /// it is dropped, and no sweep removes it while both files of one of the pairs are there, or
+    /// can be: one that has lost parts, and its marker.
     pub(crate) fn keep_for(&self, pairs: &[(PathBuf, PathBuf)]) -> Result<()> {
         let Owner::Lock(lock, _) = &self.owner else {
             return Ok(());
@@ -297,9 +301,10 @@ impl PrivateDir {
         !matches!(self.owner, Owner::Names(_))
     }
 
-    /// Records that `renames` are to be done whatever happens next: each out of one of `dirs` to the
-    /// directory above it, or from there into one of `dirs`, for what is to be removed. Without `replace`,
-    /// nothing may have one of the new names; with it, what has one now may be overwritten.
+    /// Records that `renames` are to be done whatever happens next: each out of one of `dirs` to
+    /// the directory above it, or from there into one of `dirs`, for what is to be removed. Without
+    /// `replace`, nothing may have one of the new names; with it, what has one now may be
+    /// overwritten.
     pub fn commit(
         dirs: &[PrivateDir],
         renames: &[(PathBuf, PathBuf)],
@@ -443,7 +448,8 @@ fn new_lock(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
     match written {
         Ok(()) => Ok(Some(lock)),
         Err(errno) => {
-            // There may be room for the file and none for what it holds; or the file system has no locks.
+            // There may be room for the file and none for what it holds; or the file system has no
+            // locks.
             let _ = unlinkat(dir, LOCK, AtFlags::empty());
             Err(errno)
         }

@@ -1,7 +1,8 @@
-//! How far a transfer of the operating system has come: the system may move less than was asked for.
+//! How far a transfer of the operating system has come: the system may move less than was asked
+//! for.
 //!
-//! Contract: pure. A transfer is over when all has moved, when nothing more comes (the end of the file), or
-//! with an error; else it is resumed, past the page cache from a whole block on.
+//! Contract: pure. A transfer is over when all has moved, when nothing more comes (the end of the
+//! file), or with an error; else it is resumed, past the page cache from a whole block on.
 
 use rustix::io::Errno;
 

@@ -1,10 +1,11 @@
-//! How fast a job's drives are, for plans: measured rates where there are any, and when they were measured. The
-//! cache remembers beside them what the processors need for work that others have named and measured.
+//! How fast a job's drives are, for plans: measured rates where there are any, and when they were
+//! measured. The cache remembers beside them what the processors need for work that others have
+//! named and measured.
 //!
-//! Contract: [`RatesCache::assess`] gives each drive the rates that its drives file names; those that the
-//! cache remembers of its file system; those of a short probe, if the caller allows one, which the cache
-//! then remembers; or [`DriveRates::ASSUMED`]. A plan that is made with them says which ([`RatesOrigin`]).
-//! Rates never change what a job writes, only how it goes about it.
+//! Contract: [`RatesCache::assess`] gives each drive the rates that its drives file names; those
+//! that the cache remembers of its file system; those of a short probe, if the caller allows one,
+//! which the cache then remembers; or [`DriveRates::ASSUMED`]. A plan that is made with them says
+//! which ([`RatesOrigin`]). Rates never change what a job writes, only how it goes about it.
 //!
 //! The cache is one small file. Whatever is wrong with it, a file that cannot be read or written
 //! included, means only that nothing is remembered.
@@ -143,9 +144,9 @@ impl fmt::Display for RatesOrigin {
     }
 }
 
-/// The day of a time, as `2026-11-23` (UTC). The Gregorian calendar repeats every 400 years of 146,097
-/// days; years are counted from March, so that a leap day ends one (Hinnant, "chrono-Compatible
-/// Low-Level Date Algorithms", 2013).
+/// The day of a time, as `2026-11-23` (UTC). The Gregorian calendar repeats every 400 years of
+/// 146,097 days; years are counted from March, so that a leap day ends one (Hinnant,
+/// "chrono-Compatible Low-Level Date Algorithms", 2013).
 fn date(unix_s: u64) -> String {
     let days = unix_s / DAY_SECONDS + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
@@ -205,8 +206,8 @@ impl RatesCache {
         }
     }
 
-    /// The rates of `drives`, each as the best source has them. Where `may_probe`, drives of which nothing
-    /// is known are measured; one that cannot be measured has assumed rates.
+    /// The rates of `drives`, each as the best source has them. Where `may_probe`, drives of which
+    /// nothing is known are measured; one that cannot be measured has assumed rates.
     pub fn assess(
         &self,
         device: &Arc<dyn Device>,
@@ -244,8 +245,9 @@ impl RatesCache {
         rates
     }
 
-    /// What work of these names costs, in core nanoseconds (an item, a byte): as it is remembered with its day,
-    /// else as `measure` finds it, if the caller allows that, and then remembered. None if nothing is known.
+    /// What work of these names costs, in core nanoseconds (an item, a byte): as it is remembered
+    /// with its day, else as `measure` finds it, if the caller allows that, and then remembered.
+    /// None if nothing is known.
     pub fn costs<const N: usize>(
         &self,
         names: [&str; N],

@@ -1,13 +1,13 @@
 //! A record of every I/O: a [`Device`] that writes what passes through it as an I/O trace.
 //!
-//! Contract: wraps any device. Reads, writes, syncs and freed ranges are written, as they
-//! complete, in the format of `docs/formats/io-trace.md` version 1: when each was submitted and
-//! complete, by which thread, on which drive and file, and what the thread had waited for and
-//! computed before, so that a replay can be a closed loop. A thread computes while it runs, where the
-//! device tells that ([`Device::thread_cpu_ns`]), else while it does not wait for a queue. Requests are seen where they enter a
-//! queue of the device; a completion is seen when its thread takes it, so `complete_ns` is an
-//! upper bound. With one thread, a device with a virtual clock and the same seed, two runs of a
-//! job write the same bytes.
+//! Contract: wraps any device. Reads, writes, syncs and freed ranges are written, as they complete,
+//! in the format of `docs/formats/io-trace.md` version 1: when each was submitted and complete, by
+//! which thread, on which drive and file, and what the thread had waited for and computed before,
+//! so that a replay can be a closed loop. A thread computes while it runs, where the device tells
+//! that ([`Device::thread_cpu_ns`]), else while it does not wait for a queue. Requests are seen
+//! where they enter a queue of the device; a completion is seen when its thread takes it, so
+//! `complete_ns` is an upper bound. With one thread, a device with a virtual clock and the same
+//! seed, two runs of a job write the same bytes.
 //!
 //! A *thread* of the trace is a thread of the process from its first queue (or sync) until it has
 //! none; if it comes back it is a new one. A *phase* begins where a thread joins while nothing is
@@ -15,9 +15,9 @@
 //! A *file* is one inode of one file system, however often it is opened.
 //!
 //! Recording never fails the job: what goes wrong with the trace is kept for
-//! [`RecordingDevice::finish`]. One lock for all threads, some 100 ns a request. Memory: a buffer of
-//! 256 KiB and about 100 bytes a request in flight. The trace of a job that was killed is readable
-//! up to the last full buffer.
+//! [`RecordingDevice::finish`]. One lock for all threads, some 100 ns a request. Memory: a buffer
+//! of 256 KiB and about 100 bytes a request in flight. The trace of a job that was killed is
+//! readable up to the last full buffer.
 
 mod trace;
 

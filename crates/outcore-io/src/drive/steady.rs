@@ -1,13 +1,16 @@
 //! A device on which every name leads to the same, unchanged file for as long as a job runs.
 //!
-//! Contract: [`SteadyDevice`] wraps any device. When a file is opened for reading, it remembers which file that is: file
-//! system, inode number, length, and the times of its last write and its last change. A later open of the same name that finds
-//! another file, or a changed one, fails with [`Error::changed_input`]: a job that opens its inputs several times never
-//! mixes two of them. What somebody has looked at before the job began is told to it ([`SteadyDevice::expect`]).
+//! Contract: [`SteadyDevice`] wraps any device. When a file is opened for reading, it remembers
+//! which file that is: file system, inode number, length, and the times of its last write and its
+//! last change. A later open of the same name that finds another file, or a changed one, fails with
+//! [`Error::changed_input`]: a job that opens its inputs several times never mixes two of them.
+//! What somebody has looked at before the job began is told to it ([`SteadyDevice::expect`]).
 //!
-//! Files whose device does not know when they were changed are not compared: datasets, which are sealed, and files of devices
-//! in memory. Files that the job itself writes may change: those that it opens for writing or puts in place, those in a directory
-//! where it finishes the work of a job that was killed, and all in private directories. Files behind a descriptor that stays open are compared by their reader ([`crate::port::Volume`]).
+//! Files whose device does not know when they were changed are not compared: datasets, which are
+//! sealed, and files of devices in memory. Files that the job itself writes may change: those that
+//! it opens for writing or puts in place, those in a directory where it finishes the work of a job
+//! that was killed, and all in private directories. Files behind a descriptor that stays open are
+//! compared by their reader ([`crate::port::Volume`]).
 //!
 //! Bounds: some hundred bytes per name.
 

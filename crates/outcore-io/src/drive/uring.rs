@@ -1,21 +1,22 @@
 //! io_uring queue: one ring a thread, serving every drive that the thread talks to.
 //!
-//! Contract: implements [`Queue`] on a ring with `depth_max` slots. The ring is made by the
-//! thread that uses it (`SINGLE_ISSUER`), completions are run by that thread alone, when it asks for
-//! them (`DEFER_TASKRUN`); kernels before 6.1 get a ring without either. Short transfers, `EAGAIN` and
+//! Contract: implements [`Queue`] on a ring with `depth_max` slots. The ring is made by the thread
+//! that uses it (`SINGLE_ISSUER`), completions are run by that thread alone, when it asks for them
+//! (`DEFER_TASKRUN`); kernels before 6.1 get a ring without either. Short transfers, `EAGAIN` and
 //! `EINTR` are resumed; with direct I/O a resumed read starts at a block border again, and a
 //! transfer that makes no progress there has reached the end of the file.
 //!
-//! Three kinds of request are made at once by the submitting thread, because the ring would hand them to
-//! kernel worker threads: transfers of files in memory (tmpfs), the first write to a file that was there
-//! already, and what the kernel refuses to do without waiting. Requests go to the kernel a [`PORTION`] at a
-//! time, so that the drive works on the first while the rest is prepared. Memory that stays the same
-//! ([`Queue::keep`]) is registered with the ring where the kernel has vectored transfers of registered memory
-//! (6.15) and `RLIMIT_MEMLOCK` allows it; else each transfer pins its own. What was measured, and what was
-//! rejected: docs/decisions/0016-how-a-thread-feeds-its-ring.md.
+//! Three kinds of request are made at once by the submitting thread, because the ring would hand
+//! them to kernel worker threads: transfers of files in memory (tmpfs), the first write to a file
+//! that was there already, and what the kernel refuses to do without waiting. Requests go to the
+//! kernel a [`PORTION`] at a time, so that the drive works on the first while the rest is prepared.
+//! Memory that stays the same ([`Queue::keep`]) is registered with the ring where the kernel has
+//! vectored transfers of registered memory (6.15) and `RLIMIT_MEMLOCK` allows it; else each
+//! transfer pins its own. What was measured, and what was rejected:
+//! docs/decisions/0016-how-a-thread-feeds-its-ring.md.
 //!
-//! Another thread can end a wait ([`super::Waker`]): the ring polls an eventfd, from the moment on that
-//! somebody asks for it.
+//! Another thread can end a wait ([`super::Waker`]): the ring polls an eventfd, from the moment on
+//! that somebody asks for it.
 //!
 //! Memory: the slab owns each in-flight request and with it its buffer, until the kernel has
 //! answered; dropping the queue waits for all of them.
@@ -61,8 +62,8 @@ struct InFlight {
 pub(crate) struct UringQueue {
     // Declared before the slab: the ring must go first, though `drop` has drained it by then.
     ring: IoUring,
-    /// Memory that the ring has registered, by its index there; it must outlive the ring, or others would
-    /// get these addresses.
+    /// Memory that the ring has registered, by its index there; it must outlive the ring, or others
+    /// would get these addresses.
     kept: Vec<Pool>,
     /// Whether there is a table for such memory.
     can_keep: bool,
@@ -82,7 +83,8 @@ pub(crate) struct UringQueue {
     alarm: Option<Arc<OwnedFd>>,
 }
 
-/// The system's `iovec`: memory to register, or what is left of a vectored transfer that came back short.
+/// The system's `iovec`: memory to register, or what is left of a vectored transfer that came back
+/// short.
 #[repr(C)]
 struct Rest {
     pointer: *mut u8,
@@ -301,7 +303,8 @@ impl UringQueue {
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 self.unsubmitted += 1;
                 if self.unsubmitted >= PORTION {
-                    // What the kernel does not take now it is given again in `complete`, which says why.
+                    // What the kernel does not take now it is given again in `complete`, which says
+                    // why.
                     let _ = self.flush();
                 }
                 return;
@@ -330,12 +333,14 @@ impl UringQueue {
     /// Lets the ring look for the alarm, once.
     fn watch_alarm(&mut self) {
         let Some(alarm) = &self.alarm else { return };
-        // Not `into`: whether the bits are signed depends on what rustix calls, and under Miri that is the C library.
+        // Not `into`: whether the bits are signed depends on what rustix calls, and under Miri that
+        // is the C library.
         let readable = PollFlags::IN.bits() as u32;
         let entry = opcode::PollAdd::new(Fd(alarm.as_raw_fd()), readable)
             .build()
             .user_data(ALARM);
-        // SAFETY: the entry points to no memory, and the queue owns the descriptor as long as the ring.
+        // SAFETY: the entry points to no memory, and the queue owns the descriptor as long as the
+        // ring.
         while unsafe { self.ring.submission().push(&entry) }.is_err() {
             if self.flush().is_err() {
                 return;
@@ -516,15 +521,16 @@ impl Queue for UringQueue {
         }
         let addresses = pool.addresses();
         let memory = Rest::from((addresses.start as *mut u8, addresses.len()));
-        // SAFETY: `Rest` is laid out like the system's `iovec`. The pool is kept as long as the ring, so
-        // that its addresses stay those of this memory.
+        // SAFETY: `Rest` is laid out like the system's `iovec`. The pool is kept as long as the
+        // ring, so that its addresses stay those of this memory.
         let registered = unsafe {
             let memory = std::slice::from_raw_parts(std::ptr::from_ref(&memory).cast(), 1);
             self.ring
                 .submitter()
                 .register_buffers_update(index, memory, None)
         };
-        // What is refused (too large, more than this user may lock) is pinned by each transfer instead.
+        // What is refused (too large, more than this user may lock) is pinned by each transfer
+        // instead.
         if registered.is_ok() {
             self.kept.push(pool.clone());
         }

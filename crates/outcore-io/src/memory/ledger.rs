@@ -1,11 +1,12 @@
 //! What a job will reserve, by name: made by its plan, drawn down by its run.
 //!
-//! Contract: a [`Ledger`] is a list of named lines of bytes, each for the whole job or for one of its
-//! phases, which follow one another. Its sum is what all phases share and the most that one of them
-//! needs. [`Ledger::open`] takes this sum out of a [`Budget`] at once, or fails before anything is
-//! read, and gives a budget for the run. That one knows its lines: a reservation draws from the line
-//! of its name and gives back to it. What no line names, and more than a line has, is a defect of the
-//! plan: an assertion that fails where those are checked, and an error that names the line elsewhere.
+//! Contract: a [`Ledger`] is a list of named lines of bytes, each for the whole job or for one of
+//! its phases, which follow one another. Its sum is what all phases share and the most that one of
+//! them needs. [`Ledger::open`] takes this sum out of a [`Budget`] at once, or fails before
+//! anything is read, and gives a budget for the run. That one knows its lines: a reservation draws
+//! from the line of its name and gives back to it. What no line names, and more than a line has, is
+//! a defect of the plan: an assertion that fails where those are checked, and an error that names
+//! the line elsewhere.
 //!
 //! Invariants: what the run holds never exceeds the sum, and so the budget; whether a job fits is
 //! known when its ledger is opened, and never later.
@@ -46,8 +47,8 @@ impl Ledger {
         }
     }
 
-    /// In small pages: for jobs that touch little of what they reserve, since clearing a huge page takes longer than such a
-    /// job's work.
+    /// In small pages: for jobs that touch little of what they reserve, since clearing a huge page
+    /// takes longer than such a job's work.
     #[must_use]
     pub fn in_small_pages(mut self) -> Self {
         self.has_small_pages = true;
@@ -76,8 +77,8 @@ impl Ledger {
         self
     }
 
-    /// With the line `name` of a phase made as large as `memory_bytes` allow; it stays as it is where
-    /// they allow no more.
+    /// With the line `name` of a phase made as large as `memory_bytes` allow; it stays as it is
+    /// where they allow no more.
     #[must_use]
     pub fn filled(mut self, phase: &'static str, name: &str, memory_bytes: u64) -> Self {
         let spare_bytes = memory_bytes.saturating_sub(self.phase_bytes(Some(phase)));

@@ -1,14 +1,14 @@
 //! Buffers lent out in pieces: [`Loan`] keeps the whole, [`Segment`]s travel.
 //!
-//! Contract: a striped request is one buffer of its caller and many pieces on many drives. Splitting a
-//! [`Buf`] costs two atomic operations a piece; a segment costs none. A loan carves its buffer from
-//! front to back into segments, which are unique handles to disjoint bytes and cannot be copied or
-//! made otherwise. Each goes back to its loan when its transfer is over; when all are back the buffer
-//! is whole again. A loan that is dropped while pieces are out leaks its buffer, so that no device
-//! ever writes into memory that somebody else has by then.
+//! Contract: a striped request is one buffer of its caller and many pieces on many drives.
+//! Splitting a [`Buf`] costs two atomic operations a piece; a segment costs none. A loan carves its
+//! buffer from front to back into segments, which are unique handles to disjoint bytes and cannot
+//! be copied or made otherwise. Each goes back to its loan when its transfer is over; when all are
+//! back the buffer is whole again. A loan that is dropped while pieces are out leaks its buffer, so
+//! that no device ever writes into memory that somebody else has by then.
 //!
-//! Invariants: a byte belongs to at most one live segment; a loan gives its buffer back only when no
-//! segment of it lives.
+//! Invariants: a byte belongs to at most one live segment; a loan gives its buffer back only when
+//! no segment of it lives.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

@@ -1,10 +1,10 @@
 //! A set of files that has a directory to itself: made as a whole, or put into one that is there.
 //!
-//! Contract: [`StagedOutput::stage_directory`] stages the files of a directory. One that does not exist is made in a
-//! private directory of the directory above, with all folders and files, and appears by one rename: nobody ever sees a
-//! part of it, and nothing of a job that was killed is in the way of the next one. In one that is there the files and
-//! their list appear by a commit record, the list first; folders that are missing are made, and go again if the set is
-//! given up.
+//! Contract: [`StagedOutput::stage_directory`] stages the files of a directory. One that does not
+//! exist is made in a private directory of the directory above, with all folders and files, and
+//! appears by one rename: nobody ever sees a part of it, and nothing of a job that was killed is in
+//! the way of the next one. In one that is there the files and their list appear by a commit
+//! record, the list first; folders that are missing are made, and go again if the set is given up.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +29,8 @@ pub(super) struct SetDir {
     pub(super) is_new: bool,
 }
 
-/// Directories that were made for files, and go again where these are not published: only what is empty goes.
+/// Directories that were made for files, and go again where these are not published: only what is
+/// empty goes.
 #[derive(Debug, Default)]
 pub(super) struct MadeDirs(Vec<PathBuf>);
 
@@ -64,8 +65,8 @@ impl Drop for MadeDirs {
 }
 
 impl StagedOutput {
-    /// Stages the files of `plans`, all of which lie in the directory `dir` or in folders there; they and the file
-    /// `list` in it are published together. See the module.
+    /// Stages the files of `plans`, all of which lie in the directory `dir` or in folders there;
+    /// they and the file `list` in it are published together. See the module.
     ///
     /// # Errors
     /// As [`StagedOutput::stage`]; usage: something else has the name.
@@ -155,8 +156,8 @@ impl StagedOutput {
     }
 }
 
-/// Removes what dead jobs have left in a directory and its folders, and folders that only they have made. Whether there
-/// was something.
+/// Removes what dead jobs have left in a directory and its folders, and folders that only they have
+/// made. Whether there was something.
 fn sweep_folders(volume: &Volume, dir: &Path) -> Result<bool> {
     let swept = volume.device().sweep_private_dirs(dir)?;
     let failed = |error: std::io::Error| Error::io("list directory", &error).path(dir);

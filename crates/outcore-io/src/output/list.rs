@@ -1,9 +1,10 @@
 //! The list of a set of files: what it says of each, and whether a file is still that one.
 //!
-//! Contract: a [`Manifest`] is [metadata](crate::metadata) with a checksum. It names its files in order, with their
-//! lengths. The list of a directory of parts names them from its own directory, so that the directory may be moved and
-//! copied, and has a checksum over the end of each file: a part of another set and two parts that have changed places
-//! are found. Other lists name files from the root, and have the time of each one's last change.
+//! Contract: a [`Manifest`] is [metadata](crate::metadata) with a checksum. It names its files in
+//! order, with their lengths. The list of a directory of parts names them from its own directory,
+//! so that the directory may be moved and copied, and has a checksum over the end of each file: a
+//! part of another set and two parts that have changed places are found. Other lists name files
+//! from the root, and have the time of each one's last change.
 //!
 //! Bounds: [`TAIL_BYTES`] are read of a file.
 
@@ -44,7 +45,8 @@ pub struct Manifest {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifestShard {
-    /// Where it is: from the root, or, in the list of a directory, from that directory. [`Manifest::read`] joins the two.
+    /// Where it is: from the root, or, in the list of a directory, from that directory.
+    /// [`Manifest::read`] joins the two.
     #[serde(
         serialize_with = "crate::metadata::paths::write_path",
         deserialize_with = "crate::metadata::paths::read_path"
@@ -61,7 +63,8 @@ pub struct ManifestShard {
 }
 
 impl Manifest {
-    /// Reads the manifest at `path`, which was written there under that name. Its files have whole paths then.
+    /// Reads the manifest at `path`, which was written there under that name. Its files have whole
+    /// paths then.
     ///
     /// # Errors
     /// Corrupt: not what was written, or written under another name. Usage: another version. I/O.
@@ -93,8 +96,8 @@ fn name_of(path: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Whether a list names its files from its own directory: those whose names begin with `_`, which readers of directories
-/// pass over.
+/// Whether a list names its files from its own directory: those whose names begin with `_`, which
+/// readers of directories pass over.
 pub(super) fn is_of_directory(list: &Path) -> bool {
     let name = list.file_name().unwrap_or_default().as_encoded_bytes();
     name.starts_with(b"_") && name.ends_with(MANIFEST_SUFFIX.as_bytes())
@@ -106,7 +109,8 @@ pub(super) fn tail_start(len_bytes: u64) -> u64 {
 }
 
 impl ManifestShard {
-    /// Why the file that has the shard's name now is not the one that was written with the manifest.
+    /// Why the file that has the shard's name now is not the one that was written with the
+    /// manifest.
     pub fn check(&self, found: &std::fs::Metadata) -> std::result::Result<(), String> {
         if found.len() != self.len_bytes {
             return Err(format!(

@@ -1,8 +1,9 @@
 //! A directory that a job makes for what it will put there.
 //!
-//! Contract: [`NewDir::make`] makes a directory that is not there yet, and takes it away again unless it is kept. A job that
-//! is killed leaves a note in a private directory beside it, so whoever sweeps there removes what the job left in the
-//! directory, and the directory if nothing else is in it.
+//! Contract: [`NewDir::make`] makes a directory that is not there yet, and takes it away again
+//! unless it is kept. A job that is killed leaves a note in a private directory beside it, so
+//! whoever sweeps there removes what the job left in the directory, and the directory if nothing
+//! else is in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,13 @@
 //! What a directory holds that has a list: the files of one set, all of them, and nothing else.
 //!
-//! Contract: a directory of parts, or of folders called `key=value`, has a list [`SET_LIST`], which names its files
-//! ([`list`](super::list)). [`FileSet::of`] finds the list of a directory, or, in a folder of one, the list above it.
-//! [`FileSet::check`] fails, with the name of the file, where a reader would see anything but the set: a file that is
-//! missing, another one in its place, one that the list does not name. Any other list whose name begins with `_` says
-//! the same of its own files, and nothing of the others in the directory. The list of a directory has its place before the files that it
-//! names where a directory was there already, so a set whose publishing was cut short is never read in part.
+//! Contract: a directory of parts, or of folders called `key=value`, has a list [`SET_LIST`], which
+//! names its files ([`list`](super::list)). [`FileSet::of`] finds the list of a directory, or, in a
+//! folder of one, the list above it. [`FileSet::check`] fails, with the name of the file, where a
+//! reader would see anything but the set: a file that is missing, another one in its place, one
+//! that the list does not name. Any other list whose name begins with `_` says the same of its own
+//! files, and nothing of the others in the directory. The list of a directory has its place before
+//! the files that it names where a directory was there already, so a set whose publishing was cut
+//! short is never read in part.
 //!
 //! Bounds: the end of each file is read.
 
@@ -97,8 +99,8 @@ impl FileSet {
         unchanged.map(|shard| shard.path.as_path())
     }
 
-    /// Fails unless `found`, all that a reader takes in the directory `below` and its folders, are the files of the set
-    /// that lie there.
+    /// Fails unless `found`, all that a reader takes in the directory `below` and its folders, are
+    /// the files of the set that lie there.
     ///
     /// # Errors
     /// Corrupt: a file that is missing, another one, or one too many, by name.
@@ -136,13 +138,14 @@ impl FileSet {
         checked.map_err(|error| self.explained(error))
     }
 
-    /// The error of a set that does not match its list, with what to do where it is only not in place yet.
+    /// The error of a set that does not match its list, with what to do where it is only not in
+    /// place yet.
     fn explained(&self, error: Error) -> Error {
         check_published(&self.dir).err().unwrap_or(error)
     }
 
-    /// Fails unless each of `files`, which somebody chose by a pattern and which lie in the directory, is of the set as
-    /// it was written.
+    /// Fails unless each of `files`, which somebody chose by a pattern and which lie in the
+    /// directory, is of the set as it was written.
     ///
     /// # Errors
     /// As [`FileSet::check`].

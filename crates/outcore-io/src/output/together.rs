@@ -1,12 +1,14 @@
 //! Files put in place together: the one way by which several appear.
 //!
-//! Contract: [`publish_together`] decides by a commit record ([`PrivateDir::commit`]) and renames. All jobs that put files of
-//! several into one directory do it one after the other, so two that write the same names never mix: the second one finds the
-//! files of the first, and fails or replaces all of them. Where a file that must not be replaced appears in that very moment,
-//! what was renamed is taken back, and nothing is left. What fails otherwise is finished by the next sweep.
+//! Contract: [`publish_together`] decides by a commit record ([`PrivateDir::commit`]) and renames.
+//! All jobs that put files of several into one directory do it one after the other, so two that
+//! write the same names never mix: the second one finds the files of the first, and fails or
+//! replaces all of them. Where a file that must not be replaced appears in that very moment, what
+//! was renamed is taken back, and nothing is left. What fails otherwise is finished by the next
+//! sweep.
 //!
-//! N.B. The lock of a directory is a `flock` on itself, which leaves nothing behind. Whoever holds one for other reasons
-//! delays a job by [`WAIT`] at most.
+//! N.B. The lock of a directory is a `flock` on itself, which leaves nothing behind. Whoever holds
+//! one for other reasons delays a job by [`WAIT`] at most.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -28,11 +30,12 @@ const STEP: Duration = Duration::from_millis(5);
 /// A rename: from where, to where.
 type Rename = (PathBuf, PathBuf);
 
-/// Does `renames` out of `dirs`, or into them for what is removed: those of the first group, then those of the second.
-/// Without `replace`, nothing may have one of the new names.
+/// Does `renames` out of `dirs`, or into them for what is removed: those of the first group, then
+/// those of the second. Without `replace`, nothing may have one of the new names.
 ///
 /// # Errors
-/// Usage: a file has the name of an output, and nothing has changed. I/O: the hint says whether the output exists.
+/// Usage: a file has the name of an output, and nothing has changed. I/O: the hint says whether the
+/// output exists.
 pub fn publish_together(
     device: &dyn Device,
     dirs: Vec<PrivateDir>,

@@ -1,11 +1,12 @@
-//! A port's lane to one drive: what its owner has handed in and what of it is in flight, reads and writes each by
-//! themselves.
+//! A port's lane to one drive: what its owner has handed in and what of it is in flight, reads and
+//! writes each by themselves.
 //!
-//! Contract: each direction starts what was handed in first, at most [`LANE_DEPTH`] at once. Directions do not wait for each
-//! other: drives serve both at once. Transfers that meet in the same bytes, one of them a write, keep their order.
+//! Contract: each direction starts what was handed in first, at most [`LANE_DEPTH`] at once.
+//! Directions do not wait for each other: drives serve both at once. Transfers that meet in the
+//! same bytes, one of them a write, keep their order.
 //!
-//! N.B. what waits in a lane stands still while its owner computes: with no more than 8 MiB in flight, views took longer to
-//! build (docs/decisions/0016).
+//! N.B. what waits in a lane stands still while its owner computes: with no more than 8 MiB in
+//! flight, views took longer to build (docs/decisions/0016).
 
 use std::sync::Arc;
 
@@ -45,7 +46,8 @@ impl Lane {
         }
     }
 
-    /// Takes a transfer in: in its direction, or in the other if something goes there that it must not overtake.
+    /// Takes a transfer in: in its direction, or in the other if something goes there that it must
+    /// not overtake.
     pub(super) fn submit(&mut self, span: Span, cargo: (Buf, u64)) {
         let (own, other) = match span.op {
             Op::Read => (&mut self.reads, &mut self.writes),

@@ -1,10 +1,10 @@
 //! The manifests of a volume's datasets: a copy on every drive.
 //!
-//! Contract: each drive has, in the folder `datasets`, a file for each dataset, which says the same on all
-//! of them. Who reads a manifest takes the newest copy that is what was written: a flipped bit, a lost
-//! copy, or a missing drive hides no dataset. All copies appear and go by the same commit as the data do, so
-//! they differ only where something happened to one of them; a scrub writes it anew
-//! ([`DatasetVolume::repair_copies`]).
+//! Contract: each drive has, in the folder `datasets`, a file for each dataset, which says the same
+//! on all of them. Who reads a manifest takes the newest copy that is what was written: a flipped
+//! bit, a lost copy, or a missing drive hides no dataset. All copies appear and go by the same
+//! commit as the data do, so they differ only where something happened to one of them; a scrub
+//! writes it anew ([`DatasetVolume::repair_copies`]).
 //!
 //! Names are given and taken by one at a time, under a lock on the first drive.
 
@@ -35,8 +35,9 @@ pub(super) struct BadCopy {
     pub(super) is_repaired: bool,
 }
 
-/// Whether everything on a drive belongs to this drive of the volume. A drive without any dataset may be that of a
-/// volume without any; if it has also lost its label (`is_nameless`), it may be one that was never used.
+/// Whether everything on a drive belongs to this drive of the volume. A drive without any dataset
+/// may be that of a volume without any; if it has also lost its label (`is_nameless`), it may be
+/// one that was never used.
 pub(super) fn are_of(volume: &DatasetVolume, index: usize, is_nameless: bool) -> bool {
     let Ok(names) = volume.names_on(index) else {
         return false;
@@ -161,8 +162,8 @@ impl DatasetVolume {
         newest(&self.copies(name)).map_or(0, |manifest| manifest.generation)
     }
 
-    /// What the files of the dataset `name` are called, its manifest damaged or not; nothing if that cannot
-    /// be told, or another dataset says the same of itself.
+    /// What the files of the dataset `name` are called, its manifest damaged or not; nothing if
+    /// that cannot be told, or another dataset says the same of itself.
     pub(super) fn id_of(&self, name: &str) -> Option<String> {
         let copies = self.copies(name);
         if let Some(manifest) = newest(&copies) {
@@ -204,8 +205,8 @@ impl DatasetVolume {
         })
     }
 
-    /// Stages the copies of a manifest in private directories, one a drive; the renames that make them
-    /// appear.
+    /// Stages the copies of a manifest in private directories, one a drive; the renames that make
+    /// them appear.
     pub(super) fn stage_copies(
         &self,
         manifest: &Manifest,
@@ -219,9 +220,9 @@ impl DatasetVolume {
         staged.collect()
     }
 
-    /// Removes a dataset, a damaged one too, by one commit: its manifests, then its data. Gives the bytes
-    /// that its files had. If its manifests are so damaged that its files cannot be told, they stay as
-    /// orphans ([`DatasetVolume::orphans`]).
+    /// Removes a dataset, a damaged one too, by one commit: its manifests, then its data. Gives the
+    /// bytes that its files had. If its manifests are so damaged that its files cannot be told,
+    /// they stay as orphans ([`DatasetVolume::orphans`]).
     ///
     /// # Errors
     /// No dataset has that name; a drive is missing; I/O.
@@ -260,9 +261,9 @@ impl DatasetVolume {
         Ok(freed_bytes)
     }
 
-    /// Writes the copies of a manifest anew that are damaged, lost or older than the newest one; gives
-    /// them. All drives are there. A dataset without a readable copy has none; one whose removal
-    /// may be under way, or whose data are gone, is left as it is.
+    /// Writes the copies of a manifest anew that are damaged, lost or older than the newest one;
+    /// gives them. All drives are there. A dataset without a readable copy has none; one whose
+    /// removal may be under way, or whose data are gone, is left as it is.
     pub(super) fn repair_copies(&self, name: &str) -> Result<Vec<BadCopy>> {
         let is_bad =
             |newest: &Manifest, copy: &Result<Manifest>| copy.as_ref().ok() != Some(newest);
@@ -319,7 +320,8 @@ impl DatasetVolume {
         shares.all(|(index, _)| self.share_path(&manifest.id, index).exists())
     }
 
-    /// Whether a drive has a private directory, whose owner may have committed more than it has done yet.
+    /// Whether a drive has a private directory, whose owner may have committed more than it has
+    /// done yet.
     pub(super) fn is_being_changed(&self) -> Result<bool> {
         for (index, drive) in self.drives.iter().enumerate() {
             let found = private_dir::has_any(&self.folder(index));

@@ -1,18 +1,20 @@
 //! Datasets as files of a device: read and written in place, on all drives at once.
 //!
-//! Contract: a [`DatasetDevice`] is the device below it with a few more files, under paths that the caller
-//! chooses. One that stands for a sealed dataset ([`DatasetDevice::with_input`]) is opened for reading:
-//! every checksum block that a read touches is checked, and one that is not what was written fails the read with
-//! the drive, the file there and the offset in it. One that is to become a dataset
-//! ([`DatasetDevice::with_output`]) is made inside a private directory of that path's directory, as an
-//! [`Output`](outcore_io::output::Output) does, and sealed by the rename to it: absent or whole, as by a
-//! [`DatasetWriter`](super::writer::DatasetWriter). Its bytes may be written in any order, each of them once,
-//! from any thread; they are checksummed as they come. All other files are those below.
+//! Contract: a [`DatasetDevice`] is the device below it with a few more files, under paths that the
+//! caller chooses. One that stands for a sealed dataset ([`DatasetDevice::with_input`]) is opened
+//! for reading: every checksum block that a read touches is checked, and one that is not what was
+//! written fails the read with the drive, the file there and the offset in it. One that is to
+//! become a dataset ([`DatasetDevice::with_output`]) is made inside a private directory of that
+//! path's directory, as an [`Output`](outcore_io::output::Output) does, and sealed by the rename to
+//! it: absent or whole, as by a [`DatasetWriter`](super::writer::DatasetWriter). Its bytes may be
+//! written in any order, each of them once, from any thread; they are checksummed as they come. All
+//! other files are those below.
 //!
 //! To the engine the datasets of a volume are two drives, one that is read and one that is written.
 //!
-//! Bounds: 8 bytes a checksum block of checksums, out of the budget given; beside it, at most 4 MiB a queue for
-//! checksum blocks that a read needs a part of, and the checksum blocks whose other part is still to be written.
+//! Bounds: 8 bytes a checksum block of checksums, out of the budget given; beside it, at most 4 MiB
+//! a queue for checksum blocks that a read needs a part of, and the checksum blocks whose other
+//! part is still to be written.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -47,7 +49,8 @@ pub struct DatasetDevice {
 }
 
 impl DatasetDevice {
-    /// `below`, with datasets of `volume`, which is on the same device. `budget` pays for checksums.
+    /// `below`, with datasets of `volume`, which is on the same device. `budget` pays for
+    /// checksums.
     pub fn new(below: Arc<dyn Device>, volume: DatasetVolume, budget: Budget) -> Self {
         DatasetDevice {
             below,
@@ -59,14 +62,16 @@ impl DatasetDevice {
         }
     }
 
-    /// The dataset `name` is the file `path`; where a directory is packed in it, its files are one after the other there.
+    /// The dataset `name` is the file `path`; where a directory is packed in it, its files are one
+    /// after the other there.
     #[must_use]
     pub fn with_input(mut self, path: impl Into<PathBuf>, name: &str) -> Self {
         self.inputs.push((path.into(), name.to_string()));
         self
     }
 
-    /// What is published as `path` becomes the dataset `new`; no other output goes to its directory.
+    /// What is published as `path` becomes the dataset `new`; no other output goes to its
+    /// directory.
     #[must_use]
     pub fn with_output(mut self, path: impl Into<PathBuf>, new: NewDataset) -> Self {
         self.outputs.push((path.into(), new));
@@ -84,8 +89,8 @@ impl DatasetDevice {
         outputs.find(|(output, _)| path.starts_with(parent_of(output)))
     }
 
-    /// The output that the file at `path` will be: one in a private directory beside it. Where a directory becomes the
-    /// dataset, its files are staged inside, and are files like any other.
+    /// The output that the file at `path` will be: one in a private directory beside it. Where a
+    /// directory becomes the dataset, its files are staged inside, and are files like any other.
     fn output_at(&self, path: &Path) -> Option<&(PathBuf, NewDataset)> {
         let name = path.file_name().and_then(|name| name.to_str());
         let is_staged = name.is_some_and(|name| name.starts_with(STAGED_PREFIX));

@@ -1,15 +1,16 @@
 //! Directories into datasets and out of them: the files end to end, followed by an index.
 //!
-//! Contract: what `put_dir` packs is what `get_dir` makes again: files, symbolic links (as links, never
-//! followed), directories, whatever the bytes of their names, with their permissions and times. Hard links
-//! become files of their own. Sockets, pipes and devices hold no data: they are left out and counted.
-//! A directory appears whole or not at all, and what it holds is written before any link is made, so
-//! nothing is ever written through one.
+//! Contract: what `put_dir` packs is what `get_dir` makes again: files, symbolic links (as links,
+//! never followed), directories, whatever the bytes of their names, with their permissions and
+//! times. Hard links become files of their own. Sockets, pipes and devices hold no data: they are
+//! left out and counted. A directory appears whole or not at all, and what it holds is written
+//! before any link is made, so nothing is ever written through one.
 //!
 //! Model: the files and the index form one stream, cut into chunks that are the writer's buffers.
-//! [`READERS`] threads fill them in turn, each straight from the files that lie in its chunk: a small file
-//! by one read through the page cache ([`Device::read_head`]), where it often lies and where asking for it
-//! costs three system calls; a large one past the cache, in pieces, like any input.
+//! [`READERS`] threads fill them in turn, each straight from the files that lie in its chunk: a
+//! small file by one read through the page cache ([`Device::read_head`]), where it often lies and
+//! where asking for it costs three system calls; a large one past the cache, in pieces, like any
+//! input.
 //!
 //! Bounds: the writer's window, a chunk and two blocks for each reader, the index.
 
@@ -368,7 +369,8 @@ fn list_below(
 /// Unpacks a directory, which must not exist; gives the number of files and links in it.
 ///
 /// # Errors
-/// Usage: `dir` exists, the dataset is not a directory; those of the reader; files cannot be written.
+/// Usage: `dir` exists, the dataset is not a directory; those of the reader; files cannot be
+/// written.
 pub fn get_dir(
     volume: &DatasetVolume,
     manifest: &Manifest,
@@ -428,14 +430,15 @@ pub fn get_dir(
     tree.finish(&index)?;
     let synced = rustix::fs::syncfs(&tree.dir);
     synced.map_err(|errno| failed(&tree.path)(errno.into()))?;
-    // A directory that does not let its owner in could not be renamed, so its own permissions come last.
+    // A directory that does not let its owner in could not be renamed, so its own permissions come
+    // last.
     staged.publish_dir(TREE, dir)?;
     index.root.restore(&tree.dir).map_err(failed(dir))?;
     Ok(index.count_files())
 }
 
-/// A directory that is being unpacked: all of it goes by its handle, since whoever may rename in the
-/// directory above could put another in its place.
+/// A directory that is being unpacked: all of it goes by its handle, since whoever may rename in
+/// the directory above could put another in its place.
 struct Tree {
     /// For messages.
     path: PathBuf,
@@ -458,8 +461,8 @@ impl Tree {
         file.map(fs::File::from).map_err(self.failed(name))
     }
 
-    /// Makes the links, which nothing is written through any more, and then gives the directories their
-    /// permissions and times, the innermost first: whatever is made in one changes its time.
+    /// Makes the links, which nothing is written through any more, and then gives the directories
+    /// their permissions and times, the innermost first: whatever is made in one changes its time.
     fn finish(&self, index: &Index) -> Result<()> {
         for entry in &index.entries {
             let EntryKind::Link { target } = &entry.kind else {

@@ -1,14 +1,14 @@
 //! Labels: whose drive a directory is, and which of a volume's drives are there.
 //!
-//! Contract: every drive of a volume has the label `volume.json` in its folder, [metadata](outcore_io::metadata)
-//! that names the volume, the drive, and all of its drives in order. A volume is opened by the labels of
-//! the drives that are there: one that is missing, or whose label cannot be read, is *absent*. What does
-//! not lie on it can be read; nothing is written, removed or swept until it is back. A drive of another
-//! volume, in another's place, or that the drives file does not name is an error. Labels appear together,
-//! or not at all.
+//! Contract: every drive of a volume has the label `volume.json` in its folder,
+//! [metadata](outcore_io::metadata) that names the volume, the drive, and all of its drives in
+//! order. A volume is opened by the labels of the drives that are there: one that is missing, or
+//! whose label cannot be read, is *absent*. What does not lie on it can be read; nothing is
+//! written, removed or swept until it is back. A drive of another volume, in another's place, or
+//! that the drives file does not name is an error. Labels appear together, or not at all.
 //!
-//! A scrub writes a label anew that is damaged, or missing from a folder that has all else, if the copies of
-//! manifests in that folder say whose drive it is ([`DatasetVolume::repair_labels`]).
+//! A scrub writes a label anew that is damaged, or missing from a folder that has all else, if the
+//! copies of manifests in that folder say whose drive it is ([`DatasetVolume::repair_labels`]).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,8 +57,8 @@ fn path_of(drive: &VolumeDrive) -> PathBuf {
     drive.dir.join(FOLDER).join(LABEL)
 }
 
-/// Removes what killed runs have left in the folders of `drives`, and finishes what they had committed;
-/// not while a drive is missing: what it holds of them would be taken for done.
+/// Removes what killed runs have left in the folders of `drives`, and finishes what they had
+/// committed; not while a drive is missing: what it holds of them would be taken for done.
 pub(super) fn sweep(device: &Arc<dyn Device>, drives: &[VolumeDrive]) -> Result<()> {
     let folders: Vec<PathBuf> = drives.iter().map(|drive| drive.dir.join(FOLDER)).collect();
     if folders.iter().any(|folder| !folder.is_dir()) {
@@ -73,10 +73,12 @@ pub(super) fn sweep(device: &Arc<dyn Device>, drives: &[VolumeDrive]) -> Result<
 }
 
 impl DatasetVolume {
-    /// Makes an empty volume over `drives`, with stripes of `stripe_bytes`; `seed` makes its identity.
+    /// Makes an empty volume over `drives`, with stripes of `stripe_bytes`; `seed` makes its
+    /// identity.
     ///
     /// # Errors
-    /// Usage: no drives, a stripe that cannot be, a directory that belongs to a volume already. I/O.
+    /// Usage: no drives, a stripe that cannot be, a directory that belongs to a volume already.
+    /// I/O.
     pub fn create(
         device: Arc<dyn Device>,
         drives: Vec<VolumeDrive>,
@@ -137,15 +139,16 @@ impl DatasetVolume {
     /// ([`DatasetVolume::absent`]).
     ///
     /// # Errors
-    /// No drive of it is there; one is of another volume, or another drive of it, by name; more or fewer
-    /// are named than there were.
+    /// No drive of it is there; one is of another volume, or another drive of it, by name; more or
+    /// fewer are named than there were.
     pub fn open(device: Arc<dyn Device>, drives: Vec<VolumeDrive>) -> Result<Self> {
         // One drive without a label is missing; of drives without any, none has been a volume's.
         let is_new = |drive: &VolumeDrive| drive.dir.is_dir() && !drive.dir.join(FOLDER).exists();
         if !drives.is_empty() && drives.iter().all(is_new) {
             return Err(no_volume(&drives[0]));
         }
-        // What a kill left between the record of a commit and its end; who may not write sees it as it is.
+        // What a kill left between the record of a commit and its end; who may not write sees it as
+        // it is.
         let _ = sweep(&device, &drives);
         let labels: Vec<Result<Label>> = drives.iter().map(read_label).collect();
         let is_absence = |error: &Error| matches!(error.kind(), Kind::Io | Kind::Corrupt);
@@ -255,8 +258,9 @@ impl DatasetVolume {
         })
     }
 
-    /// Writes the labels of drives that are there and whose labels are damaged or missing, if the manifests on
-    /// such a drive say whose it is; gives the files. To be called with no drive missing.
+    /// Writes the labels of drives that are there and whose labels are damaged or missing, if the
+    /// manifests on such a drive say whose it is; gives the files. To be called with no drive
+    /// missing.
     pub(super) fn repair_labels(&self) -> Result<Vec<(usize, PathBuf)>> {
         let mut repaired = Vec::new();
         for (index, absence) in self.absent.iter().enumerate() {

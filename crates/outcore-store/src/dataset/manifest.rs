@@ -1,9 +1,11 @@
 //! The manifest of a dataset: what it is, where it lies, and how to know that it is whole.
 //!
-//! Contract: [metadata](outcore_io::metadata) with a checksum, so that a flipped bit in it is found too, of a
-//! dataset of its own name on a drive of its own volume. It has all that reading needs: the layout as it was when the dataset was written (a volume's weights may change
-//! later), lengths, and where index and checksums lie. After the data comes the index of a packed
-//! directory, then, from the next checksum block on, a checksum of 8 bytes for each checksum block before.
+//! Contract: [metadata](outcore_io::metadata) with a checksum, so that a flipped bit in it is found
+//! too, of a dataset of its own name on a drive of its own volume. It has all that reading needs:
+//! the layout as it was when the dataset was written (a volume's weights may change later),
+//! lengths, and where index and checksums lie. After the data comes the index of a packed
+//! directory, then, from the next checksum block on, a checksum of 8 bytes for each checksum block
+//! before.
 
 use std::path::Path;
 
@@ -84,7 +86,8 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Reads the copy at `path` of the manifest of the dataset `name`, on the drive that `place` says.
+    /// Reads the copy at `path` of the manifest of the dataset `name`, on the drive that `place`
+    /// says.
     ///
     /// # Errors
     /// Corrupt: not what was written, or written for another. Usage: another version. I/O.
@@ -120,8 +123,8 @@ impl Manifest {
         is_stripe && is_len && !self.shares.is_empty()
     }
 
-    /// The name of the files of the dataset whose manifest `text` is, as far as it can be told of one that
-    /// is damaged.
+    /// The name of the files of the dataset whose manifest `text` is, as far as it can be told of
+    /// one that is damaged.
     pub(super) fn id_in(text: &[u8]) -> Option<String> {
         let text = String::from_utf8_lossy(text);
         let (_, rest) = text.split_once("\"id\": \"")?;
@@ -155,7 +158,8 @@ impl Manifest {
         self.sums_at_bytes() + block_ceil(self.checksum_blocks() * 8)
     }
 
-    /// Bytes of a checksum block that count: the last one ends with the block in which the payload ends.
+    /// Bytes of a checksum block that count: the last one ends with the block in which the payload
+    /// ends.
     pub(crate) fn checksum_block_len(&self, checksum_block: u64) -> usize {
         let start = checksum_block * self.checksum_block_bytes();
         let end = block_ceil(self.payload_bytes());

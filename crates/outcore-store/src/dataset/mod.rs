@@ -1,19 +1,21 @@
 //! Datasets: named, sealed contents of a volume of directories on many drives.
 //!
 //! Contract: a [`DatasetVolume`] is a set of directories, one a drive, each with a folder
-//! `outcore-volume` in it: a [`label`] (whose drive this is, of which volume), a file for each dataset's
-//! share in `data`, and a copy of the manifest of each dataset in `datasets` ([`copies`]). A dataset is
-//! written once ([`writer`]), checksummed in checksum blocks, and sealed: it appears by a commit record when
-//! all of it is durable, and is never changed afterwards. What is half written lies in private
-//! directories that the next sweep removes. Reads ([`reader`]) verify every checksum block they touch and name
-//! drive, file and offset of one that is not what was written.
+//! `outcore-volume` in it: a [`label`] (whose drive this is, of which volume), a file for each
+//! dataset's share in `data`, and a copy of the manifest of each dataset in `datasets`
+//! ([`copies`]). A dataset is written once ([`writer`]), checksummed in checksum blocks, and
+//! sealed: it appears by a commit record when all of it is durable, and is never changed
+//! afterwards. What is half written lies in private directories that the next sweep removes. Reads
+//! ([`reader`]) verify every checksum block they touch and name drive, file and offset of one that
+//! is not what was written.
 //!
-//! While a drive is missing or empty (replaced), all that does not lie on it can be read, and nothing can be
-//! written; whoever needs it is told its name. A drive of another volume is an error; nothing is guessed.
-//! There is no redundancy: a lost drive loses every dataset that reaches it.
+//! While a drive is missing or empty (replaced), all that does not lie on it can be read, and
+//! nothing can be written; whoever needs it is told its name. A drive of another volume is an
+//! error; nothing is guessed. There is no redundancy: a lost drive loses every dataset that reaches
+//! it.
 //!
-//! Bounds: buffers of the caller's budget; a checksum of 8 bytes a checksum block (64 KiB, or a stripe if that
-//! is smaller) in memory while a dataset is written, read or checked.
+//! Bounds: buffers of the caller's budget; a checksum of 8 bytes a checksum block (64 KiB, or a
+//! stripe if that is smaller) in memory while a dataset is written, read or checked.
 
 mod copies;
 pub mod device;
@@ -172,7 +174,8 @@ impl DatasetVolume {
         self.folder(index).join(DATA).join(id)
     }
 
-    /// Room and use of each drive; of use counts what the datasets have whose manifests can be read.
+    /// Room and use of each drive; of use counts what the datasets have whose manifests can be
+    /// read.
     ///
     /// # Errors
     /// A drive that cannot be looked at.
@@ -208,8 +211,8 @@ impl DatasetVolume {
         absent.map(|(_, share)| share.drive.as_str()).collect()
     }
 
-    /// Fails where some of the checksum blocks of a dataset, or of their checksums, lie on a drive that is not
-    /// there.
+    /// Fails where some of the checksum blocks of a dataset, or of their checksums, lie on a drive
+    /// that is not there.
     fn check_reachable(&self, manifest: &Manifest, checksum_blocks: &Range<u64>) -> Result<()> {
         if self.absent_of(manifest).is_empty() {
             return Ok(());
@@ -245,8 +248,8 @@ impl DatasetVolume {
         needed.next().map_or(Ok(()), Err)
     }
 
-    /// Removes the files of a dataset that no manifest names any more; all that can be, whatever fails.
-    /// One that is gone already is not a failure.
+    /// Removes the files of a dataset that no manifest names any more; all that can be, whatever
+    /// fails. One that is gone already is not a failure.
     fn remove_shares(&self, id: &str) -> Result<()> {
         let removed = (0..self.drives.len()).map(|index| {
             let path = self.share_path(id, index);
@@ -259,8 +262,8 @@ impl DatasetVolume {
         all.into_iter().collect()
     }
 
-    /// Removes what killed runs have left, and finishes what they had committed; nothing while a drive is
-    /// missing.
+    /// Removes what killed runs have left, and finishes what they had committed; nothing while a
+    /// drive is missing.
     ///
     /// # Errors
     /// A directory that cannot be looked into.

@@ -1,8 +1,9 @@
-//! The datasets that a device has open: where they lie, what they must be, and what has been written.
+//! The datasets that a device has open: where they lie, what they must be, and what has been
+//! written.
 //!
-//! Contract: a [`Table`] gives each a number above those of files below. A sealed one knows the checksum of
-//! each checksum block; a growing one notes them as they are written, and gets its places once its length, or a
-//! bound of it, is known.
+//! Contract: a [`Table`] gives each a number above those of files below. A sealed one knows the
+//! checksum of each checksum block; a growing one notes them as they are written, and gets its
+//! places once its length, or a bound of it, is known.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -115,7 +116,8 @@ impl Open {
 }
 
 impl Sealed {
-    /// Checks the checksum blocks that begin at `offset_bytes`; the first that is not what was written.
+    /// Checks the checksum blocks that begin at `offset_bytes`; the first that is not what was
+    /// written.
     pub(super) fn check(&self, offset_bytes: u64, bytes: &[u8]) -> std::result::Result<(), Error> {
         let checksum_block_bytes = self.manifest.checksum_block_bytes();
         let mut at_bytes = offset_bytes;

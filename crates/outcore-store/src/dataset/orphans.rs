@@ -1,8 +1,8 @@
 //! Orphans: files of data that belong to no dataset, since the manifest that named them is lost.
 //!
-//! Contract: [`DatasetVolume::orphans`] finds them, [`DatasetVolume::remove_orphans`] removes them where it
-//! is certain that nobody's are among them: every manifest says which files are its, and no private
-//! directory is left whose owner may have committed more than it has named yet.
+//! Contract: [`DatasetVolume::orphans`] finds them, [`DatasetVolume::remove_orphans`] removes them
+//! where it is certain that nobody's are among them: every manifest says which files are its, and
+//! no private directory is left whose owner may have committed more than it has named yet.
 //!
 //! Bounds: a directory listing a drive, an identity a dataset in memory.
 
@@ -31,8 +31,9 @@ pub struct Orphan {
 }
 
 impl DatasetVolume {
-    /// The files that belong to no dataset, by drive; those of datasets whose manifests do not say which
-    /// are theirs are among them. While a drive is missing nothing is known of them: there are none then.
+    /// The files that belong to no dataset, by drive; those of datasets whose manifests do not say
+    /// which are theirs are among them. While a drive is missing nothing is known of them: there
+    /// are none then.
     ///
     /// # Errors
     /// A drive that cannot be looked into.
@@ -75,8 +76,8 @@ impl DatasetVolume {
         Ok(freed_bytes)
     }
 
-    /// The identities of all datasets, as any copy of their manifests says, and the name of one whose
-    /// manifests do not tell it.
+    /// The identities of all datasets, as any copy of their manifests says, and the name of one
+    /// whose manifests do not tell it.
     fn ids(&self) -> Result<(HashSet<String>, Option<String>)> {
         let (mut ids, mut untold) = (HashSet::new(), None);
         for name in self.names()? {

@@ -1,11 +1,11 @@
 //! The index of a packed directory: what lies where in the dataset, and what it was like outside.
 //!
-//! Contract: files lie end to end in the order of the index. Its first line has the version and what the
-//! directory itself was like; then comes a line for each file, symbolic link and directory below it, a
-//! directory before what is in it: kind, mode, time of the last change, length, name, and the target of a
-//! link. Names are relative, with `/` between parts and none of them `..`, and what a name lies in is a
-//! directory of the same index and never a link, so that unpacking stays inside its directory whatever
-//! the index says. An index with anything else in it is corrupt.
+//! Contract: files lie end to end in the order of the index. Its first line has the version and
+//! what the directory itself was like; then comes a line for each file, symbolic link and directory
+//! below it, a directory before what is in it: kind, mode, time of the last change, length, name,
+//! and the target of a link. Names are relative, with `/` between parts and none of them `..`, and
+//! what a name lies in is a directory of the same index and never a link, so that unpacking stays
+//! inside its directory whatever the index says. An index with anything else in it is corrupt.
 //!
 //! Names and targets are bytes. In the index, and where people read them, a backslash, a control
 //! character and a byte that is not UTF-8 are written `\xHH`, so that a line is a line of text.
@@ -166,8 +166,8 @@ impl Index {
         self.entries.iter().map(|entry| entry.len_bytes).sum()
     }
 
-    /// Who but the owner could read all of it: the read bits of group and others. A dataset is one place
-    /// for all files, so it is as closed as the most closed of them.
+    /// Who but the owner could read all of it: the read bits of group and others. A dataset is one
+    /// place for all files, so it is as closed as the most closed of them.
     pub(crate) fn readers(&self) -> u32 {
         let inner = self.entries.iter().map(|entry| match entry.kind {
             EntryKind::File => entry.attributes.mode,

@@ -1,9 +1,10 @@
 //! Transfers of datasets, cut into transfers of the drives below and put together again.
 //!
-//! Contract: a [`DatasetQueue`] passes requests for other files on as they are. One for a dataset is split at
-//! its stripes; what lies side by side on a drive goes there in one transfer. It completes when all of its
-//! parts have; each checksum block is checked as it comes. Of a checksum block that is wanted in part all is read, beside
-//! the request, and the part copied. Writes are noted before they start.
+//! Contract: a [`DatasetQueue`] passes requests for other files on as they are. One for a dataset
+//! is split at its stripes; what lies side by side on a drive goes there in one transfer. It
+//! completes when all of its parts have; each checksum block is checked as it comes. Of a checksum
+//! block that is wanted in part all is read, beside the request, and the part copied. Writes are
+//! noted before they start.
 //!
 //! Bounds: [`SIDES`] checksum blocks beside the requests; requests that find none wait.
 
@@ -79,8 +80,8 @@ struct ChecksumBlock {
     len_bytes: usize,
 }
 
-/// How a request meets the checksum blocks: one that it begins in, one that it ends in, and between them those that
-/// are wanted whole.
+/// How a request meets the checksum blocks: one that it begins in, one that it ends in, and between
+/// them those that are wanted whole.
 #[derive(Debug, PartialEq, Eq)]
 struct Coverage {
     first: Option<ChecksumBlock>,
@@ -140,7 +141,8 @@ impl ChecksumBlock {
 
 /// A queue that knows datasets.
 pub(super) struct DatasetQueue {
-    // Declared first: it is dropped first, and waits for the transfers whose memory the parents hold where it is broken.
+    // Declared first: it is dropped first, and waits for the transfers whose memory the parents
+    // hold where it is broken.
     below: Box<dyn Queue>,
     depth_below: usize,
     table: Arc<Table>,
@@ -209,7 +211,8 @@ impl DatasetQueue {
         });
     }
 
-    /// Starts a request for a dataset; gives it back if there is no room for the checksum blocks beside it.
+    /// Starts a request for a dataset; gives it back if there is no room for the checksum blocks
+    /// beside it.
     fn take(&mut self, request: Request, open: &Arc<Open>) -> Option<Request> {
         let from_bytes = request.offset_bytes;
         match (&open.state, request.op) {

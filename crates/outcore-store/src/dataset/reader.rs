@@ -1,14 +1,16 @@
 //! Reading a sealed dataset: every checksum block checked on the way.
 //!
-//! Contract: a [`DatasetReader`] keeps a window of reads in flight on all drives and gives the bytes of
-//! a range in order ([`DatasetReader::next_chunk`]), or as they come ([`DatasetReader::next_arrival`]):
-//! who can use them in any order never waits for a late drive while others have room. A checksum block that is
-//! not what was written ends the read with an error that names the drive, the file there and the offset
-//! in it; [`DatasetVolume::scrub`] goes on and lists them all, with what cannot be read at all. Of
-//! the checksums those of the range are loaded. All of them are checked against the manifest; of some, one
-//! that is damaged itself is told as damage of its checksum block.
+//! Contract: a [`DatasetReader`] keeps a window of reads in flight on all drives and gives the
+//! bytes of a range in order ([`DatasetReader::next_chunk`]), or as they come
+//! ([`DatasetReader::next_arrival`]): who can use them in any order never waits for a late drive
+//! while others have room. A checksum block that is not what was written ends the read with an
+//! error that names the drive, the file there and the offset in it; [`DatasetVolume::scrub`] goes
+//! on and lists them all, with what cannot be read at all. Of the checksums those of the range are
+//! loaded. All of them are checked against the manifest; of some, one that is damaged itself is
+//! told as damage of its checksum block.
 //!
-//! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes a checksum block of the range, out of the caller's budget.
+//! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes a checksum block of the range, out of the
+//! caller's budget.
 
 use std::ops::Range;
 use std::path::Path;
@@ -30,11 +32,13 @@ use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool, Reservation, block_ceil
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
 
 const READ: &str = "read dataset";
-/// How often a scrub looks at a dataset again that others change meanwhile, and how long it waits for them.
+/// How often a scrub looks at a dataset again that others change meanwhile, and how long it waits
+/// for them.
 const CHANGES_MAX: u32 = 50;
 const CHANGE_WAIT: Duration = Duration::from_millis(20);
 
-/// A checksum block that is not what was written, or cannot be read; or all of a file from some byte on.
+/// A checksum block that is not what was written, or cannot be read; or all of a file from some
+/// byte on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damage {
     /// The dataset.
@@ -47,7 +51,8 @@ pub struct Damage {
     pub offset_bytes: u64,
     /// Bytes of the checksum block.
     pub len_bytes: u64,
-    /// Whether the bytes have been written anew from another drive's copy: only of labels and manifests.
+    /// Whether the bytes have been written anew from another drive's copy: only of labels and
+    /// manifests.
     pub is_repaired: bool,
 }
 
@@ -203,7 +208,8 @@ impl DatasetVolume {
         Ok(reader)
     }
 
-    /// A dataset's shares, open for reading, and the checksums of its checksum blocks with their memory.
+    /// A dataset's shares, open for reading, and the checksums of its checksum blocks with their
+    /// memory.
     ///
     /// # Errors
     /// As [`DatasetVolume::reader`].
@@ -217,9 +223,9 @@ impl DatasetVolume {
         Ok((reader.striped, reader.sums, reader.sums_reservation))
     }
 
-    /// Reads all of every dataset in `names`, or of all; what is not what was written or cannot be read,
-    /// manifests, labels and missing files included. Labels and copies of manifests that are damaged, lost
-    /// or old are written anew from those on other drives.
+    /// Reads all of every dataset in `names`, or of all; what is not what was written or cannot be
+    /// read, manifests, labels and missing files included. Labels and copies of manifests that are
+    /// damaged, lost or old are written anew from those on other drives.
     ///
     /// # Errors
     /// A name that there is not; a drive that is missing or cannot be looked into; memory; a stop.
@@ -256,8 +262,8 @@ impl DatasetVolume {
         Ok(damages)
     }
 
-    /// Repairs the copies of a manifest. Copies may differ because another process changes the dataset, or was killed at
-    /// it; they are no damage if that passes.
+    /// Repairs the copies of a manifest. Copies may differ because another process changes the
+    /// dataset, or was killed at it; they are no damage if that passes.
     fn scrub_copies(&self, name: &str, damages: &mut Vec<Damage>) -> Result<()> {
         let mut found = self.repair_copies(name)?;
         for _ in 0..CHANGES_MAX {
@@ -278,8 +284,9 @@ impl DatasetVolume {
         Ok(())
     }
 
-    /// The damages of a dataset's contents. A dataset that was replaced after its manifest had been read is read again.
-    /// One that was removed meanwhile has none if its name comes from a list (`is_listed`), not from the caller.
+    /// The damages of a dataset's contents. A dataset that was replaced after its manifest had been
+    /// read is read again. One that was removed meanwhile has none if its name comes from a list
+    /// (`is_listed`), not from the caller.
     fn scrub_contents(
         &self,
         name: &str,
@@ -334,7 +341,8 @@ impl DatasetVolume {
     }
 }
 
-/// What a scrub notes in the place of an error that is one of a file's contents: the rest of the file.
+/// What a scrub notes in the place of an error that is one of a file's contents: the rest of the
+/// file.
 fn damage_of(name: &str, manifest: Option<&Manifest>, error: &Error) -> Option<Damage> {
     let is_of_contents = match error.raw_errno().map(Errno::from_raw_os_error) {
         None => error.kind() == Kind::Corrupt,
@@ -370,7 +378,8 @@ impl DatasetReader {
     /// The next bytes in order, at most a chunk; nothing at the end.
     ///
     /// # Errors
-    /// A read that failed, or a checksum block that is not what was written: drive, file and offset.
+    /// A read that failed, or a checksum block that is not what was written: drive, file and
+    /// offset.
     pub fn next_chunk(&mut self) -> Result<Option<Buf>> {
         let part = self.next_part()?;
         match self.damages.first() {
@@ -379,16 +388,16 @@ impl DatasetReader {
         }
     }
 
-    /// Whether the range begins where a checksum block does, as that of a whole dataset: only then can it be had
-    /// by [`DatasetReader::next_arrival`].
+    /// Whether the range begins where a checksum block does, as that of a whole dataset: only then
+    /// can it be had by [`DatasetReader::next_arrival`].
     pub(crate) fn begins_at_checksum_block(&self) -> bool {
         self.from_bytes
             .is_multiple_of(self.manifest.checksum_block_bytes())
     }
 
-    /// The next chunk to arrive, whichever it is, with its place in the range: whole blocks, the last of
-    /// which may reach beyond the range's end. Nothing when all have been given. A reader is asked in this
-    /// way or by [`DatasetReader::next_chunk`], not both.
+    /// The next chunk to arrive, whichever it is, with its place in the range: whole blocks, the
+    /// last of which may reach beyond the range's end. Nothing when all have been given. A reader
+    /// is asked in this way or by [`DatasetReader::next_chunk`], not both.
     ///
     /// # Errors
     /// As [`DatasetReader::next_chunk`].
@@ -438,7 +447,8 @@ impl DatasetReader {
         Ok(Some(part))
     }
 
-    /// Asks for as many chunks as there are buffers, waiting for the first of them; false at the end.
+    /// Asks for as many chunks as there are buffers, waiting for the first of them; false at the
+    /// end.
     fn ask_for_more(&mut self) -> Result<bool> {
         loop {
             self.ask();

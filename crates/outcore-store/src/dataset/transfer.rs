@@ -1,12 +1,13 @@
 //! Files into datasets and out of them: `put`, `get` and `cp`.
 //!
-//! Contract: one thread keeps reads of the source and writes of the target in flight at once, on a ring
-//! each. What is read into is what is written from: the bytes of a single file are not copied on the
-//! way, and a file that is got is written in the order in which the drives deliver. A target appears whole or
-//! not at all, in the volume and outside, with the permissions and the time of its source. Sources are only
-//! read. Directories: [`super::directory`].
+//! Contract: one thread keeps reads of the source and writes of the target in flight at once, on a
+//! ring each. What is read into is what is written from: the bytes of a single file are not copied
+//! on the way, and a file that is got is written in the order in which the drives deliver. A target
+//! appears whole or not at all, in the volume and outside, with the permissions and the time of its
+//! source. Sources are only read. Directories: [`super::directory`].
 //!
-//! Bounds: two windows of [`super::writer::WINDOW_BYTES`], the index of a packed directory, checksums.
+//! Bounds: two windows of [`super::writer::WINDOW_BYTES`], the index of a packed directory,
+//! checksums.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -259,7 +260,8 @@ pub fn copy(
     packer.finish(manifest.index_bytes, manifest.files)
 }
 
-/// Who but the owner may read a dataset: the read bits of group and others, as its shares have them.
+/// Who but the owner may read a dataset: the read bits of group and others, as its shares have
+/// them.
 fn readers_of(volume: &DatasetVolume, manifest: &Manifest) -> u32 {
     let share = fs::metadata(volume.share_path(&manifest.id, 0));
     share.map_or(0, |facts| facts.permissions().mode() & 0o044)
@@ -344,8 +346,8 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    /// Writes whole blocks to a place. Not all buffers of a window are ever held here, so that reads go
-    /// on meanwhile.
+    /// Writes whole blocks to a place. Not all buffers of a window are ever held here, so that
+    /// reads go on meanwhile.
     fn write(&mut self, at_bytes: u64, buf: Buf) -> Result<()> {
         self.writes.write_behind(&self.file, at_bytes, buf)?;
         while self.writes.in_flight() >= WRITES_MAX {
@@ -413,7 +415,8 @@ pub fn get_file(
     restore().map_err(|error| Error::io("restore permissions", &error).path(path))
 }
 
-/// Each chunk is written where it belongs when its drive has delivered it, out of the reader's buffer.
+/// Each chunk is written where it belongs when its drive has delivered it, out of the reader's
+/// buffer.
 fn write_as_it_comes(
     reader: &mut DatasetReader,
     len_bytes: u64,

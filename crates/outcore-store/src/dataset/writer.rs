@@ -1,12 +1,14 @@
 //! Writing a dataset: a stream of bytes onto all drives, sealed when it is complete.
 //!
 //! Contract: a [`DatasetWriter`] takes the bytes in order, in buffers of its own pool
-//! ([`DatasetWriter::take_buf`], [`DatasetWriter::push`]), and keeps a window of them in flight. Checksums
-//! are counted on the way. [`DatasetWriter::seal`] writes them, makes everything durable, records the
-//! commit, and renames shares and the copies of the manifest into place: from the record on the dataset exists, and the
-//! next sweep finishes what a crash left. A writer that is dropped leaves nothing.
+//! ([`DatasetWriter::take_buf`], [`DatasetWriter::push`]), and keeps a window of them in flight.
+//! Checksums are counted on the way. [`DatasetWriter::seal`] writes them, makes everything durable,
+//! records the commit, and renames shares and the copies of the manifest into place: from the
+//! record on the dataset exists, and the next sweep finishes what a crash left. A writer that is
+//! dropped leaves nothing.
 //!
-//! Bounds: [`WINDOW_BYTES`] of buffers, 8 bytes a checksum block of checksums, both out of the caller's budget.
+//! Bounds: [`WINDOW_BYTES`] of buffers, 8 bytes a checksum block of checksums, both out of the
+//! caller's budget.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -42,12 +44,13 @@ pub struct NewDataset {
     pub contents: Contents,
     /// Packed files; 1 for a file.
     pub files: u64,
-    /// Bytes of data and index, if known: their room is reserved, so that a full drive is found first.
+    /// Bytes of data and index, if known: their room is reserved, so that a full drive is found
+    /// first.
     pub payload_bytes: Option<u64>,
     /// Whether a dataset of that name may be there, and is replaced.
     pub replace: bool,
-    /// Who but the owner may read its shares, as far as the process lets others read what it makes: the
-    /// read bits of group and others.
+    /// Who but the owner may read its shares, as far as the process lets others read what it makes:
+    /// the read bits of group and others.
     pub readers: u32,
     /// What the file that it holds was like, where it was one.
     pub attributes: Option<Attributes>,
@@ -55,8 +58,8 @@ pub struct NewDataset {
     pub seed: u64,
 }
 
-/// A dataset that has its places on the drives and is not complete: gone with its private directories
-/// when it is dropped.
+/// A dataset that has its places on the drives and is not complete: gone with its private
+/// directories when it is dropped.
 pub(super) struct Unsealed {
     pub(super) striped: StripedVolume,
     pub(super) manifest: Manifest,
@@ -300,7 +303,8 @@ impl DatasetWriter {
 }
 
 impl Unsealed {
-    /// Seals `len_bytes` of data that lie in their places already, with the checksums of their checksum blocks.
+    /// Seals `len_bytes` of data that lie in their places already, with the checksums of their
+    /// checksum blocks.
     ///
     /// # Errors
     /// As [`DatasetWriter::seal`].

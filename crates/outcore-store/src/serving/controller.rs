@@ -1,11 +1,12 @@
 //! When server threads are worth it: a submitter that measures itself and tries them.
 //!
-//! Contract: [`Controller::is_worth_it`] is asked with each batch above the low mark and answers from windows of
-//! [`WINDOW_NS`]. Servers are tried when the submitting thread has run for nearly all of a window, so
-//! that it and no drive is the bound, and did so again in the next one, in which at least one core of the
-//! machine idled. They stay if requests then come back clearly faster than in the window before; else the
-//! submitter goes on by itself, and tries again later and later. What was decided is looked at again
-//! every [`KEEP_NS`], since loads change. A device without a processor clock never gets servers.
+//! Contract: [`Controller::is_worth_it`] is asked with each batch above the low mark and answers
+//! from windows of [`WINDOW_NS`]. Servers are tried when the submitting thread has run for nearly
+//! all of a window, so that it and no drive is the bound, and did so again in the next one, in
+//! which at least one core of the machine idled. They stay if requests then come back clearly
+//! faster than in the window before; else the submitter goes on by itself, and tries again later
+//! and later. What was decided is looked at again every [`KEEP_NS`], since loads change. A device
+//! without a processor clock never gets servers.
 //!
 //! Cost: a comparison a batch; a system call a window; `/proc/stat` twice a trial.
 

@@ -2,19 +2,22 @@
 //!
 //! Contract: a [`Route`] takes pieces of one submitter's requests and gives each back once, from
 //! [`Route::poll`] of the same submitter, whoever served it. The rules:
-//! - Up to the volume's low mark (requests in flight and in the batch, before splitting) the submitter
-//!   serves by itself, through its own ring: no thread is woken for it. Above, server threads serve if
-//!   [`Servers`] says so; with `Auto`, only while the submitter is the bound and cores idle (`controller`).
-//! - A submitter's pieces are all with its own thread or all with servers, never with both. Where that is
-//!   to change, pieces are held back until everything that is out has come back: so of two requests
-//!   over the same bytes, one a write, the first is over before the second starts, as ever.
-//! - A transfer carries pieces of several submitters only in a server, which always reaps. One that a
-//!   submitter carried for another would wait for a thread that may be busy with something else.
-//! - Threads start with the first piece for them, sleep when there is nothing to do, and end with the
-//!   volume. A submitter that is dropped takes back what has not started, and waits for what has.
+//! - Up to the volume's low mark (requests in flight and in the batch, before splitting) the
+//!   submitter serves by itself, through its own ring: no thread is woken for it. Above, server
+//!   threads serve if [`Servers`] says so; with `Auto`, only while the submitter is the bound and
+//!   cores idle (`controller`).
+//! - A submitter's pieces are all with its own thread or all with servers, never with both. Where
+//!   that is to change, pieces are held back until everything that is out has come back: so of two
+//!   requests over the same bytes, one a write, the first is over before the second starts, as
+//!   ever.
+//! - A transfer carries pieces of several submitters only in a server, which always reaps. One that
+//!   a submitter carried for another would wait for a thread that may be busy with something else.
+//! - Threads start with the first piece for them, sleep when there is nothing to do, and end with
+//!   the volume. A submitter that is dropped takes back what has not started, and waits for what
+//!   has.
 //!
-//! `service` is the work itself, the same in either place; `servers` the threads and their letter boxes.
-//! Model: Falcon (Kumar and Huang, ATC 2017, section 3.3). Decision: docs/decisions/0010.
+//! `service` is the work itself, the same in either place; `servers` the threads and their letter
+//! boxes. Model: Falcon (Kumar and Huang, ATC 2017, section 3.3). Decision: docs/decisions/0010.
 
 mod controller;
 mod servers;
@@ -74,7 +77,8 @@ impl Route {
         })
     }
 
-    /// Lets the submitter's own ring keep the pool. A server's would keep it as long as the volume lives.
+    /// Lets the submitter's own ring keep the pool. A server's would keep it as long as the volume
+    /// lives.
     pub(super) fn keep(&mut self, pool: &Pool) {
         self.own.keep(pool);
     }
@@ -118,8 +122,8 @@ impl Route {
         }
     }
 
-    /// Moves what is over to `returned` and starts what has waited for it. With `wait`, blocks until
-    /// something is over or the time is; returns at once when nothing is out.
+    /// Moves what is over to `returned` and starts what has waited for it. With `wait`, blocks
+    /// until something is over or the time is; returns at once when nothing is out.
     ///
     /// # Errors
     /// The queue itself fails, or a server's does; faults of transfers are those of their pieces.

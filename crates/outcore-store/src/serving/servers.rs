@@ -1,17 +1,19 @@
 //! Server threads: each serves some drives for all submitters of a volume.
 //!
-//! Contract: [`ServerThreads::start`] starts them once; they sleep while they have nothing to do and end
-//! with the volume, joined. A [`Link`] is a submitter's connection: it hands lists of pieces over, one a
-//! server and batch, and takes back what is over. Pieces of all submitters wait in one sorted queue a
-//! drive, so neighbours are merged whoever asked for them. A thread's sleep is ended once a batch, and
-//! only if it sleeps: by a condition variable while it has nothing in flight, else by its queue's [`Waker`].
+//! Contract: [`ServerThreads::start`] starts them once; they sleep while they have nothing to do
+//! and end with the volume, joined. A [`Link`] is a submitter's connection: it hands lists of
+//! pieces over, one a server and batch, and takes back what is over. Pieces of all submitters wait
+//! in one sorted queue a drive, so neighbours are merged whoever asked for them. A thread's sleep
+//! is ended once a batch, and only if it sleeps: by a condition variable while it has nothing in
+//! flight, else by its queue's [`Waker`].
 //!
-//! Each drive has one server. Servers are dealt to the NUMA nodes of the drives by their number of drives;
-//! one whose drives sit in one node runs on that node's processors, if the machine has several nodes.
+//! Each drive has one server. Servers are dealt to the NUMA nodes of the drives by their number of
+//! drives; one whose drives sit in one node runs on that node's processors, if the machine has
+//! several nodes.
 //!
-//! Failure: what a transfer meets is its piece's error. Where a server's queue itself fails, or its thread
-//! panics, every [`Link::poll`] of the volume fails from then on, and memory that is out is leaked rather
-//! than given back too early.
+//! Failure: what a transfer meets is its piece's error. Where a server's queue itself fails, or its
+//! thread panics, every [`Link::poll`] of the volume fails from then on, and memory that is out is
+//! leaked rather than given back too early.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -147,7 +149,8 @@ impl Mailbox {
     }
 }
 
-/// The submitters of a volume that have handed something over, by number; and what became of the servers.
+/// The submitters of a volume that have handed something over, by number; and what became of the
+/// servers.
 #[derive(Default)]
 struct Clients {
     mailboxes: Mutex<HashMap<u32, Arc<Mailbox>>>,
@@ -432,8 +435,8 @@ impl Drop for Link {
     }
 }
 
-/// The server of each drive, of `servers` at most: each node gets its share, at least one if there are as
-/// many servers as nodes; drives of one node lie side by side.
+/// The server of each drive, of `servers` at most: each node gets its share, at least one if there
+/// are as many servers as nodes; drives of one node lie side by side.
 fn deal(nodes: &[Option<usize>], servers: usize) -> Vec<usize> {
     let mut drives: Vec<usize> = (0..nodes.len()).collect();
     drives.sort_by_key(|drive| nodes[*drive]);

@@ -2,11 +2,12 @@
 //!
 //! Contract: a [`Service`] belongs to the thread that made it, a submitter's or a server's. Each
 //! [`RequestPart`] that [`Service::submit`] takes comes back once, from [`Service::poll`] or
-//! [`Service::withdraw`], as [`Returned`]. Order, merging and slots are those of [`DriveQueue`], one a
-//! drive. An error belongs to the piece it hit: a merged transfer that fails is done again piece by piece.
+//! [`Service::withdraw`], as [`Returned`]. Order, merging and slots are those of [`DriveQueue`],
+//! one a drive. An error belongs to the piece it hit: a merged transfer that fails is done again
+//! piece by piece.
 //!
-//! Bounds: what waits is bounded by the submitters' marks, what is in flight by the drives' slots. In the
-//! steady state nothing is allocated.
+//! Bounds: what waits is bounded by the submitters' marks, what is in flight by the drives' slots.
+//! In the steady state nothing is allocated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,7 +131,8 @@ impl Service {
         self.queue.waker()
     }
 
-    /// Takes a piece; it starts at the next [`Service::start`] or [`Service::poll`] that finds a slot.
+    /// Takes a piece; it starts at the next [`Service::start`] or [`Service::poll`] that finds a
+    /// slot.
     pub(super) fn submit(&mut self, piece: RequestPart) {
         let cargo = Cargo {
             ticket: piece.ticket,
@@ -150,8 +152,8 @@ impl Service {
         !self.is_flying() && self.lanes.iter().all(|lane| lane.waiting() == 0)
     }
 
-    /// Moves what has finished to `returned` and starts what has waited for it. With `wait`, blocks until
-    /// something has finished, a slot of a drive is free, or the time is over.
+    /// Moves what has finished to `returned` and starts what has waited for it. With `wait`, blocks
+    /// until something has finished, a slot of a drive is free, or the time is over.
     ///
     /// # Errors
     /// The queue itself fails; faults of transfers are those of their pieces.

@@ -1,6 +1,7 @@
 //! Datasets: what was put is got, whole or not at all; damage is named by drive, file and offset.
 //!
-//! Contract: directories of a temporary one stand for drives; faults are walked through a whole `put`.
+//! Contract: directories of a temporary one stand for drives; faults are walked through a whole
+//! `put`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

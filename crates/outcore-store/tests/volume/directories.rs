@@ -1,5 +1,5 @@
-//! Directories in datasets: what is put comes back as it was, links, odd names, permissions and times
-//! included, and nothing is read by more people than before.
+//! Directories in datasets: what is put comes back as it was, links, odd names, permissions and
+//! times included, and nothing is read by more people than before.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -129,7 +129,8 @@ fn whoever_renames_beside_a_directory_that_is_got_leads_nothing_elsewhere() {
     let (manifest, _) = directory::put_dir(&volume, &tree, &new("x"), place.resources()).unwrap();
     let home = place.path("home");
     fs::create_dir(&home).unwrap();
-    // When the first file is written, the private directory gets another name, and a link has its own.
+    // When the first file is written, the private directory gets another name, and a link has its
+    // own.
     let swap = |_| {
         let mut inside = fs::read_dir(&home).unwrap();
         let private = inside.next().unwrap().unwrap().path();

@@ -1,7 +1,7 @@
 //! Faults of one drive: named, and the volume's other requests unharmed.
 //!
-//! Contract: a device that fails where it is told to stands between volume and memory; what each request
-//! got is compared with what lies on the faulty place.
+//! Contract: a device that fails where it is told to stands between volume and memory; what each
+//! request got is compared with what lies on the faulty place.
 
 use std::path::Path;
 

@@ -1,7 +1,8 @@
-//! Datasets as files of a device: what is read there is what was put, what is written there is what is got.
+//! Datasets as files of a device: what is read there is what was put, what is written there is what
+//! is got.
 //!
-//! Contract: ports read and write as the engine does, blocks of 4 KiB at any place and in any order; the
-//! oracle is the array of bytes that a dataset was made of.
+//! Contract: ports read and write as the engine does, blocks of 4 KiB at any place and in any
+//! order; the oracle is the array of bytes that a dataset was made of.
 
 use outcore_io::Kind;
 use outcore_io::drive::Access;
@@ -43,8 +44,8 @@ fn finish(port: &mut Port) -> Vec<Transfer> {
     done
 }
 
-/// Writes `data` as the dataset `name`, in blocks that come in the order of `seed`, and publishes it;
-/// `hole` is left out.
+/// Writes `data` as the dataset `name`, in blocks that come in the order of `seed`, and publishes
+/// it; `hole` is left out.
 fn write(
     place: &TestDir,
     volume: &DatasetVolume,

@@ -1,8 +1,8 @@
-//! A striped volume keeps its promises: bytes where they belong, batches merged, order kept, slots and
-//! marks respected, faults with their request alone, slow drives by themselves.
+//! A striped volume keeps its promises: bytes where they belong, batches merged, order kept, slots
+//! and marks respected, faults with their request alone, slow drives by themselves.
 //!
-//! Contract: in-memory drives with a seed and a virtual clock, so that every figure here is exact; a
-//! plain array of bytes is the oracle.
+//! Contract: in-memory drives with a seed and a virtual clock, so that every figure here is exact;
+//! a plain array of bytes is the oracle.
 
 #![allow(clippy::unwrap_used)]
 

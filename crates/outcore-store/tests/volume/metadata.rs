@@ -1,5 +1,5 @@
-//! Labels and manifests of a volume: no bit of them may be another, none stands for another, and a copy
-//! that is lost is written anew from the others.
+//! Labels and manifests of a volume: no bit of them may be another, none stands for another, and a
+//! copy that is lost is written anew from the others.
 //!
 //! Contract: as in `datasets`.
 

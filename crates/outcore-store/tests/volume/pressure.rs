@@ -1,7 +1,7 @@
 //! Slots, marks and slow drives: who waits for whom, and who does not.
 //!
-//! Contract: times are those of the in-memory drives' virtual clock, so the figures are the same in every
-//! run. Source of the marks: Falcon (ATC 2017), section 3.3.
+//! Contract: times are those of the in-memory drives' virtual clock, so the figures are the same in
+//! every run. Source of the marks: Falcon (ATC 2017), section 3.3.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,6 +1,8 @@
-//! Bytes of a raw volume: what is written is read, in any pattern, over any layout, and on real files.
+//! Bytes of a raw volume: what is written is read, in any pattern, over any layout, and on real
+//! files.
 //!
-//! Contract: an array of bytes is the oracle; numbers of transfers are exact, as merging promises them.
+//! Contract: an array of bytes is the oracle; numbers of transfers are exact, as merging promises
+//! them.
 
 use outcore_io::config::IoMode;
 use outcore_io::drive::late::Engine;
@@ -114,11 +116,12 @@ fn real_files_hold_what_was_written_through_rings_and_threads() {
     }
 }
 
-/// Writes and reads random ranges in batches and compares with an array of bytes. In a batch, ranges
-/// overlap as they like: the later write wins.
+/// Writes and reads random ranges in batches and compares with an array of bytes. In a batch,
+/// ranges overlap as they like: the later write wins.
 fn check_pattern(volume: &StripedVolume, batches: u64, seed: u64) {
     const LEN_BYTES_MAX: usize = 96 << 10;
-    // Memory of two kinds: what the ring knows beforehand and what it does not; merged, both in one.
+    // Memory of two kinds: what the ring knows beforehand and what it does not; merged, both in
+    // one.
     let pools = [pool(LEN_BYTES_MAX, 16), pool(LEN_BYTES_MAX, 16)];
     let mut oracle = vec![0u8; volume.len_bytes() as usize];
     let mut submitter = volume.submitter().unwrap();

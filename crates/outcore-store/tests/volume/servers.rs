@@ -1,8 +1,8 @@
-//! Server threads of a volume: the same bytes and faults as without, one queue for all submitters, no
-//! thread where none is due, and nothing left behind.
+//! Server threads of a volume: the same bytes and faults as without, one queue for all submitters,
+//! no thread where none is due, and nothing left behind.
 //!
-//! Contract: what servers do at the same time as submitters is made certain by a gate, a hook that holds
-//! a transfer until the test opens it. No test depends on how long something takes.
+//! Contract: what servers do at the same time as submitters is made certain by a gate, a hook that
+//! holds a transfer until the test opens it. No test depends on how long something takes.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex};
@@ -347,8 +347,8 @@ fn no_drive_has_more_in_flight_than_its_slots_whoever_serves() {
     }
 }
 
-/// One submitter of several: random reads and writes of its own places, which lie between those of the
-/// others, never waiting for what is out; compared with doing one request after another.
+/// One submitter of several: random reads and writes of its own places, which lie between those of
+/// the others, never waiting for what is out; compared with doing one request after another.
 fn check_stream(volume: &StripedVolume, (stream, streams): (u64, u64), seed: u64) {
     const PLACE: u64 = 8 * BLOCK;
     let pool = pool(PLACE as usize, 320);
@@ -411,8 +411,8 @@ fn check_stream(volume: &StripedVolume, (stream, streams): (u64, u64), seed: u64
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Any number of submitters, drives, servers and slots, any low mark: each submitter sees its requests
-    /// done one after another, though they overlap and it changes who serves them.
+    /// Any number of submitters, drives, servers and slots, any low mark: each submitter sees its
+    /// requests done one after another, though they overlap and it changes who serves them.
     #[test]
     fn several_submitters_read_what_they_wrote_whoever_serves(
         drives in 1usize..6, streams in 1u64..4, threads in 0usize..4, low in 0usize..60,
@@ -430,7 +430,8 @@ proptest! {
             0 => Servers::Never,
             threads => Servers::Always(threads),
         };
-        // What a full drive refuses is overtaken by what comes later for others, so none is ever full.
+        // What a full drive refuses is overtaken by what comes later for others, so none is ever
+        // full.
         let options = StripeOptions {
             stripe_bytes: 1 << shift,
             drive_pressure: BackPressure { high: 1 << 20, low: 1 },

@@ -1,9 +1,11 @@
-//! Expressions over the columns of a table, as users write them: `price * n > 100 and country in ('de', 'fr')`.
+//! Expressions over the columns of a table, as users write them: `price * n > 100 and country in
+//! ('de', 'fr')`.
 //!
-//! Contract: [`Expr::parse`] reads a text; [`Expr::check`] says of what type it is for a schema, before any row is read,
-//! or what is wrong with it; [`Expr::evaluate`] gives a column for a batch. Work is done by Arrow's own kernels, a column at
-//! a time. Names are columns, whatever they are called: a column `x` is `x`; other names are written in backquotes. `st.a` is the
-//! field `a` of the objects `st`, or the column of that name if there is one.
+//! Contract: [`Expr::parse`] reads a text; [`Expr::check`] says of what type it is for a schema,
+//! before any row is read, or what is wrong with it; [`Expr::evaluate`] gives a column for a batch.
+//! Work is done by Arrow's own kernels, a column at a time. Names are columns, whatever they are
+//! called: a column `x` is `x`; other names are written in backquotes. `st.a` is the field `a` of
+//! the objects `st`, or the column of that name if there is one.
 //!
 //! | from loose to tight | |
 //! |---|---|
@@ -14,13 +16,15 @@
 //! | `year quarter month day weekday hour minute second abs round floor ceil sqrt isnan where coalesce` | |
 //! | `i8` to `u64`, `f32`, `f64`, `bool`, `text`, `date`, `timestamp`, and with `try_` in front | casts |
 //!
-//! **Types.** A literal takes the type of what it meets: text becomes a date, a time or bytes beside such a column, and a
-//! number with a point a decimal. Integers are computed in 64 bits, and one that does not fit is an error; divided by zero,
-//! they are null. Timestamps with a zone are compared, cast and taken apart in UTC. Floats follow IEEE 754, but that NaN equals itself and is larger than all numbers, as in a sort. Whole
-//! numbers and floats are compared as the numbers that they are, without rounding. A cast
-//! that a value does not fit is an error, and with `try_` null.
+//! **Types.** A literal takes the type of what it meets: text becomes a date, a time or bytes
+//! beside such a column, and a number with a point a decimal. Integers are computed in 64 bits, and
+//! one that does not fit is an error; divided by zero, they are null. Timestamps with a zone are
+//! compared, cast and taken apart in UTC. Floats follow IEEE 754, but that NaN equals itself and is
+//! larger than all numbers, as in a sort. Whole numbers and floats are compared as the numbers that
+//! they are, without rounding. A cast that a value does not fit is an error, and with `try_` null.
 //!
-//! Bounds: one column a node of the expression, of the batch's length. An expression has a thousand parts at most.
+//! Bounds: one column a node of the expression, of the batch's length. An expression has a thousand
+//! parts at most.
 
 mod evaluate;
 mod functions;
@@ -147,7 +151,8 @@ impl Expr {
         })
     }
 
-    /// What must be true of a row for which the expression is, and can be told by the statistics of row groups.
+    /// What must be true of a row for which the expression is, and can be told by the statistics of
+    /// row groups.
     pub(crate) fn predicates(&self, schema: &Schema) -> Vec<Predicate> {
         prune::predicates(&self.0, schema)
     }

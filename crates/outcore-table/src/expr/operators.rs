@@ -1,6 +1,7 @@
 //! The operators of expressions.
 //!
-//! Contract: as the folder's. Operators are Arrow's kernels; what Python means by `//` and `%` is computed row by row.
+//! Contract: as the folder's. Operators are Arrow's kernels; what Python means by `//` and `%` is
+//! computed row by row.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -234,7 +235,8 @@ pub(super) fn arithmetic(operator: Operator, one: &Value, other: &Value) -> Resu
             kernel(operator, &one.cast(&kind)?, &other.cast(&kind)?)
         }
         _ => {
-            // Beside decimals, numbers are decimals of their own scale: the kernel makes what holds the result.
+            // Beside decimals, numbers are decimals of their own scale: the kernel makes what holds
+            // the result.
             match common_type(one, other) {
                 Some(DataType::Decimal128(..) | DataType::Decimal256(..)) => {
                     let (one, other) = (as_decimal(one)?, as_decimal(other)?);

@@ -1,7 +1,8 @@
 //! Text to a tree: precedence climbing over a handful of tokens.
 //!
-//! Contract: one pass, no backtracking. Nesting and the number of parts are limited, so that neither reading a text nor
-//! walking a tree exhausts the stack. Errors name the place as a count of characters from 1.
+//! Contract: one pass, no backtracking. Nesting and the number of parts are limited, so that
+//! neither reading a text nor walking a tree exhausts the stack. Errors name the place as a count
+//! of characters from 1.
 
 use outcore::key::column::quoted;
 use outcore::key::expr::{Cursor, is_in_name};

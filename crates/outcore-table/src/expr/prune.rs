@@ -1,7 +1,8 @@
 //! What an expression says that the statistics of row groups can answer.
 //!
-//! Contract: of parts that are joined by `and`, those that compare a column with a literal. What is left out is asked of
-//! each row anyway, so only what is certain is said: the literal must be one of the column's own type.
+//! Contract: of parts that are joined by `and`, those that compare a column with a literal. What is
+//! left out is asked of each row anyway, so only what is certain is said: the literal must be one
+//! of the column's own type.
 
 use arrow_schema::Schema;
 

@@ -1,8 +1,9 @@
 //! The values of an expression's parts, and the type that two of them have in common.
 //!
-//! Contract: a [`Value`] is a column of a batch, or one value for all rows of it. Literals take the type of what they meet,
-//! where they have a value of it; columns meet in the narrowest type that holds both. Dictionaries are looked up when a
-//! column is taken. Timestamps with a zone are compared with each other, and with texts, in UTC.
+//! Contract: a [`Value`] is a column of a batch, or one value for all rows of it. Literals take the
+//! type of what they meet, where they have a value of it; columns meet in the narrowest type that
+//! holds both. Dictionaries are looked up when a column is taken. Timestamps with a zone are
+//! compared with each other, and with texts, in UTC.
 
 use std::sync::Arc;
 

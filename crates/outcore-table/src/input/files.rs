@@ -1,8 +1,9 @@
 //! The files of tables that paths mean: themselves, or what lies in directories.
 //!
-//! Contract: [`files_of`] keeps the order of the paths; within a directory, and of what a pattern matches, the order is that of the
-//! names, so the rows of a table come in the same order on any machine. A directory that has a list holds the files of that set, all of
-//! them and nothing else, or is rejected ([`FileSet`]).
+//! Contract: [`files_of`] keeps the order of the paths; within a directory, and of what a pattern
+//! matches, the order is that of the names, so the rows of a table come in the same order on any
+//! machine. A directory that has a list holds the files of that set, all of them and nothing else,
+//! or is rejected ([`FileSet`]).
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -32,8 +33,8 @@ pub fn check_local(operation: &'static str, path: &Path) -> Result<()> {
     }
 }
 
-/// What patterns such as `logs/*/day-?.parquet` match, in the order of names, in their places among the other paths. A path that is
-/// there is no pattern.
+/// What patterns such as `logs/*/day-?.parquet` match, in the order of names, in their places among
+/// the other paths. A path that is there is no pattern.
 ///
 /// # Errors
 /// Usage: an address of an object store, a pattern that cannot be or that nothing matches. I/O.
@@ -77,11 +78,13 @@ fn matched(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     }
 }
 
-/// The files that are meant: those named, or matched by a pattern, and the tables in directories that are named, sorted; among these
-/// are files of text if they may be. The list of a set means its files.
+/// The files that are meant: those named, or matched by a pattern, and the tables in directories
+/// that are named, sorted; among these are files of text if they may be. The list of a set means
+/// its files.
 ///
 /// # Errors
-/// As [`matching`]; usage: a directory without tables; corrupt: a directory that does not hold what its list says.
+/// As [`matching`]; usage: a directory without tables; corrupt: a directory that does not hold what
+/// its list says.
 pub fn files_of(paths: &[PathBuf], is_text: bool) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -169,7 +172,8 @@ fn check_lists(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a pattern has chosen a file of a set that is not whole, or one that is not of the set in its directory.
+/// Fails if a pattern has chosen a file of a set that is not whole, or one that is not of the set
+/// in its directory.
 fn check_chosen(files: &[&PathBuf]) -> Result<()> {
     let mut by_dir: BTreeMap<&Path, Vec<PathBuf>> = BTreeMap::new();
     for &path in files {
@@ -190,7 +194,8 @@ fn check_chosen(files: &[&PathBuf]) -> Result<()> {
 /// Fails if a set of the files `paths` cannot have the directory `dir` to itself.
 ///
 /// # Errors
-/// Usage: a set is in it already, and must not be replaced; tables are in it that are not that set's.
+/// Usage: a set is in it already, and must not be replaced; tables are in it that are not that
+/// set's.
 pub(crate) fn check_room_for_set(dir: &Path, paths: &[PathBuf], is_replacing: bool) -> Result<()> {
     const CREATE: &str = "create output";
     if !dir.is_dir() {
@@ -221,8 +226,8 @@ pub(crate) fn check_room_for_set(dir: &Path, paths: &[PathBuf], is_replacing: bo
     }
 }
 
-/// Fails if the next reader of `inputs` would take one of `outputs`, which is not there yet, for another input: a table in a
-/// directory that is read, or that a pattern matches.
+/// Fails if the next reader of `inputs` would take one of `outputs`, which is not there yet, for
+/// another input: a table in a directory that is read, or that a pattern matches.
 ///
 /// # Errors
 /// Usage.
@@ -300,7 +305,8 @@ pub fn is_directory_of_tables(dir: &Path) -> bool {
 }
 
 /// The tables below `dir`, in order of their names. What begins with `_` or `.` belongs to other
-/// programs, but for directories of a column that is called so, `_day=7`. The directories below are listed as well.
+/// programs, but for directories of a column that is called so, `_day=7`. The directories below are
+/// listed as well.
 fn walk(
     dir: &Path,
     is_text: bool,

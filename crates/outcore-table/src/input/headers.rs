@@ -1,8 +1,9 @@
-//! Columns that a job asks for, looked for in the headers of CSV before the files are looked through.
+//! Columns that a job asks for, looked for in the headers of CSV before the files are looked
+//! through.
 //!
-//! Contract: [`check`] fails for a name that no header and no directory has, as the job would once all of the text was read. It
-//! says nothing where there is no CSV, and where there are JSON lines, whose columns no header tells. It reads no more than the
-//! beginning of each file of text.
+//! Contract: [`check`] fails for a name that no header and no directory has, as the job would once
+//! all of the text was read. It says nothing where there is no CSV, and where there are JSON lines,
+//! whose columns no header tells. It reads no more than the beginning of each file of text.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,9 +1,10 @@
 //! Columns that directories name: `year=2024/country=de/part-0.parquet`.
 //!
-//! Contract: every directory of a path below the named root that reads `key=value` is a column. Values are
-//! decoded (`%20`), and Hive's name for a missing one is null. The values of all files say the type of a column, as those of CSV
-//! do: 64-bit integers, booleans, dates, times and timestamps, and text otherwise. Numbers with a point stay text. A column of the
-//! same name inside a file wins.
+//! Contract: every directory of a path below the named root that reads `key=value` is a column.
+//! Values are decoded (`%20`), and Hive's name for a missing one is null. The values of all files
+//! say the type of a column, as those of CSV do: 64-bit integers, booleans, dates, times and
+//! timestamps, and text otherwise. Numbers with a point stay text. A column of the same name inside
+//! a file wins.
 
 use std::path::{Component, Path};
 use std::str::FromStr;

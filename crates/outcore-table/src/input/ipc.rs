@@ -1,13 +1,15 @@
 //! One Arrow IPC file or stream: where its batches lie, and what each takes of the memory.
 //!
-//! Contract: [`IpcFile::open`] finds the schema, the blocks of all messages and the rows of batches: those of a file by
-//! its footer, those of a stream by walking from message to message; of messages only the beginnings are read. Both are
-//! read alike from there on, batch by batch and in parallel. Dictionaries are read when they are first needed;
-//! where a stream replaces one, batches are decoded with those that came before them. Feather V2 is the
-//! file format; the reader rejects Feather V1 and files of big-endian numbers by name.
+//! Contract: [`IpcFile::open`] finds the schema, the blocks of all messages and the rows of
+//! batches: those of a file by its footer, those of a stream by walking from message to message; of
+//! messages only the beginnings are read. Both are read alike from there on, batch by batch and in
+//! parallel. Dictionaries are read when they are first needed; where a stream replaces one, batches
+//! are decoded with those that came before them. Feather V2 is the file format; the reader rejects
+//! Feather V1 and files of big-endian numbers by name.
 //!
-//! Bounds: a batch is read whole, with all its columns: what it takes, compressed and not, is checked against the
-//! reader's memory before it is decoded. Dictionaries of a file take a quarter of that memory at most.
+//! Bounds: a batch is read whole, with all its columns: what it takes, compressed and not, is
+//! checked against the reader's memory before it is decoded. Dictionaries of a file take a quarter
+//! of that memory at most.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -419,7 +421,8 @@ fn metadata_at(
     file.read_with(transfers, &range, || Ok(())).map(Some)
 }
 
-/// Fails if anything except for zeros follows the end mark of a stream: another stream, whose rows would be lost.
+/// Fails if anything except for zeros follows the end mark of a stream: another stream, whose rows
+/// would be lost.
 fn check_end(file: &DriveFile, transfers: &mut Transfers<usize>, at_bytes: u64) -> Result<()> {
     let end_bytes = file.len_bytes().min(at_bytes.saturating_add(STEP_BYTES));
     let rest = file.read_with(transfers, &(at_bytes.min(end_bytes)..end_bytes), || Ok(()))?;

@@ -1,27 +1,33 @@
-//! Tables in: Parquet, Arrow IPC files and streams, CSV and JSON lines, one or many, as one table in pieces.
+//! Tables in: Parquet, Arrow IPC files and streams, CSV and JSON lines, one or many, as one table
+//! in pieces.
 //!
-//! Contract: [`TableInput::open`] takes files and directories, tells formats by content, and reads what the files
-//! say of themselves: one schema, and a list of [`Piece`]s in order, each a row group or a batch. Text, which says nothing of
-//! itself, is looked through for it where [`InputOptions::text`] says that there may be some ([`text`]). A piece knows what
-//! it takes on the drive and in memory, so whether a job fits is known before its data are read. A
-//! [`TableReader`] belongs to one thread; it reserves its memory once, and turns a piece into record batches
-//! of the table's schema. Pieces are read in any order by any number of readers: in parallel by row group.
+//! Contract: [`TableInput::open`] takes files and directories, tells formats by content, and reads
+//! what the files say of themselves: one schema, and a list of [`Piece`]s in order, each a row
+//! group or a batch. Text, which says nothing of itself, is looked through for it where
+//! [`InputOptions::text`] says that there may be some ([`text`]). A piece knows what it takes on
+//! the drive and in memory, so whether a job fits is known before its data are read. A
+//! [`TableReader`] belongs to one thread; it reserves its memory once, and turns a piece into
+//! record batches of the table's schema. Pieces are read in any order by any number of readers: in
+//! parallel by row group.
 //!
-//! Files of one input have the same columns, in any order, or an error names file, column and both types; with
-//! [`InputOptions::is_union`] a column that a file lacks is null there, and values become those of a common type. Directories called `key=value` are
-//! columns after those of the files ([`hive`]). [`InputOptions::columns`] chooses columns, or fields of objects, as `st.a`; their columns
-//! then are all that is read; [`InputOptions::predicates`] leave out row groups ([`predicate`]) and whole directories.
+//! Files of one input have the same columns, in any order, or an error names file, column and both
+//! types; with [`InputOptions::is_union`] a column that a file lacks is null there, and values
+//! become those of a common type. Directories called `key=value` are columns after those of the
+//! files ([`hive`]). [`InputOptions::columns`] chooses columns, or fields of objects, as `st.a`;
+//! their columns then are all that is read; [`InputOptions::predicates`] leave out row groups
+//! ([`predicate`]) and whole directories.
 //!
-//! Everything unusable is a named error: other formats, encryption, damaged footers and pages, names that are not
-//! there, addresses of object stores, a piece that needs more memory than there is. Panics of the libraries count as
-//! damage.
+//! Everything unusable is a named error: other formats, encryption, damaged footers and pages,
+//! names that are not there, addresses of object stores, a piece that needs more memory than there
+//! is. Panics of the libraries count as damage.
 //!
-//! Bounds: footers of all files are held (some hundred bytes a column and row group), in the job's memory. A reader holds the
-//! fetched bytes of one piece and one batch; batches that it has handed out are their owner's.
+//! Bounds: footers of all files are held (some hundred bytes a column and row group), in the job's
+//! memory. A reader holds the fetched bytes of one piece and one batch; batches that it has handed
+//! out are their owner's.
 //!
-//! N.B. The bytes of a piece are fetched when it is opened, with many requests in flight, and then decoded; where pieces are short, those
-//! of the next ones are fetched with them ([`reader`]). One reader's drive waits while it decodes. Two readers or more cover this for each
-//! other.
+//! N.B. The bytes of a piece are fetched when it is opened, with many requests in flight, and then
+//! decoded; where pieces are short, those of the next ones are fetched with them ([`reader`]). One
+//! reader's drive waits while it decodes. Two readers or more cover this for each other.
 
 mod files;
 mod headers;
@@ -168,7 +174,8 @@ impl TableInput {
         Ok(input)
     }
 
-    /// The same without memory for what the files say of themselves, for which the caller calls [`TableInput::hold`].
+    /// The same without memory for what the files say of themselves, for which the caller calls
+    /// [`TableInput::hold`].
     pub(crate) fn open_free(job: &Job, paths: &[PathBuf], options: &InputOptions) -> Result<Self> {
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
         if let Some(path) = paths.first() {
@@ -258,7 +265,8 @@ impl TableInput {
         Ok(self)
     }
 
-    /// The same pieces with these columns only, and the memory of `job` for readers. What it reads counts here.
+    /// The same pieces with these columns only, and the memory of `job` for readers. What it reads
+    /// counts here.
     ///
     /// # Errors
     /// Usage: a column that is not there.
@@ -311,8 +319,9 @@ impl TableInput {
         self.narrowed(&names.collect::<Vec<_>>(), job)
     }
 
-    /// What `work` fails with for the first row that it fails for alone, with the file and the row's number in it, from 0; `error`
-    /// if there is none. The rows of `batch` begin with row `first` of a piece.
+    /// What `work` fails with for the first row that it fails for alone, with the file and the
+    /// row's number in it, from 0; `error` if there is none. The rows of `batch` begin with row
+    /// `first` of a piece.
     pub(crate) fn row_at_fault(
         &self,
         (piece, first): (Piece, u64),
@@ -326,7 +335,8 @@ impl TableInput {
         }
     }
 
-    /// The same error with the file, and the number in there, from 0, of the row at a place of a piece.
+    /// The same error with the file, and the number in there, from 0, of the row at a place of a
+    /// piece.
     pub(crate) fn at_row(&self, (piece, place): (Piece, u64), error: Error) -> Error {
         let file = &self.files[piece.file];
         let count = |part: usize| match &*file.format {
@@ -343,8 +353,8 @@ impl TableInput {
         }
     }
 
-    /// Columns of which a dictionary would take about as much as their values, as long as rows keep their order or lose it;
-    /// none where not all files are Parquet.
+    /// Columns of which a dictionary would take about as much as their values, as long as rows keep
+    /// their order or lose it; none where not all files are Parquet.
     pub(crate) fn hardly_repeating(&self) -> Vec<String> {
         let mut repeats = Repeats::default();
         for file in &self.files {

@@ -1,7 +1,8 @@
 //! The memory that a table takes to be read, and that its rows take in a job.
 //!
-//! Contract: [`InputNeed::enough_bytes`] is a memory with which every job on the table has room: a reader has half of it at least, and
-//! a long row passes through the batch that is read, the row that is made of it and the row group that is written.
+//! Contract: [`InputNeed::enough_bytes`] is a memory with which every job on the table has room: a
+//! reader has half of it at least, and a long row passes through the batch that is read, the row
+//! that is made of it and the row group that is written.
 
 use outcore_io::{Error, Kind, Result, units};
 
@@ -68,7 +69,8 @@ impl InputNeed {
     }
 }
 
-/// The longest of `count` values or rows that have `bytes` together, where they are long on average; 0 where they are not.
+/// The longest of `count` values or rows that have `bytes` together, where they are long on
+/// average; 0 where they are not.
 pub(crate) fn long_bytes(bytes: u64, count: u64) -> u64 {
     let mean_bytes = bytes / count.max(1);
     match mean_bytes >= LONG_VALUE_BYTES {

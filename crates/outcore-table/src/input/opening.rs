@@ -1,7 +1,7 @@
 //! The files of a table opened, and the columns that they have together.
 //!
-//! Contract: [`open_all`] keeps the order of the files, which it opens on several threads. [`full_schema`] has the columns of the files,
-//! and after them those of their directories.
+//! Contract: [`open_all`] keeps the order of the files, which it opens on several threads.
+//! [`full_schema`] has the columns of the files, and after them those of their directories.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

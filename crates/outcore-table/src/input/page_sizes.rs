@@ -1,8 +1,9 @@
 //! How large the pages of Parquet columns are, which footers do not say.
 //!
-//! Contract: [`PageSizes::of`] reads the headers of a column chunk's pages, each with a small read of its own: of the first few, and of
-//! all others where one of these is larger than writers' defaults make them. A chunk that is no larger than a page usually is
-//! needs no look. What cannot be walked counts as usual; reading it says what is wrong.
+//! Contract: [`PageSizes::of`] reads the headers of a column chunk's pages, each with a small read
+//! of its own: of the first few, and of all others where one of these is larger than writers'
+//! defaults make them. A chunk that is no larger than a page usually is needs no look. What cannot
+//! be walked counts as usual; reading it says what is wrong.
 //!
 //! Bounds: one header in memory.
 

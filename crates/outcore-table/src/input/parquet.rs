@@ -1,14 +1,16 @@
 //! One Parquet file: its footer, what each row group takes of the memory, and its batches.
 //!
-//! Contract: [`ParquetFile::open`] reads the footer and nothing else, and refuses encrypted files by name. A
-//! row group is fetched whole, its columns side by side over the drive, where that fits into the reader's memory
-//! beside a batch; where it does not, its columns are read page by page, a stretch of each at a time. How many
-//! rows a batch has follows from what a row of the group takes, so that a batch stays within a quarter of the
-//! memory; a dictionary whose values rows repeat is looked at for that. The least need is named before anything is read.
+//! Contract: [`ParquetFile::open`] reads the footer and nothing else, and refuses encrypted files
+//! by name. A row group is fetched whole, its columns side by side over the drive, where that fits
+//! into the reader's memory beside a batch; where it does not, its columns are read page by page, a
+//! stretch of each at a time. How many rows a batch has follows from what a row of the group takes,
+//! so that a batch stays within a quarter of the memory; a dictionary whose values rows repeat is
+//! looked at for that. The least need is named before anything is read.
 //!
-//! Footers do not say how large a page or a dictionary is. Headers of pages do, and some of them are read first ([`page_sizes`]). A page
-//! that is larger than those is an error of memory when it is met, which says what all pages of its file need.
-//! Checksums of pages are checked where a file has them. Rows are counted by row groups, whatever the footer says of the file.
+//! Footers do not say how large a page or a dictionary is. Headers of pages do, and some of them
+//! are read first ([`page_sizes`]). A page that is larger than those is an error of memory when it
+//! is met, which says what all pages of its file need. Checksums of pages are checked where a file
+//! has them. Rows are counted by row groups, whatever the footer says of the file.
 //!
 //! [`page_sizes`]: super::page_sizes
 
@@ -48,14 +50,17 @@ pub(super) const NO_FOOTER: &str =
     "it was cut short, or is still being written: copy or write it again";
 /// Memory for a column in the schema of a file, in the library's and in Arrow's.
 const FIELD_BYTES: u64 = 1 << 10;
-/// What Zstandard has for each column until the row group has been read (measured, version 1.5.7): tables and some literals,
+/// What Zstandard has for each column until the row group has been read (measured, version 1.5.7):
+/// tables and some literals,
 const CONTEXT_BYTES: u64 = 32 << 10;
 /// and where pages are longer than this, more literals, up to an end.
 const SHORT_PAGE_BYTES: u64 = 16 << 10;
 const LITERALS_BYTES: u64 = 64 << 10;
-/// What is held of a column's compressed bytes at once, where it is read by stretches: a page and its header.
+/// What is held of a column's compressed bytes at once, where it is read by stretches: a page and
+/// its header.
 const STRETCH_BYTES: u64 = (1 << 20) + (64 << 10);
-/// A batch, at most, where memory is plenty: an array of texts has less than 2 GiB, and some rows are longer than others.
+/// A batch, at most, where memory is plenty: an array of texts has less than 2 GiB, and some rows
+/// are longer than others.
 const BATCH_BYTES_MAX: u64 = 128 << 20;
 /// What the library says where they are that much longer.
 const OVERFLOW: &str = "index overflow decoding byte array";
@@ -79,7 +84,8 @@ struct Need {
     stored_bytes: u64,
     /// Pages that are open, one a column, and what decompresses them.
     pages_bytes: u64,
-    /// The most of a column that is held at once, where it is read by stretches, and what a long page takes for a moment.
+    /// The most of a column that is held at once, where it is read by stretches, and what a long
+    /// page takes for a moment.
     windows_bytes: u64,
     /// A long page that is decompressed while the one before it is still there.
     moment_bytes: u64,
@@ -154,8 +160,8 @@ impl ParquetFile {
         })
     }
 
-    /// What headers of pages say. At first they are looked at in the largest row group for each column, and in the others where
-    /// pages there are not as usual.
+    /// What headers of pages say. At first they are looked at in the largest row group for each
+    /// column, and in the others where pages there are not as usual.
     fn unusual_pages(&self, is_exact: bool) -> Result<HashMap<(usize, usize), PageSizes>> {
         let mut unusual = HashMap::new();
         let groups = self.metadata.metadata().row_groups();
@@ -197,7 +203,8 @@ impl ParquetFile {
         Ok(unusual)
     }
 
-    /// An error about a page that was not looked at before, with the memory that all pages of the file need.
+    /// An error about a page that was not looked at before, with the memory that all pages of the
+    /// file need.
     fn unexpectedly_long(&self, error: Error) -> Error {
         let Ok(known) = self.looked_through() else {
             return error;
@@ -218,7 +225,8 @@ impl ParquetFile {
         known.unwrap_or_else(|| PageSizes::usual(self.group(group).column(leaf)))
     }
 
-    /// The same error, or that of encrypted data or of too much text, which look like damaged ones to the library.
+    /// The same error, or that of encrypted data or of too much text, which look like damaged ones
+    /// to the library.
     pub(super) fn explained(&self, error: Error) -> Error {
         if error.cause().contains(OVERFLOW) {
             let cause = "a batch of rows has more than 2 GiB of text in one column";
@@ -292,7 +300,8 @@ impl ParquetFile {
                 size(column.uncompressed_size()),
             );
             let text = column.unencoded_byte_array_data_bytes().map_or(0, size);
-            // An offset or a value, and a bit, each; text that repeats is in the dictionary once only.
+            // An offset or a value, and a bit, each; text that repeats is in the dictionary once
+            // only.
             let fixed = size(column.num_values()).saturating_mul(17);
             need.stored_bytes = need.stored_bytes.saturating_add(stored);
             let context_bytes = match column.compression() {
@@ -306,7 +315,8 @@ impl ParquetFile {
             let page_bytes = pages.held_bytes().saturating_add(context_bytes);
             need.pages_bytes = need.pages_bytes.saturating_add(page_bytes);
             need.windows_bytes = need.windows_bytes.saturating_add(stored.min(STRETCH_BYTES));
-            // A long page is there as it is stored while it is decompressed, and the one before it still is.
+            // A long page is there as it is stored while it is decompressed, and the one before it
+            // still is.
             if pages.stored_bytes.max(pages.opened_bytes) > PAGE_BYTES {
                 let next_bytes = if pages.is_single {
                     0
@@ -341,7 +351,8 @@ impl ParquetFile {
         self.need(group, columns).least_bytes()
     }
 
-    /// What a row group takes if it is fetched whole; nothing where it takes more than `memory_bytes` then.
+    /// What a row group takes if it is fetched whole; nothing where it takes more than
+    /// `memory_bytes` then.
     pub(super) fn whole(
         &self,
         group: usize,
@@ -360,8 +371,8 @@ impl ParquetFile {
         })
     }
 
-    /// The batches of a row group, within `memory_bytes`: of what was fetched of it, or by stretches of its columns. Columns come
-    /// in the file's own order.
+    /// The batches of a row group, within `memory_bytes`: of what was fetched of it, or by
+    /// stretches of its columns. Columns come in the file's own order.
     ///
     /// # Errors
     /// Memory: it takes more in any case. Corrupt. I/O.
@@ -384,7 +395,8 @@ impl ParquetFile {
             let spare_bytes = spare_bytes.filter(|&spare_bytes| spare_bytes >= batch_bytes);
             let spare_bytes =
                 spare_bytes.ok_or_else(|| place(need.too_much(group, memory_bytes)))?;
-            // Half of the rest is for longer stretches, in which there is room for larger pages; known ones have theirs.
+            // Half of the rest is for longer stretches, in which there is room for larger pages;
+            // known ones have theirs.
             let held_bytes = (STRETCH_BYTES, need.windows_bytes.max(spare_bytes / 2));
             let windows = Windows::new(
                 &self.file,
@@ -404,7 +416,8 @@ impl ParquetFile {
         })
     }
 
-    /// For batches of `batch_rows` rows, or of fewer where values of dictionaries would make them longer than `batch_bytes`.
+    /// For batches of `batch_rows` rows, or of fewer where values of dictionaries would make them
+    /// longer than `batch_bytes`.
     fn reader(
         &self,
         chunks: impl ChunkReader + 'static,
@@ -431,7 +444,8 @@ impl ParquetFile {
         })
     }
 
-    /// The longest values in dictionaries of more than `dictionary_bytes`, of all columns together: rows repeat them.
+    /// The longest values in dictionaries of more than `dictionary_bytes`, of all columns together:
+    /// rows repeat them.
     fn dictionary_values<R: ChunkReader + 'static>(
         &self,
         chunks: &SharedChunks<R>,
@@ -588,8 +602,8 @@ impl Need {
     }
 }
 
-/// The same metadata with as many rows as the row groups have, where the footer says another number, as old writers did: the
-/// library reads no more rows at once than the footer says.
+/// The same metadata with as many rows as the row groups have, where the footer says another
+/// number, as old writers did: the library reads no more rows at once than the footer says.
 fn counted(metadata: &ParquetMetaData) -> Option<ParquetMetaData> {
     let groups = metadata.row_groups();
     let rows = groups.iter().map(RowGroupMetaData::num_rows);

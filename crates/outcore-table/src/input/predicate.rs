@@ -1,9 +1,10 @@
 //! Which row groups need not be read, by what their statistics say.
 //!
-//! Contract: a [`Predicate`] compares a column with a value. Pruning only leaves out what cannot hold a row for
-//! which it is true; rows for which it is false may still be read, and whoever asked filters them. All of several
-//! must be true. Where statistics are missing, of another type, or of floats among which there may be NaNs,
-//! nothing is left out. Dates, times and timestamps are compared by their stored integers.
+//! Contract: a [`Predicate`] compares a column with a value. Pruning only leaves out what cannot
+//! hold a row for which it is true; rows for which it is false may still be read, and whoever asked
+//! filters them. All of several must be true. Where statistics are missing, of another type, or of
+//! floats among which there may be NaNs, nothing is left out. Dates, times and timestamps are
+//! compared by their stored integers.
 
 use std::cmp::Ordering;
 

@@ -1,11 +1,14 @@
 //! One thread's way into a table: pieces as batches, with the bytes of the next pieces read ahead.
 //!
-//! Contract: a [`TableReader`] opens any piece. It fetches the bytes of a piece whole where these fit into its memory beside what
-//! decoding takes, and with them those of the pieces that it expects next ([`TableReader::expect`], [`TableReader::take`]), as far as there
-//! is room and up to [`AHEAD_BYTES`]: so a drive has many requests at a time where pieces are no longer than one. Threads that
-//! share a table take its pieces from a [`PieceQueue`] in order, several short ones at a time.
+//! Contract: a [`TableReader`] opens any piece. It fetches the bytes of a piece whole where these
+//! fit into its memory beside what decoding takes, and with them those of the pieces that it
+//! expects next ([`TableReader::expect`], [`TableReader::take`]), as far as there is room and up to
+//! [`AHEAD_BYTES`]: so a drive has many requests at a time where pieces are no longer than one.
+//! Threads that share a table take its pieces from a [`PieceQueue`] in order, several short ones at
+//! a time.
 //!
-//! Bounds: the reservation, of which what is read ahead is a part; where a piece turns out to need that, it is given up and read again.
+//! Bounds: the reservation, of which what is read ahead is a part; where a piece turns out to need
+//! that, it is given up and read again.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -24,7 +27,8 @@ use super::text::TextReader;
 use super::{Format, Piece, READ, TableFile, TableInput, by_name};
 use crate::fault;
 
-/// Bytes that are fetched together, where pieces are shorter: requests of usual length keep a drive busy.
+/// Bytes that are fetched together, where pieces are shorter: requests of usual length keep a drive
+/// busy.
 const AHEAD_BYTES: u64 = 8 << 20;
 /// Pieces that are fetched together, at most.
 const AHEAD_PIECES: usize = 64;
@@ -45,7 +49,8 @@ impl PieceQueue {
         }
     }
 
-    /// The numbers of the next ones: of those that are left, a small part, so that threads end together.
+    /// The numbers of the next ones: of those that are left, a small part, so that threads end
+    /// together.
     fn take(&self, pieces: &[Piece]) -> Range<usize> {
         let end_of = |from: usize| {
             let left = pieces.len().saturating_sub(from);
@@ -142,7 +147,8 @@ impl<'a> TableReader<'a> {
         })
     }
 
-    /// Fetches a piece, if it is read whole, and those that are expected then, if that `reads_ahead`.
+    /// Fetches a piece, if it is read whole, and those that are expected then, if that
+    /// `reads_ahead`.
     fn fetch(&mut self, piece: Piece, reads_ahead: bool) -> Result<()> {
         let memory_bytes = self.reservation.bytes();
         let input = self.input;
@@ -242,7 +248,8 @@ pub struct Batches<'a> {
 }
 
 impl Batches<'_> {
-    /// Counts the rows of the next batch, or fails where a piece ends with other rows than its file says.
+    /// Counts the rows of the next batch, or fails where a piece ends with other rows than its file
+    /// says.
     fn counted(&mut self, batch: Option<RecordBatch>) -> Result<Option<RecordBatch>> {
         let said = self.piece.rows_count;
         self.rows_count += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);

@@ -1,12 +1,15 @@
 //! Columns whose values hardly repeat, told by the footers of Parquet files.
 //!
-//! Contract: [`Repeats::see`] takes in what a file says of its columns of plain values, and [`Repeats::hardly`] says whether a
-//! dictionary of a column would take about as much as its values do plain. What tells is what dictionaries have brought in the files:
-//! row groups count that were written by one, and those that outcore itself has written without one beside columns that have one. A row
-//! group whose values would not fill a dictionary says nothing, since they may come again in the next one. It holds where rows keep their
-//! order or lose it; a sort may bring together what is equal. Pure.
+//! Contract: [`Repeats::see`] takes in what a file says of its columns of plain values, and
+//! [`Repeats::hardly`] says whether a dictionary of a column would take about as much as its values
+//! do plain. What tells is what dictionaries have brought in the files: row groups count that were
+//! written by one, and those that outcore itself has written without one beside columns that have
+//! one. A row group whose values would not fill a dictionary says nothing, since they may come
+//! again in the next one. It holds where rows keep their order or lose it; a sort may bring
+//! together what is equal. Pure.
 //!
-//! N.B. A dictionary that is of no use was up to half of what it takes to write a table, and made it a tenth larger (docs/benchmarks.md).
+//! N.B. A dictionary that is of no use was up to half of what it takes to write a table, and made
+//! it a tenth larger (docs/benchmarks.md).
 //!
 //! Complexity: a look at each column of each row group; some 60 bytes a column.
 
@@ -61,7 +64,8 @@ impl Repeats {
 }
 
 impl Seen {
-    /// `is_left_out` says that a column without a dictionary has none because it would be of no use.
+    /// `is_left_out` says that a column without a dictionary has none because it would be of no
+    /// use.
     fn see(&mut self, column: &ColumnChunkMetaData, is_left_out: bool) {
         let size = |number: i64| u64::try_from(number).unwrap_or(0);
         let nulls_count = column.statistics().and_then(|told| told.null_count_opt());

@@ -1,10 +1,11 @@
 //! Bytes of a file, read where they lie through the drives of the job.
 //!
-//! Contract: a [`DriveFile`] reads any range through [`Transfers`], in whole blocks as the drive wants them, with
-//! many requests in flight for a long range, straight into the memory that is handed on. [`Fetched`] holds
-//! ranges that were read before they are decoded; [`Windows`] reads a stretch of each range when it is asked
-//! for, where a row group is too large to be held. Both are what the Parquet library reads from. A range that
-//! the file does not have is an error of corrupt data, with file and offset.
+//! Contract: a [`DriveFile`] reads any range through [`Transfers`], in whole blocks as the drive
+//! wants them, with many requests in flight for a long range, straight into the memory that is
+//! handed on. [`Fetched`] holds ranges that were read before they are decoded; [`Windows`] reads a
+//! stretch of each range when it is asked for, where a row group is too large to be held. Both are
+//! what the Parquet library reads from. A range that the file does not have is an error of corrupt
+//! data, with file and offset.
 //!
 //! Bounds: what is read and up to a block at either end; [`Windows`] holds one stretch a column.
 
@@ -105,8 +106,8 @@ impl DriveFile {
         Ok(read.into_iter().next().unwrap_or_default())
     }
 
-    /// All of a range in order, a stretch at a time, with some read ahead; `take` says whether to go on. Buffers are
-    /// reserved in `budget`.
+    /// All of a range in order, a stretch at a time, with some read ahead; `take` says whether to
+    /// go on. Buffers are reserved in `budget`.
     ///
     /// # Errors
     /// As [`DriveFile::read_with`], and what `take` fails with; memory.
@@ -296,8 +297,8 @@ pub(super) struct Fetched {
     ranges: Vec<(u64, Bytes)>,
 }
 
-/// Reads ranges of files, the requests of all of them at the same time; those of one file that touch in one go. What it
-/// gives is one for each file that is named.
+/// Reads ranges of files, the requests of all of them at the same time; those of one file that
+/// touch in one go. What it gives is one for each file that is named.
 ///
 /// # Errors
 /// As [`DriveFile::read_with`].

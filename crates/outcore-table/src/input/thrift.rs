@@ -1,9 +1,10 @@
-//! Whether a Parquet footer says that the file is encrypted, and how large a page is, where the library does not tell.
+//! Whether a Parquet footer says that the file is encrypted, and how large a page is, where the
+//! library does not tell.
 //!
-//! Contract: [`is_encrypted`] walks the footer in Thrift's compact protocol as far as its eighth field, the
-//! encryption's algorithm (parquet.thrift, `FileMetaData`). A file with a plain footer and encrypted columns has it.
-//! What cannot be walked is answered with no: it is damaged, and said to be. [`page_header`] reads the sizes in a page's header
-//! (`PageHeader`).
+//! Contract: [`is_encrypted`] walks the footer in Thrift's compact protocol as far as its eighth
+//! field, the encryption's algorithm (parquet.thrift, `FileMetaData`). A file with a plain footer
+//! and encrypted columns has it. What cannot be walked is answered with no: it is damaged, and said
+//! to be. [`page_header`] reads the sizes in a page's header (`PageHeader`).
 
 /// The field of `FileMetaData` that names the algorithm.
 const ENCRYPTION_ALGORITHM: i64 = 8;
@@ -58,7 +59,8 @@ pub(super) fn page_header(bytes: &[u8]) -> Option<PageHeader> {
             (1, 4..=6) => found.is_dictionary = walk.number()? == DICTIONARY_PAGE,
             (2, 4..=6) => found.opened_bytes = walk.number()?,
             (3, 4..=6) => found.stored_bytes = walk.number()?,
-            // The headers of a page of values, of a dictionary and of a page of version 2 begin with the number of values.
+            // The headers of a page of values, of a dictionary and of a page of version 2 begin
+            // with the number of values.
             (5 | 7 | 8, STRUCT) => {
                 let mut inner = 0;
                 while *walk.0.first()? != 0 {
@@ -112,7 +114,8 @@ impl Walk<'_> {
         (zigzag & 1 == 0).then_some(zigzag >> 1)
     }
 
-    /// The next field of a struct, after the field `before`: its number and type. Nothing at the end.
+    /// The next field of a struct, after the field `before`: its number and type. Nothing at the
+    /// end.
     fn field(&mut self, before: i64) -> Option<(i64, u8)> {
         let head = self.byte().filter(|&head| head != 0)?;
         let id = match head >> 4 {

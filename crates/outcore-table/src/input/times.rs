@@ -1,10 +1,11 @@
 //! Units and zones of times that Parquet does not name.
 //!
-//! Contract: Parquet has no seconds, so writers store milliseconds, and say in the Arrow schema beside them that these were
-//! seconds of a zone. The library takes a zone only from a field of the same unit, and gives UTC otherwise.
-//! [`with_times`] puts the zones of that schema in their places, inside of nested columns, too. Anything that cannot be read
-//! there makes no difference. Where no such schema says a unit, INT96 is read as microseconds, as DuckDB and Spark do: these hold
-//! every year that INT96 is used for, and nanoseconds end in 2262. Pure.
+//! Contract: Parquet has no seconds, so writers store milliseconds, and say in the Arrow schema
+//! beside them that these were seconds of a zone. The library takes a zone only from a field of the
+//! same unit, and gives UTC otherwise. [`with_times`] puts the zones of that schema in their
+//! places, inside of nested columns, too. Anything that cannot be read there makes no difference.
+//! Where no such schema says a unit, INT96 is read as microseconds, as DuckDB and Spark do: these
+//! hold every year that INT96 is used for, and nanoseconds end in 2262. Pure.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::basic::Type;
 use parquet::file::metadata::FileMetaData;
 
-/// `schema`, which is that of the file, with the units and zones of its writer; nothing if none is another.
+/// `schema`, which is that of the file, with the units and zones of its writer; nothing if none is
+/// another.
 pub(super) fn with_times(schema: &SchemaRef, file: &FileMetaData) -> Option<SchemaRef> {
     let pairs = file.key_value_metadata().into_iter().flatten();
     let mut stored = pairs.filter(|pair| pair.key == ARROW_SCHEMA_META_KEY);

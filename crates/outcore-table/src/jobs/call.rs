@@ -1,7 +1,7 @@
 //! What people ask for of columns: `sum(bytes)`, or with a name of its own `total=sum(bytes)`.
 //!
-//! Contract: [`Call::parse`] takes such a text apart and knows no function. Text in backquotes is a name, whatever is in it.
-//! Pure.
+//! Contract: [`Call::parse`] takes such a text apart and knows no function. Text in backquotes is a
+//! name, whatever is in it. Pure.
 
 /// A function that is called, and what its result is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

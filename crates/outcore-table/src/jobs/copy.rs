@@ -1,12 +1,15 @@
-//! Tables copied: read, perhaps fewer columns or rows of them, and written in another format or codec.
+//! Tables copied: read, perhaps fewer columns or rows of them, and written in another format or
+//! codec.
 //!
-//! Contract: [`copy`] reads the pieces of an input in parallel and writes them in order, so the output has the input's rows
-//! in the input's order, whatever the number of threads. Small pieces next to each other become one section of the
-//! output: where sections begin depends on the input alone. [`copy_changed`] puts a [`Change`]
-//! between the two: other rows, or other columns. What it gives appears when it is published, so that several tables can be
-//! written before the first of them is seen.
+//! Contract: [`copy`] reads the pieces of an input in parallel and writes them in order, so the
+//! output has the input's rows in the input's order, whatever the number of threads. Small pieces
+//! next to each other become one section of the output: where sections begin depends on the input
+//! alone. [`copy_changed`] puts a [`Change`] between the two: other rows, or other columns. What it
+//! gives appears when it is published, so that several tables can be written before the first of
+//! them is seen.
 //!
-//! Bounds: a third of the memory is the readers', the rest the writers'; one reader that needs more has up to a half.
+//! Bounds: a third of the memory is the readers', the rest the writers'; one reader that needs more
+//! has up to a half.
 
 use std::fmt;
 use std::ops::Range;
@@ -37,7 +40,8 @@ pub(super) type WriteBatch<'w> = dyn FnMut(&RecordBatch) -> Result<()> + 'w;
 
 /// What becomes of a table on its way.
 pub(super) trait Change: Sync {
-    /// Whether the column of this name that is written, if there is one, holds values of the input's, none of them much more often.
+    /// Whether the column of this name that is written, if there is one, holds values of the
+    /// input's, none of them much more often.
     fn keeps(&self, _column: &str) -> bool {
         true
     }
@@ -45,8 +49,8 @@ pub(super) trait Change: Sync {
     /// Rows that are left of a piece, if that is known.
     fn count(&self, piece: usize) -> Option<u64>;
 
-    /// Gives to `write` what is written of `batch`, the first row of which is row `first` of a piece: in one batch or
-    /// several.
+    /// Gives to `write` what is written of `batch`, the first row of which is row `first` of a
+    /// piece: in one batch or several.
     ///
     /// # Errors
     /// What keeps it from saying so, and what `write` fails with.
@@ -86,7 +90,8 @@ pub(super) fn filtered(batch: &RecordBatch, taken: &BooleanArray) -> Result<Reco
 /// Copies a table.
 ///
 /// # Errors
-/// As [`TableInput::open`] and [`TableOutput::create`]; corrupt data, I/O, memory. Nothing is left then.
+/// As [`TableInput::open`] and [`TableOutput::create`]; corrupt data, I/O, memory. Nothing is left
+/// then.
 pub fn copy(job: &Job, ends: &TableEnds<'_>) -> Result<TableSummary> {
     let started = Instant::now();
     let input = TableInput::open(job, ends.inputs, ends.reads)?;
@@ -236,8 +241,9 @@ pub(super) fn copy_changed(
     Ok(Copied { output, summary })
 }
 
-/// What is written of so many of the rows of `input`, if that is known: their part of what is stored, since encodings and codecs of
-/// input and output are often the same. That is no bound, and none is known where the number of rows is not.
+/// What is written of so many of the rows of `input`, if that is known: their part of what is
+/// stored, since encodings and codecs of input and output are often the same. That is no bound, and
+/// none is known where the number of rows is not.
 pub(super) fn written_forecast(input: &TableInput, rows_count: Option<u64>) -> Forecast {
     let rows_in = u128::from(input.rows_count().max(1));
     match rows_count {
@@ -258,7 +264,8 @@ pub(super) struct PassPlan<'a> {
 }
 
 impl<'a> PassPlan<'a> {
-    /// For an output of a schema and this many rows, if that is known; `name` is that of the job and of its phase.
+    /// For an output of a schema and this many rows, if that is known; `name` is that of the job
+    /// and of its phase.
     pub(super) fn of(
         job: &'a Job,
         name: &'static str,

@@ -1,10 +1,12 @@
 //! How often values occur.
 //!
-//! Contract: [`count_by`] is [`group_by`] with the one aggregate `count`, in the order of the columns; or by count, the most
-//! frequent first and those of equal counts in the order of the columns. For that the groups, which are fewer than the rows,
-//! are written to a private file of Arrow and sorted.
+//! Contract: [`count_by`] is [`group_by`] with the one aggregate `count`, in the order of the
+//! columns; or by count, the most frequent first and those of equal counts in the order of the
+//! columns. For that the groups, which are fewer than the rows, are written to a private file of
+//! Arrow and sorted.
 //!
-//! Bounds: those of [`group_by`] and of [`sort`], one after the other, and the groups once on scratch.
+//! Bounds: those of [`group_by`] and of [`sort`], one after the other, and the groups once on
+//! scratch.
 
 use std::time::Instant;
 

@@ -1,15 +1,19 @@
 //! What differs between two tables.
 //!
-//! Contract: [`diff`] compares the rows of two tables by the columns of a key, where null is equal to null, and counts those
-//! that are only in one of them, those that are changed, and those that are equal. Rows of a key that comes several times are
-//! compared in the order of their bytes, so that the order of the inputs does not matter. Two values are equal if they are stored
-//! alike; but values of a key as in a sort, where zeros and NaNs are one. What differs is written, if that is
-//! asked for, in the order of the key: `diff` says `left`, `right` or `changed`, `diff_columns` which columns differ, then come the
-//! columns of the key, and each other one as `NAME_left` and `NAME_right`. CSV gets lists and objects as texts of JSON.
+//! Contract: [`diff`] compares the rows of two tables by the columns of a key, where null is equal
+//! to null, and counts those that are only in one of them, those that are changed, and those that
+//! are equal. Rows of a key that comes several times are compared in the order of their bytes, so
+//! that the order of the inputs does not matter. Two values are equal if they are stored alike; but
+//! values of a key as in a sort, where zeros and NaNs are one. What differs is written, if that is
+//! asked for, in the order of the key: `diff` says `left`, `right` or `changed`, `diff_columns`
+//! which columns differ, then come the columns of the key, and each other one as `NAME_left` and
+//! `NAME_right`. CSV gets lists and objects as texts of JSON.
 //!
-//! Both tables are sorted to private files of Arrow, each by the way of all sorts, and these are read side by side.
+//! Both tables are sorted to private files of Arrow, each by the way of all sorts, and these are
+//! read side by side.
 //!
-//! Bounds: those of a sort, one table after the other, and the rows of both once on scratch; then a few batches.
+//! Bounds: those of a sort, one table after the other, and the rows of both once on scratch; then a
+//! few batches.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,8 +64,8 @@ impl DiffSummary {
     }
 }
 
-/// Compares the tables of `ends` and `right` by columns, or by all of them if none is named; writes what differs if there are
-/// outputs.
+/// Compares the tables of `ends` and `right` by columns, or by all of them if none is named; writes
+/// what differs if there are outputs.
 ///
 /// # Errors
 /// As [`sort`]; usage: tables of other columns.
@@ -135,7 +139,8 @@ pub fn diff(
     })
 }
 
-/// What reading both sorted tables side by side will take. How much differs is not known in advance.
+/// What reading both sorted tables side by side will take. How much differs is not known in
+/// advance.
 fn plan_compare(job: &Job, sides: &[TableInput; 2], outputs: &[PathBuf]) -> PhasePlan {
     let stored_bytes: u64 = sides.iter().map(TableInput::stored_bytes).sum();
     let pieces_count: usize = sides.iter().map(|side| side.pieces().len()).sum();

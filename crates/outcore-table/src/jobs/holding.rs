@@ -1,9 +1,12 @@
-//! The rows of a table for which a condition is true, by their numbers, for those who know nothing of Arrow.
+//! The rows of a table for which a condition is true, by their numbers, for those who know nothing
+//! of Arrow.
 //!
-//! Contract: [`RowsWhere`] is opened before anything is read and knows how many rows there are, and which of them hold the
-//! condition only once all have been read. Rows are numbered from 0 on over all files, in the order of their names.
+//! Contract: [`RowsWhere`] is opened before anything is read and knows how many rows there are, and
+//! which of them hold the condition only once all have been read. Rows are numbered from 0 on over
+//! all files, in the order of their names.
 //!
-//! Bounds: of memory, a quarter of it, or what the pieces need; one read of the columns that the condition names.
+//! Bounds: of memory, a quarter of it, or what the pieces need; one read of the columns that the
+//! condition names.
 
 use std::path::PathBuf;
 
@@ -24,7 +27,8 @@ impl RowsWhere {
     /// The rows of the table in `paths` for which `condition` is true.
     ///
     /// # Errors
-    /// As [`TableInput::open`] and [`Expr::check`]; usage: a condition without a column, or one that is no truth value.
+    /// As [`TableInput::open`] and [`Expr::check`]; usage: a condition without a column, or one
+    /// that is no truth value.
     pub fn open(job: &Job, paths: &[PathBuf], condition: &str) -> Result<Self> {
         let condition = Expr::parse(condition)?;
         let table = TableInput::open(job, paths, &InputOptions::default())?;
@@ -50,7 +54,8 @@ impl RowsWhere {
         self.input.rows_count()
     }
 
-    /// Gives the number of each row for which the condition is true to `take`, in no order, on all threads.
+    /// Gives the number of each row for which the condition is true to `take`, in no order, on all
+    /// threads.
     ///
     /// # Errors
     /// What reading and [`Expr::holds`] fail with.

@@ -1,15 +1,17 @@
 //! Sorted tables merged into one.
 //!
-//! Contract: [`merge`] takes files each of which is in the order of columns, and writes the rows of all of them in that
-//! order; those of equal keys come in the order of the files. A file that is not in order is an error that names it and its first
-//! row that is out of place: nothing is left then. One read and one write, and no scratch, whatever the sizes.
+//! Contract: [`merge`] takes files each of which is in the order of columns, and writes the rows of
+//! all of them in that order; those of equal keys come in the order of the files. A file that is
+//! not in order is an error that names it and its first row that is out of place: nothing is left
+//! then. One read and one write, and no scratch, whatever the sizes.
 //!
-//! A thread for each file reads ahead, makes the keys and checks them; one merges; as many as the memory is enough for
-//! encode the output, in sections. A stretch of a file that comes before all other files' rows is passed on
-//! as it is, so that files whose ranges do not overlap are copied.
+//! A thread for each file reads ahead, makes the keys and checks them; one merges; as many as the
+//! memory is enough for encode the output, in sections. A stretch of a file that comes before all
+//! other files' rows is passed on as it is, so that files whose ranges do not overlap are copied.
 //!
-//! Bounds: half of the memory for the readers and batches of all files together, so that many files need more of it; the rest
-//! for sections and the writers. Complexity: log2(files) comparisons of keys a row.
+//! Bounds: half of the memory for the readers and batches of all files together, so that many files
+//! need more of it; the rest for sections and the writers. Complexity: log2(files) comparisons of
+//! keys a row.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -199,7 +201,8 @@ impl<'a> Runs<'a> {
         &self.files
     }
 
-    /// The memory of each reader, out of `memory_bytes` for all of them and the batches that they make.
+    /// The memory of each reader, out of `memory_bytes` for all of them and the batches that they
+    /// make.
     pub(super) fn reader_bytes(&self, memory_bytes: u64) -> Result<u64> {
         let count = self.files.len().max(1) as u64;
         let least_bytes = self.input.memory_min_bytes();

@@ -1,9 +1,10 @@
 //! Jobs on tables: thin drivers that put a table's rows through the engine and back.
 //!
-//! Contract: each job reads one table ([`TableInput`]), or two of them, and writes another ([`TableOutput`]), which is absent or
-//! whole. [`copy`](fn@copy), [`select`](fn@select), [`head`] and [`sample`] go straight from one to the other, and so does a
-//! [`join`](fn@join) in any order whose right table fits into memory. The others sort the rows by a key of bytes, and
-//! differ in the key and in what they do with rows of equal keys:
+//! Contract: each job reads one table ([`TableInput`]), or two of them, and writes another
+//! ([`TableOutput`]), which is absent or whole. [`copy`](fn@copy), [`select`](fn@select), [`head`]
+//! and [`sample`] go straight from one to the other, and so does a [`join`](fn@join) in any order
+//! whose right table fits into memory. The others sort the rows by a key of bytes, and differ in
+//! the key and in what they do with rows of equal keys:
 //!
 //! | job | key | equal keys |
 //! |---|---|---|
@@ -19,15 +20,17 @@
 //!
 //! [`view`](mod@view) leaves rows in sorted runs, which are merged as they are read.
 //!
-//! [`merge`](fn@merge) takes tables that are sorted already, and reads them side by side instead. [`count_by`] is a group-by with
-//! a sort after it, and [`diff`](fn@diff) two sorts, the results of which are read side by side.
+//! [`merge`](fn@merge) takes tables that are sorted already, and reads them side by side instead.
+//! [`count_by`] is a group-by with a sort after it, and [`diff`](fn@diff) two sorts, the results of
+//! which are read side by side.
 //!
-//! Decoding and encoding, the greater part of the work, are done by all threads: pieces of the input side by side, and
-//! parts of the output side by side ([`outcore::sort::lines::rows`]).
+//! Decoding and encoding, the greater part of the work, are done by all threads: pieces of the
+//! input side by side, and parts of the output side by side ([`outcore::sort::lines::rows`]).
 //!
-//! Bounds: a quarter of the memory each for readers and writers, which do not work at the same time, the rest for the
-//! sort; where the pieces or columns need more than a quarter, what they need. I/O is one read of the columns, one more
-//! of the columns of the key for the sample, the rows to scratch and back as far as they do not fit, and the output.
+//! Bounds: a quarter of the memory each for readers and writers, which do not work at the same
+//! time, the rest for the sort; where the pieces or columns need more than a quarter, what they
+//! need. I/O is one read of the columns, one more of the columns of the key for the sample, the
+//! rows to scratch and back as far as they do not fit, and the output.
 
 mod call;
 mod copy;
@@ -133,7 +136,8 @@ fn check_rows(rows_in: u64, rows_out: u64) -> Result<()> {
 }
 
 impl TableSummary {
-    /// Publishes the output of a sort of `input`, if that is still what it was; `sample_bytes` of it were read before.
+    /// Publishes the output of a sort of `input`, if that is still what it was; `sample_bytes` of
+    /// it were read before.
     fn published(
         job: &Job,
         (input, sample_bytes): (&TableInput, u64),
@@ -147,8 +151,8 @@ impl TableSummary {
         Ok(TableSummary::of_sort(done, read_bytes, lens_bytes))
     }
 
-    /// What the engine says of a sort, beside what was read of the tables before it (for the sample) and in all, and
-    /// what was written of them.
+    /// What the engine says of a sort, beside what was read of the tables before it (for the
+    /// sample) and in all, and what was written of them.
     fn of_sort(
         done: LineSummary,
         (sample_bytes, read_bytes): (u64, u64),

@@ -1,13 +1,14 @@
 //! A part of a table: its first rows, or rows that are drawn.
 //!
-//! Contract: rows keep their order. [`head`] copies the first ones and reads no further. [`sample`] copies a number of rows,
-//! each set of which is as likely as any other; [`halves`] cuts a table in two like that. What is drawn is a function of the
-//! seed and the number of rows alone.
+//! Contract: rows keep their order. [`head`] copies the first ones and reads no further. [`sample`]
+//! copies a number of rows, each set of which is as likely as any other; [`halves`] cuts a table in
+//! two like that. What is drawn is a function of the seed and the number of rows alone.
 //!
-//! **Drawing.** Row i of n is taken with probability (k - t) / (n - i), where t have been taken before it: so it is k of
-//! them in the end, and every set is equally likely (Fan, Muller, Rezucha, "Development of sampling plans by using
-//! sequential selection techniques", 1962; Knuth, volume 2, algorithm S). Its random number is a hash of seed and i, so that
-//! threads can begin anywhere: how many have been taken is kept for every [`STEP_ROWS`]th row.
+//! **Drawing.** Row i of n is taken with probability (k - t) / (n - i), where t have been taken
+//! before it: so it is k of them in the end, and every set is equally likely (Fan, Muller, Rezucha,
+//! "Development of sampling plans by using sequential selection techniques", 1962; Knuth, volume 2,
+//! algorithm S). Its random number is a hash of seed and i, so that threads can begin anywhere: how
+//! many have been taken is kept for every [`STEP_ROWS`]th row.
 //!
 //! Bounds: a copy, and two bytes for a thousand rows.
 
@@ -90,8 +91,8 @@ pub fn sample(
     })
 }
 
-/// Copies a share of the rows of a table that are drawn by `seed` to the outputs, and the others to `rest`: all of them
-/// appear, or nothing.
+/// Copies a share of the rows of a table that are drawn by `seed` to the outputs, and the others to
+/// `rest`: all of them appear, or nothing.
 ///
 /// # Errors
 /// As [`copy`](super::copy()); usage: a share that is not between 0 and 1.

@@ -1,15 +1,18 @@
 //! A table in directories: one for each value of its key columns.
 //!
-//! Contract: rows whose key columns are equal go to one file, `DIR/country=de/day=7/part-0.parquet`, in the order of the
-//! input. The columns of the key are not in the files (objects whose fields are keys are); readers take them from the names of the directories ([`hive`](crate::input)),
-//! where a null is called `__HIVE_DEFAULT_PARTITION__`, a time with a zone is that of UTC, and what names cannot hold is written
-//! `%xx`. All files appear together, or
-//! nothing does.
+//! Contract: rows whose key columns are equal go to one file,
+//! `DIR/country=de/day=7/part-0.parquet`, in the order of the input. The columns of the key are not
+//! in the files (objects whose fields are keys are); readers take them from the names of the
+//! directories ([`hive`](crate::input)), where a null is called `__HIVE_DEFAULT_PARTITION__`, a
+//! time with a zone is that of UTC, and what names cannot hold is written `%xx`. All files appear
+//! together, or nothing does.
 //!
-//! Two passes: the first counts the rows of each key, reading no other column; the second sorts rows by the key into files that
-//! end where the counts say. So no more than one file is written at a time, and memory does not grow with their number.
+//! Two passes: the first counts the rows of each key, reading no other column; the second sorts
+//! rows by the key into files that end where the counts say. So no more than one file is written at
+//! a time, and memory does not grow with their number.
 //!
-//! Bounds: as [`sort`](fn@super::sort) beside a read of the key columns; [`PARTITIONS_MAX`] directories.
+//! Bounds: as [`sort`](fn@super::sort) beside a read of the key columns; [`PARTITIONS_MAX`]
+//! directories.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -38,11 +41,13 @@ const NAME_BYTES_MAX: usize = 255;
 /// Directories at most: their files appear together, and are open until then.
 const PARTITIONS_MAX: usize = 10_000;
 
-/// Splits a table by the values of columns into directories below `dir`, which is made if it is not there, into files of the name
-/// `file`; gives their names, too. The outputs of `ends` do not matter.
+/// Splits a table by the values of columns into directories below `dir`, which is made if it is not
+/// there, into files of the name `file`; gives their names, too. The outputs of `ends` do not
+/// matter.
 ///
 /// # Errors
-/// As [`sort`](super::sort()); usage: a key of floats, bytes or nested values, no other column, too many values.
+/// As [`sort`](super::sort()); usage: a key of floats, bytes or nested values, no other column, too
+/// many values.
 pub fn partition(
     job: &Job,
     ends: &TableEnds<'_>,

@@ -1,11 +1,14 @@
 //! Columns of a table as plain numbers and strings, for those who know nothing of Arrow.
 //!
-//! Contract: [`PlainColumns`] reads some columns, a piece at a time on each of several threads, and shows rows in batches that know
-//! their file and their first row there. Whole numbers become `i64` or, where their type has no sign and 64 bits, `u64`; strings
-//! become `&str`; of columns that are asked for as numbers, floats of four bytes stay such, and all others become `f64`. A
-//! value that is null is an error that names column and row, and so is a weight of 2^63 or more in a column of `u64`.
+//! Contract: [`PlainColumns`] reads some columns, a piece at a time on each of several threads, and
+//! shows rows in batches that know their file and their first row there. Whole numbers become `i64`
+//! or, where their type has no sign and 64 bits, `u64`; strings become `&str`; of columns that are
+//! asked for as numbers, floats of four bytes stay such, and all others become `f64`. A value that
+//! is null is an error that names column and row, and so is a weight of 2^63 or more in a column of
+//! `u64`.
 //!
-//! Bounds: of memory, what [`PlainColumns::memory_bytes`] says, of which it keeps account itself; one read of the columns.
+//! Bounds: of memory, what [`PlainColumns::memory_bytes`] says, of which it keeps account itself;
+//! one read of the columns.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -71,7 +74,8 @@ pub struct PlainBatch<'b> {
     pub columns: Vec<PlainValues<'b>>,
 }
 
-/// Takes batches, each with a number that is as much larger than that of another as the other has rows, at least.
+/// Takes batches, each with a number that is as much larger than that of another as the other has
+/// rows, at least.
 pub type TakePlain<'t> = dyn FnMut(&PlainBatch<'_>, u64) -> Result<()> + 't;
 
 /// Columns of a table; see the module.
@@ -88,7 +92,8 @@ pub struct PlainColumns {
 }
 
 impl PlainColumns {
-    /// The columns `names` of the table in `paths`; those `as_numbers`, which are at the end, have to be numbers.
+    /// The columns `names` of the table in `paths`; those `as_numbers`, which are at the end, have
+    /// to be numbers.
     ///
     /// # Errors
     /// As [`TableInput::open`]; usage: a column that has neither numbers nor strings.

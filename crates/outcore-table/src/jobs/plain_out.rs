@@ -1,9 +1,11 @@
-//! Plain numbers and strings as a table, for those who know nothing of Arrow: the other way of [`super::plain`].
+//! Plain numbers and strings as a table, for those who know nothing of Arrow: the other way of
+//! [`super::plain`].
 //!
-//! Contract: [`write_columns`] makes one file, absent or whole, in the format that its name tells: Parquet, Arrow, CSV or JSON lines. Rows
-//! come in batches, in order.
+//! Contract: [`write_columns`] makes one file, absent or whole, in the format that its name tells:
+//! Parquet, Arrow, CSV or JSON lines. Rows come in batches, in order.
 //!
-//! Bounds: of memory, half of what is free for the rows that are being encoded, at most; a batch is its maker's.
+//! Bounds: of memory, half of what is free for the rows that are being encoded, at most; a batch is
+//! its maker's.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! Tables in a random order.
 //!
-//! Contract: a key of 128 random bits for each row, and a sort: so an order is as likely as any other but for equal numbers,
-//! of which there are none to be expected below 2^60 rows, and is the same on any machine. Where groups are kept together, the
-//! bits are those of the group, and its rows stay in the order of the input.
+//! Contract: a key of 128 random bits for each row, and a sort: so an order is as likely as any
+//! other but for equal numbers, of which there are none to be expected below 2^60 rows, and is the
+//! same on any machine. Where groups are kept together, the bits are those of the group, and its
+//! rows stay in the order of the input.
 
 use outcore::Job;
 use outcore::key::sort_key::Tie;
@@ -14,11 +15,13 @@ use super::{TableEnds, TableSummary};
 use crate::output::OutputOptions;
 use crate::rows::{KeyColumn, RowCodec};
 
-/// Puts the rows of a table in a random order, of which all are about as likely: each row gets a random number of 128 bits,
-/// and rows are sorted by these. The order is a pure function of the seed, the epoch and the rows' places in the input.
+/// Puts the rows of a table in a random order, of which all are about as likely: each row gets a
+/// random number of 128 bits, and rows are sorted by these. The order is a pure function of the
+/// seed, the epoch and the rows' places in the input.
 ///
-/// With `groups`, rows with equal values in these columns stay together, in the order of the input, and the groups come in
-/// a random order, which depends on the seed, the epoch and these values alone.
+/// With `groups`, rows with equal values in these columns stay together, in the order of the input,
+/// and the groups come in a random order, which depends on the seed, the epoch and these values
+/// alone.
 ///
 /// # Errors
 /// As [`sort`](super::sort()). Usage: a group has an order, which it cannot keep.

@@ -1,12 +1,14 @@
 //! The rows of a table on their way into the engine: each with its key.
 //!
-//! Contract: [`RowsIn`] is the engine's [`RowSource`] over a [`TableInput`]. Threads take pieces in order, decode them and
-//! encode their rows with the key that [`RowKeys`] says. A row's position is the number of its piece and its place in
-//! there, so that it grows in the order of the input whatever the threads.
+//! Contract: [`RowsIn`] is the engine's [`RowSource`] over a [`TableInput`]. Threads take pieces in
+//! order, decode them and encode their rows with the key that [`RowKeys`] says. A row's position is
+//! the number of its piece and its place in there, so that it grows in the order of the input
+//! whatever the threads.
 //!
-//! **The sample.** Pieces may be in an order of their own, as those of a log are by time, so rows from the fronts of pieces
-//! would say little about the keys. The columns of the key, and nothing else, are read of up to [`SAMPLE_PIECES`] pieces, and
-//! rows are taken evenly from all over them. How long rows are is told by whole rows from the fronts of a few pieces.
+//! **The sample.** Pieces may be in an order of their own, as those of a log are by time, so rows
+//! from the fronts of pieces would say little about the keys. The columns of the key, and nothing
+//! else, are read of up to [`SAMPLE_PIECES`] pieces, and rows are taken evenly from all over them.
+//! How long rows are is told by whole rows from the fronts of a few pieces.
 //!
 //! Bounds: a reader and a batch of rows a thread; the sample's keys, some MiB at most.
 
@@ -38,7 +40,8 @@ const KEY_BYTES_MAX: usize = 256;
 const SHOWN_ROWS: usize = 32;
 /// A row's position is its place in its piece, and above this many bits the number of the piece.
 const PLACE_BITS: u32 = 40;
-/// What a reader gets beside the least that its pieces need, but no more than that: with the least alone it decodes row by row.
+/// What a reader gets beside the least that its pieces need, but no more than that: with the least
+/// alone it decodes row by row.
 const ROOM_BYTES: u64 = 2 << 20;
 /// Rows that are encoded at once, at most.
 pub(super) const ROWS_AT_ONCE: usize = 2048;
@@ -50,12 +53,14 @@ pub(super) enum RowKeys<'k> {
     Columns,
     /// A random number that the seed and the row's position give.
     Random { seed: u64 },
-    /// A random number that the seed and the columns of this other codec's order give: the same for all rows of a group.
+    /// A random number that the seed and the columns of this other codec's order give: the same for
+    /// all rows of a group.
     RandomGroups { seed: u64, group: &'k RowCodec },
-    /// The columns of the codec's order, and after them nothing but the row's position, and of the key the front that this
-    /// other codec makes.
+    /// The columns of the codec's order, and after them nothing but the row's position, and of the
+    /// key the front that this other codec makes.
     Places { group: &'k RowCodec },
-    /// Columns of groups, and after them columns of an order and the row's position, which decide between the rows of one.
+    /// Columns of groups, and after them columns of an order and the row's position, which decide
+    /// between the rows of one.
     Window { plan: &'k WindowPlan },
 }
 
@@ -118,7 +123,8 @@ impl ReadShape {
     }
 }
 
-/// The memory of a reader that does not decode row by row, where its pieces need `piece_bytes` at least.
+/// The memory of a reader that does not decode row by row, where its pieces need `piece_bytes` at
+/// least.
 pub(super) fn with_room(piece_bytes: u64) -> u64 {
     piece_bytes
         .max(1)
@@ -393,7 +399,8 @@ impl RowSource for RowsIn<'_> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // A batch of Arrow arrays is the reader's, and as large again are its rows; those of a window are made of others.
+        // A batch of Arrow arrays is the reader's, and as large again are its rows; those of a
+        // window are made of others.
         let batches = match self.keys {
             RowKeys::Window { .. } => 3,
             _ => 2,

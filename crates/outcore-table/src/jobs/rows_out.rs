@@ -1,10 +1,12 @@
 //! Sorted rows on their way into a table.
 //!
-//! Contract: [`RowsOut`] is the engine's [`RowSink`] over a [`TableOutput`]. A part of the rows is a section of the output,
-//! decoded and encoded by the thread that sorts its buckets. Parts have the bytes of one row group, about, and their
-//! number is a multiple of the threads', so that all of these end at about the same time.
+//! Contract: [`RowsOut`] is the engine's [`RowSink`] over a [`TableOutput`]. A part of the rows is
+//! a section of the output, decoded and encoded by the thread that sorts its buckets. Parts have
+//! the bytes of one row group, about, and their number is a multiple of the threads', so that all
+//! of these end at about the same time.
 //!
-//! Bounds: row groups that are being encoded are the output's; beside them a decoded batch a thread.
+//! Bounds: row groups that are being encoded are the output's; beside them a decoded batch a
+//! thread.
 
 use outcore::Forecast;
 use outcore::sort::lines::rows::{RowPart, RowSink};
@@ -19,7 +21,8 @@ use crate::rows::RowCodec;
 pub(super) const ROWS_AT_ONCE: usize = 4096;
 /// The part of a writer's memory that one row may take.
 pub(super) const ROW_SHARE: u64 = 4;
-/// Of the memory of a row group that is being encoded, what rows are that become one: so far do they shrink, about.
+/// Of the memory of a row group that is being encoded, what rows are that become one: so far do
+/// they shrink, about.
 const SHRINK: u64 = 2;
 
 /// What writing takes.
@@ -97,7 +100,8 @@ pub(super) struct RowsOut<'a> {
     written: Forecast,
 }
 
-/// Bytes of the rows of a part, where all of them are about `data_bytes`, of `row_bytes` each on average.
+/// Bytes of the rows of a part, where all of them are about `data_bytes`, of `row_bytes` each on
+/// average.
 pub(super) fn part_bytes(
     output: &TableOutput,
     shape: WriteShape,
@@ -112,7 +116,8 @@ pub(super) fn part_bytes(
 }
 
 impl<'a> RowsOut<'a> {
-    /// For about `data_bytes` of rows, of `row_bytes` each on average, which become this much of a file.
+    /// For about `data_bytes` of rows, of `row_bytes` each on average, which become this much of a
+    /// file.
     pub(super) fn new(
         output: &'a TableOutput,
         (codec, columns): (&'a RowCodec, Option<&'a [usize]>),

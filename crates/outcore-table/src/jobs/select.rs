@@ -1,9 +1,10 @@
 //! Some rows of a table, with other columns.
 //!
-//! Contract: [`select`] copies the rows for which all conditions are true, with columns that are computed of the input's:
-//! one of a name that there is takes its place, others come last. Conditions and computed columns see the columns of
-//! the input alone. Row groups that the conditions rule out by their statistics, and directories by their names, are not
-//! read, nor are columns that nobody asks for. Rows keep their order.
+//! Contract: [`select`] copies the rows for which all conditions are true, with columns that are
+//! computed of the input's: one of a name that there is takes its place, others come last.
+//! Conditions and computed columns see the columns of the input alone. Row groups that the
+//! conditions rule out by their statistics, and directories by their names, are not read, nor are
+//! columns that nobody asks for. Rows keep their order.
 //!
 //! Bounds: those of a copy, and a column of a batch for each part of an expression.
 
@@ -33,8 +34,8 @@ pub struct Selection {
     pub computed: Vec<Assignment>,
 }
 
-/// Copies what `selection` takes of a table. [`InputOptions::columns`] may name computed columns, too; those that it does not
-/// name come last.
+/// Copies what `selection` takes of a table. [`InputOptions::columns`] may name computed columns,
+/// too; those that it does not name come last.
 ///
 /// # Errors
 /// As [`copy`](super::copy()) and [`Expr::check`]. Nothing is left then.

@@ -1,7 +1,8 @@
 //! Tables in the order of columns, and one row of each key.
 //!
-//! Contract: [`Rows`] is the way of all jobs through the engine, from the memory's division to the published output; the order
-//! of columns is one of them. Work is done in [`super::rows_in`] and [`super::rows_out`].
+//! Contract: [`Rows`] is the way of all jobs through the engine, from the memory's division to the
+//! published output; the order of columns is one of them. Work is done in [`super::rows_in`] and
+//! [`super::rows_out`].
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,8 @@ use crate::input::{InputNeed, InputOptions, TableInput};
 use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
 use crate::rows::{KeyColumn, RowCodec, key_of};
 
-/// Bytes of rows that are encoded or decoded at once by a thread: within the cache, where memory allows it.
+/// Bytes of rows that are encoded or decoded at once by a thread: within the cache, where memory
+/// allows it.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
 const BATCH_BYTES_MIN: u64 = 64 << 10;
 
@@ -33,8 +35,8 @@ const BATCH_BYTES_MIN: u64 = 64 << 10;
 pub struct TableOrder {
     /// The most significant first; all columns as they stand, ascending, if there are none.
     pub keys: Vec<KeyColumn>,
-    /// Rows of equal keys keep the order of the input; otherwise they come in the order of their bytes, so that the
-    /// output depends on the rows alone.
+    /// Rows of equal keys keep the order of the input; otherwise they come in the order of their
+    /// bytes, so that the output depends on the rows alone.
     pub is_stable: bool,
     /// Where there are no keys: all columns descend.
     pub is_descending: bool,
@@ -58,12 +60,14 @@ impl TableOrder {
 /// Sorts the rows of a table.
 ///
 /// # Errors
-/// As [`TableInput::open`], [`RowCodec::new`], [`TableOutput::create`] and [`sort_rows`]. Nothing is left then.
+/// As [`TableInput::open`], [`RowCodec::new`], [`TableOutput::create`] and [`sort_rows`]. Nothing
+/// is left then.
 pub fn sort(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<TableSummary> {
     by_columns(job, ends, order, false)
 }
 
-/// Keeps one row of each key, the first that came, in the order of the keys; whether that is stable does not matter.
+/// Keeps one row of each key, the first that came, in the order of the keys; whether that is stable
+/// does not matter.
 ///
 /// # Errors
 /// As [`sort`]; usage for several outputs, since the number of rows is not known in advance.
@@ -103,7 +107,8 @@ fn by_columns(
     rows.run(job, ends.outputs, &writes)
 }
 
-/// Writes the first `rows_count` rows of what a stable [`sort`] by `keys` would write, or all of them if there are fewer.
+/// Writes the first `rows_count` rows of what a stable [`sort`] by `keys` would write, or all of
+/// them if there are fewer.
 ///
 /// # Errors
 /// As [`sort`]; usage for no keys.
@@ -258,7 +263,8 @@ impl Rows<'_> {
     }
 }
 
-/// The output of a job, which writes it with memory of its own; of `rows_count` rows, if that is known.
+/// The output of a job, which writes it with memory of its own; of `rows_count` rows, if that is
+/// known.
 ///
 /// # Errors
 /// As [`TableOutput::create`].
@@ -280,8 +286,8 @@ pub(super) fn create(
     TableOutput::create(&own, outputs, schema, writes, shape)
 }
 
-/// As many threads as the memory is enough for, with a quarter of it, or what they need at least: to read what has a `need`,
-/// and to write a table of a schema.
+/// As many threads as the memory is enough for, with a quarter of it, or what they need at least:
+/// to read what has a `need`, and to write a table of a schema.
 pub(super) fn shapes(
     job: &Job,
     need: InputNeed,
@@ -306,7 +312,8 @@ pub(super) fn shapes(
     (reads, writes)
 }
 
-/// Sorts rows of which none is left out, on this many threads; scratch goes to `dir` where the job names no drives.
+/// Sorts rows of which none is left out, on this many threads; scratch goes to `dir` where the job
+/// names no drives.
 ///
 /// # Errors
 /// As [`sort_rows`].
@@ -326,7 +333,8 @@ pub(super) fn sort_all(
     sort_rows(&job, source, sink, order, &options)
 }
 
-/// Scratch goes beside the output, where the job names no drives; above a directory that is made with the output.
+/// Scratch goes beside the output, where the job names no drives; above a directory that is made
+/// with the output.
 pub(super) fn scratch_dir(outputs: &[PathBuf]) -> PathBuf {
     let mut dir = outputs
         .first()
@@ -337,8 +345,8 @@ pub(super) fn scratch_dir(outputs: &[PathBuf]) -> PathBuf {
     dir.to_path_buf()
 }
 
-/// How an input with this `need` is read: by as many threads as half of the memory is enough for, `threads_max` at most. They
-/// get a quarter of the memory, or their least need and some more.
+/// How an input with this `need` is read: by as many threads as half of the memory is enough for,
+/// `threads_max` at most. They get a quarter of the memory, or their least need and some more.
 pub(super) fn read_shape(job: &Job, need: InputNeed, threads_max: usize) -> ReadShape {
     let memory_bytes = job.budget.free_bytes();
     let (quarter_bytes, half_bytes) = (memory_bytes / 4, memory_bytes / 2);

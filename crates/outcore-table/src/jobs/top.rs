@@ -1,12 +1,15 @@
-//! The filter in front of a sort of which only the first rows are wanted, and the end of its output.
+//! The filter in front of a sort of which only the first rows are wanted, and the end of its
+//! output.
 //!
-//! Contract: no row that is among the first is left out. A thread that reads knows the least keys that it has met so far, as many as
-//! rows are wanted. A row after all of these is none of the first, and is left out before it is sorted. Of rows in a random order
-//! hardly more than those wanted times ln(n / wanted) are sorted; of rows that come in the opposite order all of them are,
+//! Contract: no row that is among the first is left out. A thread that reads knows the least keys
+//! that it has met so far, as many as rows are wanted. A row after all of these is none of the
+//! first, and is left out before it is sorted. Of rows in a random order hardly more than those
+//! wanted times ln(n / wanted) are sorted; of rows that come in the opposite order all of them are,
 //! and go through scratch.
 //!
-//! Bounds: those keys take [`KEYS_SHARE`] of the memory at most. Where they need more, rows are no longer left out, and the
-//! job is the sort that it would be without a filter. I/O as the sort of the rows that are left.
+//! Bounds: those keys take [`KEYS_SHARE`] of the memory at most. Where they need more, rows are no
+//! longer left out, and the job is the sort that it would be without a filter. I/O as the sort of
+//! the rows that are left.
 
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -143,7 +146,8 @@ fn cut_short() -> Error {
 
 /// The least of the keys that were met, with the positions of their rows.
 struct Least {
-    /// The last of them on top. Nothing where they take too much memory, and every row may be among the first.
+    /// The last of them on top. Nothing where they take too much memory, and every row may be among
+    /// the first.
     kept: Option<BinaryHeap<(Vec<u8>, u64)>>,
     wanted: usize,
     held_bytes: u64,

@@ -1,9 +1,12 @@
-//! A column of vectors out of a table: what other programs keep embeddings in, as a file of vectors.
+//! A column of vectors out of a table: what other programs keep embeddings in, as a file of
+//! vectors.
 //!
-//! Contract: [`VectorColumn`] is a column of lists of numbers, all of the same length: the one that is named, or the only one there
-//! is. [`VectorColumn::write`] copies it ([`copy`](super::copy())) to a file, in the order of the rows, absent or whole.
+//! Contract: [`VectorColumn`] is a column of lists of numbers, all of the same length: the one that
+//! is named, or the only one there is. [`VectorColumn::write`] copies it ([`copy`](super::copy()))
+//! to a file, in the order of the rows, absent or whole.
 //!
-//! Bounds: as those of a copy of one column; lists whose type does not tell their length cost the read of one row more.
+//! Bounds: as those of a copy of one column; lists whose type does not tell their length cost the
+//! read of one row more.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -33,7 +36,8 @@ impl VectorColumn {
     /// The column `name` of the table in `paths`, or the only one that has vectors.
     ///
     /// # Errors
-    /// As [`TableInput::open`]; usage: a column that has none, several that may be meant, a table without rows.
+    /// As [`TableInput::open`]; usage: a column that has none, several that may be meant, a table
+    /// without rows.
     pub fn open(job: &Job, paths: &[PathBuf], name: Option<&str>) -> Result<Self> {
         let table = TableInput::open(job, paths, &InputOptions::default())?;
         let schema = table.schema();
@@ -120,7 +124,8 @@ impl VectorColumn {
     /// Writes the vectors to `path`: `front`, then each with `lead` in front of it.
     ///
     /// # Errors
-    /// Usage: a null, a vector of another length, a file that exists, unless `replace`. As [`copy`](super::copy()).
+    /// Usage: a null, a vector of another length, a file that exists, unless `replace`. As
+    /// [`copy`](super::copy()).
     pub fn write(
         &self,
         job: &Job,

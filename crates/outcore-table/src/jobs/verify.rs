@@ -1,10 +1,12 @@
 //! Whether a table is in order, and has the rows of another.
 //!
-//! Contract: [`verify`] reads a table once. It finds the first row that comes before the one in front of it in the order of
-//! columns, counts rows whose keys are equal to those in front of them, and adds up a checksum of all rows that does not
-//! depend on their order, nor on the columns that order is looked for by: two tables with the same number of rows and the same checksum have the same rows, but for chance
-//! (2^-128 each). Rows are compared by their values: dictionaries by what their keys stand for, texts of any kind by their
-//! bytes, floats by their bits. Columns are compared in the order of the first table.
+//! Contract: [`verify`] reads a table once. It finds the first row that comes before the one in
+//! front of it in the order of columns, counts rows whose keys are equal to those in front of them,
+//! and adds up a checksum of all rows that does not depend on their order, nor on the columns that
+//! order is looked for by: two tables with the same number of rows and the same checksum have the
+//! same rows, but for chance (2^-128 each). Rows are compared by their values: dictionaries by what
+//! their keys stand for, texts of any kind by their bytes, floats by their bits. Columns are
+//! compared in the order of the first table.
 //!
 //! Bounds: one read; a reader and a batch of rows a thread, and two keys a row group.
 
@@ -44,8 +46,9 @@ pub struct TableCheck {
     pub read_bytes: u64,
 }
 
-/// Looks at the table in `inputs`, in the order of `keys`, and compares its rows with those of the table in `against`, if there
-/// is one: what both are like. No order is looked for where `keys` are none.
+/// Looks at the table in `inputs`, in the order of `keys`, and compares its rows with those of the
+/// table in `against`, if there is one: what both are like. No order is looked for where `keys` are
+/// none.
 ///
 /// # Errors
 /// As [`TableInput::open`] and [`RowCodec::new`]; usage: tables of other columns.

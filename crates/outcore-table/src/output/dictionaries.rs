@@ -1,10 +1,13 @@
 //! One dictionary per column for all batches of an Arrow file.
 //!
-//! Contract: an Arrow file cannot replace a dictionary; it can only add values to one. [`Dictionaries::unite`] gives a batch with the
-//! same values, whose dictionaries begin with those of the batch before. So each value is stored once per file, in the order in
-//! which values are first used, and values that no row uses are left out. Dictionaries inside of nested columns count as well.
+//! Contract: an Arrow file cannot replace a dictionary; it can only add values to one.
+//! [`Dictionaries::unite`] gives a batch with the same values, whose dictionaries begin with those
+//! of the batch before. So each value is stored once per file, in the order in which values are
+//! first used, and values that no row uses are left out. Dictionaries inside of nested columns
+//! count as well.
 //!
-//! Bounds: all values so far, as they are and as keys of a map, at most the memory that the caller grants; more is an error.
+//! Bounds: all values so far, as they are and as keys of a map, at most the memory that the caller
+//! grants; more is an error.
 
 use std::collections::HashMap;
 
@@ -66,7 +69,8 @@ impl Dictionaries {
     /// The batch with dictionaries that go on from those of the batches before.
     ///
     /// # Errors
-    /// Memory: all values take more than `memory_bytes`. Usage: more values than keys of the type name.
+    /// Memory: all values take more than `memory_bytes`. Usage: more values than keys of the type
+    /// name.
     pub(super) fn unite(&mut self, batch: &RecordBatch, memory_bytes: u64) -> Result<RecordBatch> {
         let mut number = 0;
         let columns = batch.columns().iter();

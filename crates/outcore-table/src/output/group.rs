@@ -1,8 +1,8 @@
 //! A row group of Parquet that is being encoded, column by column.
 //!
-//! Contract: [`Group::write`] encodes rows and looks at what the columns hold then. Compression has a context for each column that has
-//! ended a page ([`super::pages`]); where there is no memory for those of all columns, [`Group::is_out_of_contexts`] says when the group
-//! must end.
+//! Contract: [`Group::write`] encodes rows and looks at what the columns hold then. Compression has
+//! a context for each column that has ended a page ([`super::pages`]); where there is no memory for
+//! those of all columns, [`Group::is_out_of_contexts`] says when the group must end.
 //!
 //! Bounds: what the columns hold is the caller's to limit, and a few bytes a column.
 

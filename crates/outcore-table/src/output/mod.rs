@@ -6,21 +6,24 @@
 //! the numbers ([`sequencer`](Sequencer)). A thread whose turn has not come waits when its first
 //! row group is full. Threads take the numbers in order and one at a time, so the lowest that is
 //! open always gets on. [`TableOutput::publish`] writes the footers and makes the files appear, by
-//! the engine's staged output; dropped before, nothing is left. A [`TableStream`] gets a table while it is made, and is cut short
-//! where that fails: one of Arrow in the middle of a message, since a reader takes one that ends between two for whole.
+//! the engine's staged output; dropped before, nothing is left. A [`TableStream`] gets a table
+//! while it is made, and is cut short where that fails: one of Arrow in the middle of a message,
+//! since a reader takes one that ends between two for whole.
 //!
-//! Row groups end after this many rows, this many encoded bytes, with their section, and with their file. Output
-//! depends on the rows, on where sections begin and on options alone, not on threads or time; the memory of a
-//! writer is an option here. Parquet: the files say what they are sorted by, have page indexes and statistics, and
-//! keep the schema's metadata; dictionary columns are written by dictionary, and read back as they were; times in seconds,
-//! which Parquet does not know, become milliseconds.
-//! Arrow: each batch is compressed when its turn has come, so only compression in Parquet is parallel; a file has one dictionary
-//! per column, which grows from batch to batch ([`dictionaries`]). CSV and JSON lines ([`text`]):
-//! text is made, and compressed, by the section's thread.
+//! Row groups end after this many rows, this many encoded bytes, with their section, and with their
+//! file. Output depends on the rows, on where sections begin and on options alone, not on threads
+//! or time; the memory of a writer is an option here. Parquet: the files say what they are sorted
+//! by, have page indexes and statistics, and keep the schema's metadata; dictionary columns are
+//! written by dictionary, and read back as they were; times in seconds, which Parquet does not
+//! know, become milliseconds. Arrow: each batch is compressed when its turn has come, so only
+//! compression in Parquet is parallel; a file has one dictionary per column, which grows from batch
+//! to batch ([`dictionaries`]). CSV and JSON lines ([`text`]): text is made, and compressed, by the
+//! section's thread.
 //!
-//! Bounds: a section holds one row group ([`OutputOptions::group_bytes_max`], or its part of the memory) and each
-//! file being written [`sink`]'s buffers; all of it is reserved when the output is made. Pages are made as small as
-//! the columns' number demands. Footers are not counted: some hundred bytes a column and row group.
+//! Bounds: a section holds one row group ([`OutputOptions::group_bytes_max`], or its part of the
+//! memory) and each file being written [`sink`]'s buffers; all of it is reserved when the output is
+//! made. Pages are made as small as the columns' number demands. Footers are not counted: some
+//! hundred bytes a column and row group.
 
 mod dictionaries;
 mod group;
@@ -141,8 +144,8 @@ impl TableOutput {
     /// Stages the files `paths` for batches of `schema`.
     ///
     /// # Errors
-    /// Usage: a file that exists, an option that does not fit the format, several files of an unknown number of
-    /// rows. Memory: less than the columns need. I/O.
+    /// Usage: a file that exists, an option that does not fit the format, several files of an
+    /// unknown number of rows. Memory: less than the columns need. I/O.
     pub fn create(
         job: &Job,
         paths: &[PathBuf],
@@ -241,8 +244,9 @@ impl TableOutput {
         Ok(output)
     }
 
-    /// The section `number`, whose first row is `first_row` of the output (which matters only where that is several
-    /// files). Each number is taken once, by threads that have one section at a time.
+    /// The section `number`, whose first row is `first_row` of the output (which matters only where
+    /// that is several files). Each number is taken once, by threads that have one section at a
+    /// time.
     pub fn section(&self, number: u64, first_row: u64) -> Section<'_> {
         Section {
             output: self,
@@ -270,7 +274,8 @@ impl TableOutput {
         self.options.group_rows_max.max(1)
     }
 
-    /// Writes what ends the files, and waits until all of them are written. There are no sections from then on.
+    /// Writes what ends the files, and waits until all of them are written. There are no sections
+    /// from then on.
     ///
     /// # Errors
     /// A section was given up. I/O: nothing is left then.
@@ -535,7 +540,8 @@ impl Section<'_> {
         Ok(())
     }
 
-    /// Rows that are written next: to the end of the file at most, and no more than a part of the memory.
+    /// Rows that are written next: to the end of the file at most, and no more than a part of the
+    /// memory.
     fn step(&self, batch: &RecordBatch, left: usize) -> usize {
         let output = self.output;
         let options = &output.options;

@@ -1,7 +1,8 @@
 //! What a written table looks like: format, codec, row groups, what it says of itself.
 //!
-//! Contract: values with defaults that other programs would choose, turned into the libraries' own settings here
-//! and nowhere else. The schema's metadata are kept, as Arrow's schema and as the file's own keys and values.
+//! Contract: values with defaults that other programs would choose, turned into the libraries' own
+//! settings here and nowhere else. The schema's metadata are kept, as Arrow's schema and as the
+//! file's own keys and values.
 
 use std::fmt;
 use std::io::Write;
@@ -30,8 +31,8 @@ const GROUP_ROWS: usize = 1 << 20;
 const GROUP_BYTES: u64 = 128 << 20;
 /// What the library's writer of a column takes for a dictionary before there is a value in it.
 const DICTIONARY_BYTES: u64 = 80 << 10;
-/// The part of a row group's memory that all dictionaries may take before there are values: where columns are many and the memory is
-/// small, there would be hardly a row in a group.
+/// The part of a row group's memory that all dictionaries may take before there are values: where
+/// columns are many and the memory is small, there would be hardly a row in a group.
 const DICTIONARIES_SHARE: u64 = 3;
 
 /// Text that is made before it is appended, and what is made of it, at least.
@@ -107,7 +108,8 @@ pub enum TableFormat {
     Csv,
     /// A JSON object for each row.
     JsonLines,
-    /// The numbers of one column of lists of equal length, as they lie in memory ([`VectorLayout`]).
+    /// The numbers of one column of lists of equal length, as they lie in memory
+    /// ([`VectorLayout`]).
     Vectors,
 }
 
@@ -166,7 +168,8 @@ pub enum FileRows {
     Ends(Vec<u64>),
 }
 
-/// A stream that takes a table in place of a file. Clones are the same stream, which one table gets.
+/// A stream that takes a table in place of a file. Clones are the same stream, which one table
+/// gets.
 #[derive(Clone)]
 pub struct TableStream(Arc<Mutex<Option<Box<dyn Write + Send>>>>);
 
@@ -209,21 +212,24 @@ pub struct OutputOptions {
     pub sorted_by: Vec<KeyColumn>,
     /// Columns with a bloom filter, in Parquet.
     pub bloom_filters: Vec<String>,
-    /// Whether columns are encoded by dictionaries, in Parquet, as long as these stay small and the memory has room for those of
-    /// all columns.
+    /// Whether columns are encoded by dictionaries, in Parquet, as long as these stay small and the
+    /// memory has room for those of all columns.
     pub is_dictionary: bool,
-    /// Columns at the root that have none, in Parquet, beside those that jobs know of, whose values hardly repeat.
+    /// Columns at the root that have none, in Parquet, beside those that jobs know of, whose values
+    /// hardly repeat.
     pub without_dictionary: Vec<String>,
     /// How rows are given to several files.
     pub files: FileRows,
-    /// The directory that the files have to themselves, and that is made if it is not there: it gets a list of them. Where none
-    /// is given, several files have a list beside the first of them.
+    /// The directory that the files have to themselves, and that is made if it is not there: it
+    /// gets a list of them. Where none is given, several files have a list beside the first of
+    /// them.
     pub directory: Option<PathBuf>,
     /// Whether files that exist are replaced.
     pub is_replacing: bool,
     /// What a file of vectors looks like.
     pub vectors: VectorLayout,
-    /// What takes the table in place of the one file, whose directory then is that of scratch alone.
+    /// What takes the table in place of the one file, whose directory then is that of scratch
+    /// alone.
     pub stream: Option<TableStream>,
 }
 
@@ -386,7 +392,8 @@ impl OutputOptions {
         })
     }
 
-    /// The columns of the order as far as they are plain ones; those after a nested one, or one inside of objects, cannot be named.
+    /// The columns of the order as far as they are plain ones; those after a nested one, or one
+    /// inside of objects, cannot be named.
     fn sorting_columns(&self, schema: &Schema) -> Result<Option<Vec<SortingColumn>>> {
         let mut columns = Vec::new();
         for key in &self.sorted_by {

@@ -1,11 +1,13 @@
 //! How large pages of Parquet are, and how much memory compresses them.
 //!
-//! Contract: [`Pages::of`] divides the memory of a row group. The library keeps a context of Zstandard for each column from the
-//! column's first page to the end of the group: 0.2 to 0.6 MiB at level 1, and at level 19 some 17 times its page, 17 MiB for one of a
-//! MiB. So pages are as large as leaves half of the memory to rows. Where columns are too many for that, a page ends only with its group: a
-//! column that is done gives its context back before the next one needs its own. Columns that fill a page before are counted, and the group
-//! ends with the second of them ([`EARLY_COLUMNS_MAX`]): so many that fill one after another, each for a stretch of rows, hold no
-//! more contexts than there is memory for.
+//! Contract: [`Pages::of`] divides the memory of a row group. The library keeps a context of
+//! Zstandard for each column from the column's first page to the end of the group: 0.2 to 0.6 MiB
+//! at level 1, and at level 19 some 17 times its page, 17 MiB for one of a MiB. So pages are as
+//! large as leaves half of the memory to rows. Where columns are too many for that, a page ends
+//! only with its group: a column that is done gives its context back before the next one needs its
+//! own. Columns that fill a page before are counted, and the group ends with the second of them
+//! ([`EARLY_COLUMNS_MAX`]): so many that fill one after another, each for a stretch of rows, hold
+//! no more contexts than there is memory for.
 //!
 //! Complexity: a few steps.
 
@@ -13,7 +15,8 @@
 const PAGE_BYTES: u64 = 1 << 20;
 /// A page has this at least, even where memory is small.
 const PAGE_MIN_BYTES: u64 = 16 << 10;
-/// Pages that a column has open at once, dictionary and level buffers included, while it is written.
+/// Pages that a column has open at once, dictionary and level buffers included, while it is
+/// written.
 const PAGES_OPEN: u64 = 4;
 /// The part of a row group's memory that contexts may take.
 const CONTEXTS_SHARE: u64 = 2;
@@ -21,12 +24,13 @@ const CONTEXTS_SHARE: u64 = 2;
 const PAGES_OF_GROUP: u64 = 2;
 /// and the group ends when so many columns have ended one that compression made shorter.
 pub(super) const EARLY_COLUMNS_MAX: usize = 2;
-/// Columns that have a context then: these, two whose pages stayed as long as they were, which fill the group, and the one that is being
-/// ended.
+/// Columns that have a context then: these, two whose pages stayed as long as they were, which fill
+/// the group, and the one that is being ended.
 const EARLY_COLUMNS: u64 = EARLY_COLUMNS_MAX as u64 + 3;
 /// What a context of a high level takes beside what grows with its page, at most.
 const HIGH_LEVEL_BYTES: u64 = 1280 << 10;
-/// How long such a page is where it is compressed, at most: longer ones need no larger context, but at the highest levels.
+/// How long such a page is where it is compressed, at most: longer ones need no larger context, but
+/// at the highest levels.
 const WHOLE_PAGE_BYTES: u64 = 4 << 20;
 
 /// Pages of the columns of a row group.
@@ -41,7 +45,8 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// For `columns` columns in a row group of `group_bytes`, which Zstandard compresses if it has a level.
+    /// For `columns` columns in a row group of `group_bytes`, which Zstandard compresses if it has
+    /// a level.
     pub(super) fn of(zstd_level: Option<i32>, columns: u64, group_bytes: u64) -> Self {
         let columns = columns.max(1);
         let usual_bytes = group_bytes / (PAGES_OPEN * columns);
@@ -93,10 +98,11 @@ fn whole_bytes(level: i32, columns: u64) -> u64 {
     columns.min(EARLY_COLUMNS) * context_bytes(level, WHOLE_PAGE_BYTES)
 }
 
-/// What a context of Zstandard takes at most that has compressed pages which were ended at `page_bytes`, and are up to twice as long.
+/// What a context of Zstandard takes at most that has compressed pages which were ended at
+/// `page_bytes`, and are up to twice as long.
 fn context_bytes(level: i32, page_bytes: u64) -> u64 {
-    // Measured (version 1.5.7): so many times the page at most, up to an end, since windows are no longer than a page. At high levels
-    // tables of one length come to 17 times the page.
+    // Measured (version 1.5.7): so many times the page at most, up to an end, since windows are no
+    // longer than a page. At high levels tables of one length come to 17 times the page.
     let len_bytes = 2 * page_bytes;
     let (times, most_kib) = match level {
         ..=1 => (6, 576),

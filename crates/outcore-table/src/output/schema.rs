@@ -1,8 +1,10 @@
 //! The schema that a format can hold, and batches made to fit it.
 //!
-//! Contract: [`written_schema`] keeps what a format knows and names the nearest type of what it does not: Parquet knows neither
-//! seconds nor dates in milliseconds, and text neither these dates, nor dictionaries, nor zones of time. [`hydrated`] makes a batch one of that schema. No value is lost: times only become finer, and a
-//! date with a time of day is an error. [`check_known`] rejects types that Parquet does not have.
+//! Contract: [`written_schema`] keeps what a format knows and names the nearest type of what it
+//! does not: Parquet knows neither seconds nor dates in milliseconds, and text neither these dates,
+//! nor dictionaries, nor zones of time. [`hydrated`] makes a batch one of that schema. No value is
+//! lost: times only become finer, and a date with a time of day is an error. [`check_known`]
+//! rejects types that Parquet does not have.
 
 use std::sync::Arc;
 
@@ -49,7 +51,8 @@ fn in_text(field: &Field) -> Field {
     in_days(&in_utc(field))
 }
 
-/// The values of a column as text shows them: plain, in UTC, with dates in days; those with a time of day stay times.
+/// The values of a column as text shows them: plain, in UTC, with dates in days; those with a time
+/// of day stay times.
 ///
 /// # Errors
 /// None that is expected.
@@ -91,7 +94,8 @@ fn converted(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     cast_with_options(array, data_type, &options).map_err(|error| unwritable_arrow(&error))
 }
 
-/// Types that Parquet does not know as the nearest ones: times in seconds as milliseconds, dates in milliseconds as dates.
+/// Types that Parquet does not know as the nearest ones: times in seconds as milliseconds, dates in
+/// milliseconds as dates.
 fn known_to_parquet(field: &Field) -> Field {
     let finer = |data_type: &DataType| match data_type {
         DataType::Timestamp(TimeUnit::Second, zone) => {
@@ -162,7 +166,8 @@ pub(super) fn check_known(schema: &Schema) -> Result<()> {
     }
 }
 
-/// `batch` as one of `schema`: dictionaries looked up where that has plain columns, and times in its unit.
+/// `batch` as one of `schema`: dictionaries looked up where that has plain columns, and times in
+/// its unit.
 pub(super) fn hydrated(
     batch: &RecordBatch,
     schema: &SchemaRef,

@@ -1,10 +1,12 @@
-//! Bytes of one file, in order, to its drive, or to a stream: what the writers of Parquet and Arrow write into.
+//! Bytes of one file, in order, to its drive, or to a stream: what the writers of Parquet and Arrow
+//! write into.
 //!
-//! Contract: a [`Sink`] of a file fills buffers and hands them to a thread of its own, which writes them behind through
-//! [`Transfers`], in whole blocks, with many in flight. The libraries want a writer that may move between
-//! threads, which a thread's queue may not: hence the thread. What a drive refuses is the error of the next
-//! write, and of [`Sink::finish`], with drive, file and offset. One of a stream writes there itself, in large pieces, and waits
-//! for whoever reads; given up, it ends what was written in a way that readers reject, where the format has one.
+//! Contract: a [`Sink`] of a file fills buffers and hands them to a thread of its own, which writes
+//! them behind through [`Transfers`], in whole blocks, with many in flight. The libraries want a
+//! writer that may move between threads, which a thread's queue may not: hence the thread. What a
+//! drive refuses is the error of the next write, and of [`Sink::finish`], with drive, file and
+//! offset. One of a stream writes there itself, in large pieces, and waits for whoever reads; given
+//! up, it ends what was written in a way that readers reject, where the format has one.
 //!
 //! Bounds: of a file [`SINK_BYTES`], reserved when it is made; of a stream [`STREAM_BYTES`].
 
@@ -53,12 +55,13 @@ pub(super) struct FileSink {
 pub(super) struct StreamSink {
     writer: BufWriter<Box<dyn Write + Send>>,
     len_bytes: u64,
-    /// What is written where the table is given up, so that no reader takes what came for all of it.
+    /// What is written where the table is given up, so that no reader takes what came for all of
+    /// it.
     torn: &'static [u8],
 }
 
-/// The beginning of a message of Arrow that does not go on: readers of a stream that ends between two messages would take
-/// it for whole.
+/// The beginning of a message of Arrow that does not go on: readers of a stream that ends between
+/// two messages would take it for whole.
 pub(super) const TORN_ARROW: &[u8] = &[0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x10, 0x00];
 
 impl Sink {

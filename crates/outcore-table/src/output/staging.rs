@@ -1,6 +1,8 @@
-//! The files of an output before they are written: how many rows each gets, and where they are staged.
+//! The files of an output before they are written: how many rows each gets, and where they are
+//! staged.
 //!
-//! Contract: as the folder's. A file that exists is refused unless it may be replaced; several files have a list beside them, or a directory to themselves.
+//! Contract: as the folder's. A file that exists is refused unless it may be replaced; several
+//! files have a list beside them, or a directory to themselves.
 
 use std::path::{Path, PathBuf};
 
@@ -66,8 +68,8 @@ pub(super) fn stage(
     )
 }
 
-/// The list that a table in the files `paths` gets, if it gets one: that of `directory`, which they have to themselves, or one next to
-/// the first of them.
+/// The list that a table in the files `paths` gets, if it gets one: that of `directory`, which they
+/// have to themselves, or one next to the first of them.
 pub fn list_of(paths: &[PathBuf], directory: Option<&Path>) -> Option<PathBuf> {
     match (directory, paths) {
         (Some(directory), _) => Some(directory.join(SET_LIST)),
@@ -76,7 +78,8 @@ pub fn list_of(paths: &[PathBuf], directory: Option<&Path>) -> Option<PathBuf> {
     }
 }
 
-/// The list of several files, by which they appear together. Readers of tables pass over names that begin with `_`.
+/// The list of several files, by which they appear together. Readers of tables pass over names that
+/// begin with `_`.
 fn manifest_of(first: &Path) -> PathBuf {
     let stem = first.file_stem().unwrap_or_default().to_string_lossy();
     let suffix = outcore_io::output::MANIFEST_SUFFIX;

@@ -1,7 +1,7 @@
 //! Rows of a column of lists as vectors: their numbers one after another.
 //!
-//! Contract: the column has lists of a fixed length, or lists that all have the same; a null, or a list of another length, is an error
-//! that names its row. Numbers are little-endian. Pure.
+//! Contract: the column has lists of a fixed length, or lists that all have the same; a null, or a
+//! list of another length, is an error that names its row. Numbers are little-endian. Pure.
 
 use std::ops::Range;
 
@@ -14,7 +14,8 @@ use super::options::VectorLayout;
 
 const WRITE: &str = "write vectors";
 
-/// The numbers of a column of lists, if it is one; and the length of each list, if its type says it.
+/// The numbers of a column of lists, if it is one; and the length of each list, if its type says
+/// it.
 pub(crate) fn lists_of(kind: &DataType) -> Option<(&DataType, Option<usize>)> {
     let (numbers, len) = match kind {
         DataType::FixedSizeList(field, len) => (field.data_type(), usize::try_from(*len).ok()),

@@ -8,31 +8,35 @@
 //! | `key_bytes` | the key: compared as unsigned bytes, it orders rows as the [`KeyColumn`]s say |
 //! | the rest | the payload: all columns that the key does not give back |
 //!
-//! [`key_of`] finds the key in a row, and [`RowCodec::decode`] makes a record batch of rows in any order: equal to
-//! the rows that went in, value by value, of the same schema. [`RowCodec::encode_by`] puts any other bytes in the
-//! place of the key, for rows that go by something else than their columns.
+//! [`key_of`] finds the key in a row, and [`RowCodec::decode`] makes a record batch of rows in any
+//! order: equal to the rows that went in, value by value, of the same schema.
+//! [`RowCodec::encode_by`] puts any other bytes in the place of the key, for rows that go by
+//! something else than their columns.
 //!
-//! **Order.** The key is arrow-row's: per column ascending or descending, nulls first or last; strings and
-//! binary by their bytes; floats as numbers, where -0.0 and 0.0 are equal, and all NaNs are equal and larger
-//! than all numbers (inside nested types by IEEE 754's total order); decimals, dates, times and timestamps by
-//! their stored integers (a timestamp's zone does not matter within a column); dictionaries by what their keys
-//! stand for; lists element by element; structs field by field. No key is the beginning of another.
+//! **Order.** The key is arrow-row's: per column ascending or descending, nulls first or last;
+//! strings and binary by their bytes; floats as numbers, where -0.0 and 0.0 are equal, and all NaNs
+//! are equal and larger than all numbers (inside nested types by IEEE 754's total order); decimals,
+//! dates, times and timestamps by their stored integers (a timestamp's zone does not matter within
+//! a column); dictionaries by what their keys stand for; lists element by element; structs field by
+//! field. No key is the beginning of another.
 //!
-//! **Payload.** A bit for each of its columns that may be null, set where it is; then the columns in the schema's
-//! order. Fixed-size values stand as in Arrow. Strings and binary have a length (a byte up to
-//! 254, five bytes beyond) and their bytes. A list has its length, then its elements; nested types recurse,
-//! with bits of their own for nulls. Nulls have no bytes. Dictionaries are carried as their values, and
-//! built anew for each batch that is decoded. Key columns of plain values are not in the payload: they are
-//! decoded from the key, to the bit. Floats, nested ones, dictionaries and fields of objects are in both.
+//! **Payload.** A bit for each of its columns that may be null, set where it is; then the columns
+//! in the schema's order. Fixed-size values stand as in Arrow. Strings and binary have a length (a
+//! byte up to 254, five bytes beyond) and their bytes. A list has its length, then its elements;
+//! nested types recurse, with bits of their own for nulls. Nulls have no bytes. Dictionaries are
+//! carried as their values, and built anew for each batch that is decoded. Key columns of plain
+//! values are not in the payload: they are decoded from the key, to the bit. Floats, nested ones,
+//! dictionaries and fields of objects are in both.
 //!
 //! N.B. arrow-row of all columns would need no code of ours and is about as fast, but its rows of a
 //! web log are a third larger: it pads strings to blocks and spends a byte a value on nulls
 //! (docs/decisions/0022).
 //!
-//! Bounds: to encode takes the keys once more (arrow-row's own buffer), dictionary columns as values, and
-//! 8 bytes a row and list column; to decode takes the batch alone, and 8 bytes a row. Work is column by
-//! column over a batch, so batches of some thousand rows stay in the cache. A row has 1 GiB at most, and
-//! the strings of one column of a decoded batch shorter than 2 GiB where their type has 32-bit offsets.
+//! Bounds: to encode takes the keys once more (arrow-row's own buffer), dictionary columns as
+//! values, and 8 bytes a row and list column; to decode takes the batch alone, and 8 bytes a row.
+//! Work is column by column over a batch, so batches of some thousand rows stay in the cache. A row
+//! has 1 GiB at most, and the strings of one column of a decoded batch shorter than 2 GiB where
+//! their type has 32-bit offsets.
 
 mod node;
 mod read;
@@ -89,8 +93,9 @@ impl KeyColumn {
         self
     }
 
-    /// A column as people write it: its name, and after colons `desc` or `asc` (`r` is `desc`, too) and `nulls-first` or
-    /// `nulls-last`. A name that ends like that itself, that has colons, or none, stands between backquotes, as in [`column_name`](outcore::key::column::column_name);
+    /// A column as people write it: its name, and after colons `desc` or `asc` (`r` is `desc`, too)
+    /// and `nulls-first` or `nulls-last`. A name that ends like that itself, that has colons, or
+    /// none, stands between backquotes, as in [`column_name`](outcore::key::column::column_name);
     /// the first may get a colon at its end instead.
     ///
     /// # Errors
@@ -162,7 +167,8 @@ pub fn key_of(row: &[u8]) -> Option<&[u8]> {
 /// Bytes of a payload that is a position and a length.
 const PLACE_BYTES: usize = 12;
 
-/// Of a row that [`RowCodec::encode_places`] made: the front of its key that is its group's, and its position.
+/// Of a row that [`RowCodec::encode_places`] made: the front of its key that is its group's, and
+/// its position.
 pub(crate) fn place_of(row: &[u8]) -> Option<(&[u8], u64)> {
     let key = key_of(row)?;
     let place = row.get(PREFIX_BYTES + key.len()..)?;
@@ -299,8 +305,8 @@ impl RowCodec {
         })
     }
 
-    /// The same with other bytes in the place of the key of columns: what `key` gives for each row; for a codec without key
-    /// columns.
+    /// The same with other bytes in the place of the key of columns: what `key` gives for each row;
+    /// for a codec without key columns.
     ///
     /// # Errors
     /// As [`RowCodec::encode`].
@@ -314,8 +320,9 @@ impl RowCodec {
         self.lay_down(batch, rows, key)
     }
 
-    /// Appends, for each row of `batch`, its key, and for a payload the row's position and the length of the front of the
-    /// key that `group`, a codec for the first columns of the key, makes: see [`place_of`].
+    /// Appends, for each row of `batch`, its key, and for a payload the row's position and the
+    /// length of the front of the key that `group`, a codec for the first columns of the key,
+    /// makes: see [`place_of`].
     ///
     /// # Errors
     /// As [`RowCodec::encode`].
@@ -442,8 +449,9 @@ impl RowCodec {
     /// The batch of these rows, in their order.
     ///
     /// # Errors
-    /// Corrupt: bytes that [`RowCodec::encode`] did not write for this schema. Usage: more text in one column,
-    /// or more distinct values of a dictionary, than the type holds: decode fewer rows at once.
+    /// Corrupt: bytes that [`RowCodec::encode`] did not write for this schema. Usage: more text in
+    /// one column, or more distinct values of a dictionary, than the type holds: decode fewer rows
+    /// at once.
     pub fn decode(&self, rows: &[&[u8]]) -> Result<RecordBatch> {
         fault::guarded("decode rows", || {
             read::decode(rows, &self.schema, &self.layout, self.converter.as_ref())

@@ -1,9 +1,9 @@
 //! The shape of a column in a row's payload: what stands where, for every Arrow type.
 //!
 //! Contract: a [`Node`] is made once from a field and says how its values are laid down ([`Form`]);
-//! [`super::write`] and [`super::read`] follow it. It covers all types of Arrow. Dictionaries are carried as
-//! their values. Types that have no layout of their own (unions, run ends, list views) are carried as the
-//! bytes that arrow-row makes of them, or refused by name where it makes none.
+//! [`super::write`] and [`super::read`] follow it. It covers all types of Arrow. Dictionaries are
+//! carried as their values. Types that have no layout of their own (unions, run ends, list views)
+//! are carried as the bytes that arrow-row makes of them, or refused by name where it makes none.
 
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, Field, IntervalUnit};

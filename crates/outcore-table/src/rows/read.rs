@@ -1,8 +1,9 @@
-//! Rows into arrays: reads column by column at each row's own cursor, as [`super::write`] wrote them.
+//! Rows into arrays: reads column by column at each row's own cursor, as [`super::write`] wrote
+//! them.
 //!
-//! Contract: [`decode`] makes the batch of the items that it is given, or says that they are not what was
-//! written: a cursor never passes the end of its item, all of an item is read, text is checked to be UTF-8,
-//! and every array goes through its checked constructor.
+//! Contract: [`decode`] makes the batch of the items that it is given, or says that they are not
+//! what was written: a cursor never passes the end of its item, all of an item is read, text is
+//! checked to be UTF-8, and every array goes through its checked constructor.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -189,8 +190,8 @@ impl<'a> Reader<'a> {
 
     /// A column inside another: its bits, then its values.
     fn inner(&mut self, node: &Node, counts: impl Counts) -> Result<ArrayRef> {
-        // No element of the types that have bytes is made up by a count alone; those that have none are
-        // as many as a count says.
+        // No element of the types that have bytes is made up by a count alone; those that have none
+        // are as many as a count says.
         let nulls = if node.is_without_bits() {
             None
         } else {

@@ -1,11 +1,14 @@
-//! Values into rows: measures what each row takes, then writes column by column at each row's own cursor.
+//! Values into rows: measures what each row takes, then writes column by column at each row's own
+//! cursor.
 //!
-//! Contract: a [`Column`] is an array made ready once a batch: dictionaries looked up, lists without bytes
-//! under their nulls; what lies under the nulls of structs and lists of a fixed size is made null, too, or zero where
-//! it may not be null, so that equal values have equal bytes. [`Column::measure`] adds each row's bytes to a list of lengths, [`Column::write`] writes
-//! exactly as many. Both take [`Spans`]: which elements of the array belong to which row; one each at the top
-//! ([`OneEach`]), a range each inside lists ([`Ranges`]). Nulls of a column at the top are marked by its
-//! caller; inside, bits in front of the values say which are null. Nulls have no bytes.
+//! Contract: a [`Column`] is an array made ready once a batch: dictionaries looked up, lists
+//! without bytes under their nulls; what lies under the nulls of structs and lists of a fixed size
+//! is made null, too, or zero where it may not be null, so that equal values have equal bytes.
+//! [`Column::measure`] adds each row's bytes to a list of lengths, [`Column::write`] writes exactly
+//! as many. Both take [`Spans`]: which elements of the array belong to which row; one each at the
+//! top ([`OneEach`]), a range each inside lists ([`Ranges`]). Nulls of a column at the top are
+//! marked by its caller; inside, bits in front of the values say which are null. Nulls have no
+//! bytes.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait, UInt64Array};
@@ -447,7 +450,8 @@ fn widened(offsets: &OffsetBuffer<i32>) -> OffsetBuffer<i64> {
     OffsetBuffer::new(offsets.iter().map(|&offset| i64::from(offset)).collect())
 }
 
-/// The same lists, none of which has elements under one of `nulls`: these would belong to a row and to no list.
+/// The same lists, none of which has elements under one of `nulls`: these would belong to a row and
+/// to no list.
 fn without_hidden(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<ArrayRef> {
     fn hides<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, nulls: &NullBuffer) -> bool {
         let is_hidden = |index: usize| nulls.is_null(index) && offsets[index] < offsets[index + 1];
@@ -509,7 +513,8 @@ fn put_length(out: &mut [u8], cursor: &mut usize, count: usize) {
         out[*cursor] = count as u8;
         *cursor += 1;
     } else {
-        // Rows of 4 GiB and more are refused once their lengths are known, before anything is written.
+        // Rows of 4 GiB and more are refused once their lengths are known, before anything is
+        // written.
         out[*cursor] = u8::MAX;
         put(out, &mut (*cursor + 1), &(count as u32).to_le_bytes());
         *cursor += LONG_BYTES;

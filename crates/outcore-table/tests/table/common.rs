@@ -1,7 +1,8 @@
 //! Tables of every type, made from a seed: nulls, extremes, nested values, dictionaries, slices.
 //!
-//! Contract: schema and values are pure functions of a [`Draw`], which a seed makes. Kinds of Parquet leave out what
-//! Parquet cannot hold or gives back as another type. Some hundred rows at most, with strings of some thousand bytes.
+//! Contract: schema and values are pure functions of a [`Draw`], which a seed makes. Kinds of
+//! Parquet leave out what Parquet cannot hold or gives back as another type. Some hundred rows at
+//! most, with strings of some thousand bytes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -119,7 +120,8 @@ pub fn data_type(draw: &mut Draw, depth: usize, kinds: Kinds) -> DataType {
         1 => DataType::LargeList(field(draw, "item")),
         2 => {
             let item = field(draw, "item");
-            // arrow-rs itself joins no lists of fixed size whose elements must not be null where lists are.
+            // arrow-rs itself joins no lists of fixed size whose elements must not be null where
+            // lists are.
             let is_nullable = item.is_nullable() || kinds == Kinds::Parquet;
             let item = item.as_ref().clone().with_nullable(is_nullable);
             DataType::FixedSizeList(Arc::new(item), 1 + draw.below(3) as i32)

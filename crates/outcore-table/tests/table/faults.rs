@@ -1,7 +1,8 @@
-//! Every single I/O of a small job fails once: the answer is a named error, and nothing is left behind.
+//! Every single I/O of a small job fails once: the answer is a named error, and nothing is left
+//! behind.
 //!
-//! Contract: the number of the operation that fails runs from 1 until a job does with fewer; some dozen jobs of
-//! 3,000 rows.
+//! Contract: the number of the operation that fails runs from 1 until a job does with fewer; some
+//! dozen jobs of 3,000 rows.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -59,7 +60,8 @@ fn walk(work: impl Fn(&Job, &TableEnds<'_>) -> Result<u64>, format: TableFormat)
         is_done = device.operations() < nth;
         let left = std::fs::read_dir(dir.path()).unwrap().count();
         match result {
-            // What fails after the rename, or while private directories go, is not a failure of the job.
+            // What fails after the rename, or while private directories go, is not a failure of the
+            // job.
             Ok(rows_out) => {
                 assert_eq!(rows_out, 3_000, "operation {nth}");
                 assert!(out.exists());

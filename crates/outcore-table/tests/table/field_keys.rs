@@ -1,7 +1,7 @@
 //! Fields of objects as keys: of the order, of groups, of pairs, of directories.
 //!
-//! Contract: a job by the field `st.a` does what it does by the column `flat`, which has the same values, and the table keeps its
-//! columns. What the jobs themselves do is tested where they are.
+//! Contract: a job by the field `st.a` does what it does by the column `flat`, which has the same
+//! values, and the table keeps its columns. What the jobs themselves do is tested where they are.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ use outcore_table::rows::KeyColumn;
 
 use crate::common::{self, Draw, read_parquet, write_parquet};
 
-/// Objects `st` with a number `a` and a text `b`, some of them null, the same numbers as a column `flat`, lists, and the row's number.
+/// Objects `st` with a number `a` and a text `b`, some of them null, the same numbers as a column
+/// `flat`, lists, and the row's number.
 fn objects(rows: usize, seed: u64) -> RecordBatch {
     let mut draw = Draw::new(seed);
     let is_there: Vec<bool> = (0..rows).map(|_| !draw.one_in(6)).collect();

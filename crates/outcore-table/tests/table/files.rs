@@ -1,7 +1,7 @@
 //! Files of tables: what is written is read back equal, by outcore and by arrow-rs alone.
 //!
-//! Contract: the naive twin is arrow-rs reading a plain file from end to end. Tables are made from seeds, damage too; a
-//! failure prints its seed. The largest table has some 20 MB.
+//! Contract: the naive twin is arrow-rs reading a plain file from end to end. Tables are made from
+//! seeds, damage too; a failure prints its seed. The largest table has some 20 MB.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,6 +1,7 @@
 //! Groups of tables.
 //!
-//! Contract: the twin goes through the rows one by one with a tree of groups, and keeps all values of each.
+//! Contract: the twin goes through the rows one by one with a tree of groups, and keeps all values
+//! of each.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,8 +1,10 @@
-//! Reads stay in flight while tables are sorted and grouped, by the virtual clock of in-memory drives.
+//! Reads stay in flight while tables are sorted and grouped, by the virtual clock of in-memory
+//! drives.
 //!
-//! Contract: four Parquet files on four drives, in less memory than they take, so that rows go through scratch. A reader has the
-//! requests of one row group in flight, which are several where row groups are as long as usual (10 MB here), and those of the next
-//! ones with them where row groups are short (100 kB).
+//! Contract: four Parquet files on four drives, in less memory than they take, so that rows go
+//! through scratch. A reader has the requests of one row group in flight, which are several where
+//! row groups are as long as usual (10 MB here), and those of the next ones with them where row
+//! groups are short (100 kB).
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! pyarrow reads what outcore writes, and outcore what pyarrow writes.
 //!
-//! Contract: values are compared, not what programs call the elements of lists. Skips, saying so, where `PYTHON`
-//! has no pyarrow.
+//! Contract: values are compared, not what programs call the elements of lists. Skips, saying so,
+//! where `PYTHON` has no pyarrow.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,8 @@ fn read(path: &Path) -> RecordBatch {
     concat_batches(input.schema(), &batches).unwrap()
 }
 
-/// The values alone: programs differ in what they call elements of lists, and where they keep dictionaries.
+/// The values alone: programs differ in what they call elements of lists, and where they keep
+/// dictionaries.
 fn values(column: &ArrayRef) -> Vec<Vec<u8>> {
     let field = SortField::new(column.data_type().clone());
     let converter = RowConverter::new(vec![field]).unwrap();
@@ -105,7 +106,8 @@ fn pyarrow_reads_what_outcore_writes() {
             ("t.arrow", TableFormat::ArrowFile, Codec::Lz4),
             ("t.arrows", TableFormat::ArrowStream, Codec::Zstd(1)),
         ] {
-            // pyarrow reads no Parquet with nulls among lists of a fixed size: "Expected all lists to be of size".
+            // pyarrow reads no Parquet with nulls among lists of a fixed size: "Expected all lists
+            // to be of size".
             if format == TableFormat::Parquet && format!("{schema:?}").contains("FixedSizeList") {
                 continue;
             }

@@ -1,7 +1,8 @@
 //! Sorts, shuffles and distinct rows of tables.
 //!
-//! Contract: the twin of a sort is `arrow-ord`'s, whose order of rows is asked about each pair of neighbours, and which has
-//! the same rows; a stable one and distinct rows are compared with a naive one, row by row.
+//! Contract: the twin of a sort is `arrow-ord`'s, whose order of rows is asked about each pair of
+//! neighbours, and which has the same rows; a stable one and distinct rows are compared with a
+//! naive one, row by row.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -377,7 +378,8 @@ fn keys_are_read_as_people_write_them() {
     assert_eq!(KeyColumn::parse(":desc").unwrap_err().kind(), Kind::Usage);
 }
 
-/// Rows of `all` in its order: of each (country, user) the one that is first by `better`, which gets their places.
+/// Rows of `all` in its order: of each (country, user) the one that is first by `better`, which
+/// gets their places.
 fn naive_dedup(
     all: &RecordBatch,
     better: impl Fn(usize, usize) -> bool,

@@ -1,7 +1,8 @@
 //! Two tables joined.
 //!
-//! Contract: the twin finds the pairs of rows that go together by a hash map, and puts them in the documented order. Values of
-//! all types are compared; some hundred rows a table, and some thousand where a key must outgrow the memory.
+//! Contract: the twin finds the pairs of rows that go together by a hash map, and puts them in the
+//! documented order. Values of all types are compared; some hundred rows a table, and some thousand
+//! where a key must outgrow the memory.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -118,8 +119,8 @@ fn twin([left, right]: [&RecordBatch; 2], wanted: &Join) -> Vec<Pair> {
     let left_keys = keys(left, &names(|pair| &pair.left));
     let right_keys = keys(right, &names(|pair| &pair.right));
     let kind = wanted.kind;
-    // Sorted by key, then the left row, then the right row; right rows alone come last of a key, but where keys are null
-    // first.
+    // Sorted by key, then the left row, then the right row; right rows alone come last of a key,
+    // but where keys are null first.
     let mut pairs: Vec<(Place, Pair)> = Vec::new();
     let mut has_partner = vec![false; right_keys.len()];
     let mut rows_of: HashMap<&[u8], Vec<u32>> = HashMap::new();
@@ -254,7 +255,8 @@ proptest! {
         let mut wanted = of_kind(names, JoinKind::ALL[kind].1);
         wanted.suffix = "_of_right".to_owned();
         wanted.is_unordered = is_unordered;
-        // A row whose dictionary is written out takes some ten MiB, and has a fiftieth of the memory.
+        // A row whose dictionary is written out takes some ten MiB, and has a fiftieth of the
+        // memory.
         let (_, out) = joined([&left, &right], group_rows, (1 << 30, threads), &wanted).unwrap();
         check([&left, &right], &wanted, &out);
     }

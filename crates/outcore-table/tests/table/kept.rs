@@ -1,6 +1,7 @@
 //! What becomes of types, names and numbers of rows that other writers give their files.
 //!
-//! Contract: files are made by the libraries, without us, and what is wrong with them is put in by hand.
+//! Contract: files are made by the libraries, without us, and what is wrong with them is put in by
+//! hand.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -199,7 +200,8 @@ fn int96_holds_every_year() {
     let mut writer =
         SerializedFileWriter::new(File::create(&path).unwrap(), schema, Default::default())
             .unwrap();
-    // Days of the Julian calendar's count: 1 January of the year 1, of 1970, and the last day of 9999.
+    // Days of the Julian calendar's count: 1 January of the year 1, of 1970, and the last day
+    // of 9999.
     let days = [1_721_426_u32, 2_440_588, 5_373_484];
     let values = days.map(|day| {
         let mut value = Int96::new();
@@ -523,7 +525,8 @@ fn files_of_other_writers_have_as_many_rows_as_pyarrow_reads() {
         };
         let found = all(&InputOptions::default(), &[root.join(name)], 64 << 20);
         match name.contains("corrupt-checksum") || name.contains("malformed") {
-            // pyarrow looks at checksums only where it is asked to, and takes a page header that ends too early.
+            // pyarrow looks at checksums only where it is asked to, and takes a page header that
+            // ends too early.
             true => assert_eq!(found.unwrap_err().kind(), Kind::Corrupt, "{name}"),
             false => match found {
                 Ok(found) => assert_eq!(found.num_rows() as u64, rows, "{name}"),

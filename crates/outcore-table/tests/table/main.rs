@@ -1,7 +1,7 @@
 //! Tables against the libraries and naive twins, as one program: linked once.
 //!
-//! Contract: what a file must hold is said by the Arrow and Parquet libraries, which read and write it without us, or by a
-//! naive twin of the job.
+//! Contract: what a file must hold is said by the Arrow and Parquet libraries, which read and write
+//! it without us, or by a naive twin of the job.
 
 #![allow(
     missing_docs,

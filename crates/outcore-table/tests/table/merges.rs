@@ -1,6 +1,7 @@
 //! Sorted tables merged, and values counted.
 //!
-//! Contract: a merge is what a stable sort of all rows by the library's comparison of rows gives; counts are those of a map.
+//! Contract: a merge is what a stable sort of all rows by the library's comparison of rows gives;
+//! counts are those of a map.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

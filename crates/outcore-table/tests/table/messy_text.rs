@@ -1,7 +1,8 @@
-//! Text as people have it: lines that end with CR, blank lines, null texts, bad rows, numbers that JSON lacks.
+//! Text as people have it: lines that end with CR, blank lines, null texts, bad rows, numbers that
+//! JSON lacks.
 //!
-//! Contract: what pandas, DuckDB or pyarrow read is read, with the same values; what is left out is counted, and which rows
-//! stay does not depend on the columns that are read.
+//! Contract: what pandas, DuckDB or pyarrow read is read, with the same values; what is left out is
+//! counted, and which rows stay does not depend on the columns that are read.
 
 use std::path::Path;
 

@@ -1,7 +1,8 @@
 //! Texts that are nearly the same.
 //!
-//! Contract: the twin compares the shingles of every pair. Families of texts differ within in a few words, so that each pair
-//! of a family is far above the threshold and each other pair far below it.
+//! Contract: the twin compares the shingles of every pair. Families of texts differ within in a few
+//! words, so that each pair of a family is far above the threshold and each other pair far below
+//! it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -67,7 +68,8 @@ fn shingles(text: &str) -> BTreeSet<Vec<String>> {
     words.windows(5).map(<[String]>::to_vec).collect()
 }
 
-/// Families of texts of some hundred words, in a random order, with nulls and texts without words between them.
+/// Families of texts of some hundred words, in a random order, with nulls and texts without words
+/// between them.
 fn texts(families: usize, seed: u64) -> (RecordBatch, Vec<Option<usize>>) {
     let draw = &mut Draw::new(seed);
     let mut rows: Vec<(Option<String>, Option<usize>)> = Vec::new();

@@ -16,7 +16,8 @@ use outcore_table::rows::KeyColumn;
 
 use super::select::{TableFiles, selection};
 
-/// Objects `st` with a number `a` and objects `deep`, in which a text is called `w.x`; the third of four rows has none.
+/// Objects `st` with a number `a` and objects `deep`, in which a text is called `w.x`; the third of
+/// four rows has none.
 fn objects() -> RecordBatch {
     let inner: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3), Some(4)]));
     let word: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c", "d"]));

@@ -1,7 +1,7 @@
 //! Tables in directories.
 //!
-//! Contract: what is read back from the directories, as one table, has the rows of the input, those of a directory in its
-//! order.
+//! Contract: what is read back from the directories, as one table, has the rows of the input, those
+//! of a directory in its order.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -160,7 +160,8 @@ fn columns_that_name_directories_are_read_back_with_their_types() {
     }
 }
 
-/// Names and values that a count, a reader of directories or a formatter of times once stumbled over.
+/// Names and values that a count, a reader of directories or a formatter of times once stumbled
+/// over.
 #[test]
 fn columns_of_any_name_and_times_with_zones_are_split_by_and_read_back() {
     let at = |zone: &str| -> ArrayRef {

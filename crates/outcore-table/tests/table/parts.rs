@@ -1,7 +1,7 @@
 //! First rows, drawn rows, and tables cut in two.
 //!
-//! Contract: what is drawn has the right number, keeps its order, is the same on any number of threads, and each row is
-//! about as likely as any other.
+//! Contract: what is drawn has the right number, keeps its order, is the same on any number of
+//! threads, and each row is about as likely as any other.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,7 +92,8 @@ fn drawn_rows_are_as_many_as_asked_for_in_order_and_equally_likely() {
             assert!(*first.get_or_insert_with(|| drawn.clone()) == drawn);
         }
     }
-    // Of 60 samples of a tenth, each tenth of the rows has a tenth: 7,200 of 72,000, give or take 4.5 deviations.
+    // Of 60 samples of a tenth, each tenth of the rows has a tenth: 7,200 of 72,000, give or take
+    // 4.5 deviations.
     let mut tenths = [0_i64; 10];
     for seed in 0..60 {
         sample(&job(64 << 20, 2), &place.ends(), (1_200, seed)).unwrap();

@@ -1,6 +1,7 @@
 //! Columns whose values hardly repeat are written without a dictionary, and the others with one.
 //!
-//! Contract: what a column is encoded by is what the library finds in the footer. The largest table has 120,000 rows.
+//! Contract: what a column is encoded by is what the library finds in the footer. The largest table
+//! has 120,000 rows.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

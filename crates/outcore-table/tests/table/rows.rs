@@ -1,7 +1,8 @@
 //! Rows turn back into the batches that they were made of, and order as `arrow-ord` does.
 //!
-//! Contract: schemas and values are made from seeds, and a failure prints its seed; the twin of the order is
-//! `arrow-ord`'s comparison of columns. Damaged rows are an error or other rows, never a panic.
+//! Contract: schemas and values are made from seeds, and a failure prints its seed; the twin of the
+//! order is `arrow-ord`'s comparison of columns. Damaged rows are an error or other rows, never a
+//! panic.
 
 use std::sync::Arc;
 

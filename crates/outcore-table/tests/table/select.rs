@@ -1,7 +1,7 @@
 //! Expressions and selections.
 //!
-//! Contract: the twin of an expression is a closure over one row; that of a selection goes row by row. Tables have nulls,
-//! NaN, both zeros and the ends of the integers.
+//! Contract: the twin of an expression is a closure over one row; that of a selection goes row by
+//! row. Tables have nulls, NaN, both zeros and the ends of the integers.
 
 use std::sync::Arc;
 

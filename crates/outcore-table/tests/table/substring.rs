@@ -1,7 +1,8 @@
 //! Passages of texts that occur before.
 //!
-//! Contract: the twin looks up every passage of every text in a map of those that came before it, byte by byte. Texts are made
-//! of pieces that repeat, within a text, too, of characters of one to four bytes.
+//! Contract: the twin looks up every passage of every text in a map of those that came before it,
+//! byte by byte. Texts are made of pieces that repeat, within a text, too, of characters of one to
+//! four bytes.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -187,7 +188,8 @@ proptest! {
     }
 }
 
-/// What is left of texts where tokens are cut: those that are, and the white space behind each of them that ends a cut.
+/// What is left of texts where tokens are cut: those that are, and the white space behind each of
+/// them that ends a cut.
 fn twin_of_tokens(texts: &[Option<String>], len: usize) -> Vec<Option<String>> {
     let mut known: HashMap<Vec<&str>, (usize, usize)> = HashMap::new();
     let mut left = Vec::new();

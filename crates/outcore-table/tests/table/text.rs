@@ -1,7 +1,8 @@
 //! Tables made of CSV and JSON lines, and written as them.
 //!
-//! Contract: text is written by a naive writer that quotes at random, or by the JSON library, and what must come of it is said
-//! by the values that it was made of; what we write is read by these as well.
+//! Contract: text is written by a naive writer that quotes at random, or by the JSON library, and
+//! what must come of it is said by the values that it was made of; what we write is read by these
+//! as well.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

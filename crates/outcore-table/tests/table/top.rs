@@ -1,7 +1,8 @@
 //! The first rows by columns.
 //!
-//! Contract: [`top`] writes what a stable sort of the whole table begins with, whatever the memory, the threads and the order
-//! of the input. The twin is a sort of Rust's own over rows with their places.
+//! Contract: [`top`] writes what a stable sort of the whole table begins with, whatever the memory,
+//! the threads and the order of the input. The twin is a sort of Rust's own over rows with their
+//! places.
 
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -21,7 +22,8 @@ use proptest::prelude::*;
 
 use crate::common::{self, Draw, Kinds, read_parquet, write_parquet};
 
-/// The first rows of `table` by `keys`, whose file has row groups of `group_rows`; nothing else is left in its directory.
+/// The first rows of `table` by `keys`, whose file has row groups of `group_rows`; nothing else is
+/// left in its directory.
 fn first(
     table: &RecordBatch,
     group_rows: usize,

@@ -1,6 +1,7 @@
 //! Tables that are verified.
 //!
-//! Contract: order and rows of small tables are known; a row that is changed is noticed whatever its type.
+//! Contract: order and rows of small tables are known; a row that is changed is noticed whatever
+//! its type.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Views of tables: what is read of them, by number and by key, is what the library's sort gives.
 //!
-//! Contract: rows of equal keys may come in any order that depends on the rows alone, so whole rows are the key where their order is
-//! compared; ranges of a key are counted by the library's comparison.
+//! Contract: rows of equal keys may come in any order that depends on the rows alone, so whole rows
+//! are the key where their order is compared; ranges of a key are counted by the library's
+//! comparison.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Tables of many columns in little memory.
 //!
-//! Contract: row groups hold what their share of the memory has room for, and not a few rows each because of what the library sets
-//! aside for every column.
+//! Contract: row groups hold what their share of the memory has room for, and not a few rows each
+//! because of what the library sets aside for every column.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Columns of tables that depend on a row's place in its group.
 //!
-//! Contract: the twin sorts the numbers of rows by groups and orders, as comparators of single values have them, and
-//! looks at each row's group as a slice.
+//! Contract: the twin sorts the numbers of rows by groups and orders, as comparators of single
+//! values have them, and looks at each row's group as a slice.
 
 use std::cmp::Ordering;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! The numbers that vectors are made of, and their bytes.
 //!
-//! Contract: all are little-endian. Every kind but f64 becomes f32 without loss; f64 is rounded to the nearest f32 where
-//! f32 is asked for, and to infinity beyond its range. Conversions to a narrower kind round to the nearest, ties to even, and
-//! fail where the value is outside its range.
+//! Contract: all are little-endian. Every kind but f64 becomes f32 without loss; f64 is rounded to
+//! the nearest f32 where f32 is asked for, and to infinity beyond its range. Conversions to a
+//! narrower kind round to the nearest, ties to even, and fail where the value is outside its range.
 
 use half::f16;
 
@@ -39,7 +39,8 @@ const NAMES: [(Element, &str, &str); 7] = [
 /// Calls `$each` with the f64 of every number in `$bytes`.
 macro_rules! decode {
     ($bytes:expr, $kind:ty, $out:expr, $from:expr) => {{
-        // N.B. By index: chains of iterators are not inlined into long loops that are compiled for the processor.
+        // N.B. By index: chains of iterators are not inlined into long loops that are compiled for
+        // the processor.
         let numbers = $bytes.as_chunks().0;
         for at in 0..$out.len().min(numbers.len()) {
             $out[at] = $from(<$kind>::from_le_bytes(numbers[at]));
@@ -166,9 +167,10 @@ impl Element {
 
 /// The f16 nearest to `value`, ties to even.
 fn nearest_f16(value: f64) -> f16 {
-    // N.B. `f16::from_f64` rounds to f32 first, and where that makes a tie of what is none, f16 may be the wrong neighbour. So the f32 is
-    // rounded to odd: where it is not exact, its last bit is 1, and it has 13 bits more than f16, so it is no tie (Boldo and Melquiond,
-    // IEEE Transactions on Computers 57(4), 2008).
+    // N.B. `f16::from_f64` rounds to f32 first, and where that makes a tie of what is none, f16 may
+    // be the wrong neighbour. So the f32 is rounded to odd: where it is not exact, its last bit is
+    // 1, and it has 13 bits more than f16, so it is no tie (Boldo and Melquiond, IEEE Transactions
+    // on Computers 57(4), 2008).
     let single = value as f32;
     let off = f64::from(single) - value;
     let is_even = single.to_bits() & 1 == 0;

@@ -1,6 +1,8 @@
-//! Facts by which an index or a checkpoint recognizes its file of vectors, so that another or a changed file is refused.
+//! Facts by which an index or a checkpoint recognizes its file of vectors, so that another or a
+//! changed file is refused.
 //!
-//! Contract: type, length, time of change, and a checksum of rows spread over the file. Two files with the same notes are taken for one.
+//! Contract: type, length, time of change, and a checksum of rows spread over the file. Two files
+//! with the same notes are taken for one.
 
 use std::path::Path;
 
@@ -11,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{VectorFile, input_of, start};
 
-/// Rows of a file that its checksum covers; fewer where they are so long that they would take more than [`SAMPLE_BYTES`].
+/// Rows of a file that its checksum covers; fewer where they are so long that they would take more
+/// than [`SAMPLE_BYTES`].
 const SAMPLE_ROWS: u64 = 64;
 const SAMPLE_BYTES: u64 = 1 << 20;
 

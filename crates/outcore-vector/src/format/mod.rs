@@ -7,9 +7,9 @@
 //! | `.fbin` `.f16bin` `.u8bin` `.i8bin` `.ibin` | two u32, rows and dimension, then rows | big-ann-benchmarks.com |
 //! | others | raw numbers, with a type such as `f32x768` | |
 //!
-//! Contract: [`VectorFile::open`] reads the header and checks it against the length of the file, so nothing is ever
-//! allocated for rows that are not there. Every row of `.fvecs` and its kin has the same dimension; each is checked when it is
-//! read. All numbers are little-endian.
+//! Contract: [`VectorFile::open`] reads the header and checks it against the length of the file, so
+//! nothing is ever allocated for rows that are not there. Every row of `.fvecs` and its kin has the
+//! same dimension; each is checked when it is read. All numbers are little-endian.
 
 mod element;
 pub(crate) mod known;
@@ -153,11 +153,12 @@ pub struct VectorFile {
 }
 
 impl VectorFile {
-    /// Reads the header of the file or dataset `path`; `type_name`, such as `f32x768`, is for raw numbers.
+    /// Reads the header of the file or dataset `path`; `type_name`, such as `f32x768`, is for raw
+    /// numbers.
     ///
     /// # Errors
-    /// Usage: a file whose name and content tell no type, or another than the one given. Corrupt: a header that does
-    /// not fit the length of the file. I/O.
+    /// Usage: a file whose name and content tell no type, or another than the one given. Corrupt: a
+    /// header that does not fit the length of the file. I/O.
     pub fn open(job: &Job, path: &Path, type_name: Option<&str>) -> Result<Self> {
         let given = type_name.map(parse_type).transpose()?;
         let file_bytes = start::facts_of(job, path)?.len_bytes;
@@ -354,7 +355,8 @@ impl VectorFile {
         Ok(numbers)
     }
 
-    /// The file that `path` becomes for this many rows, as its name tells; of raw numbers if it tells nothing.
+    /// The file that `path` becomes for this many rows, as its name tells; of raw numbers if it
+    /// tells nothing.
     ///
     /// # Errors
     /// Usage: the name tells another kind of number, or the format has no room for this many rows.
@@ -398,7 +400,8 @@ impl VectorFile {
         Ok(file)
     }
 
-    /// What the file that `path` becomes for this many rows has in front of all of them, and in front of each.
+    /// What the file that `path` becomes for this many rows has in front of all of them, and in
+    /// front of each.
     ///
     /// # Errors
     /// As [`crate::convert::convert`].

@@ -1,4 +1,5 @@
-//! What a file of the job's device says of itself before it is read: its length, its time of change, its first bytes.
+//! What a file of the job's device says of itself before it is read: its length, its time of
+//! change, its first bytes.
 //!
 //! Contract: files and datasets alike, since both are opened by the device; nothing is kept open.
 

@@ -1,9 +1,11 @@
 //! The index of a base is written in one pass of the engine's writer.
 //!
-//! Contract: each row's record is written at its place by any thread, so the index's bytes depend on the base alone. A number that
-//! is infinite or not a number is an error with its row. The index is absent or whole.
+//! Contract: each row's record is written at its place by any thread, so the index's bytes depend
+//! on the base alone. A number that is infinite or not a number is an error with its row. The index
+//! is absent or whole.
 //!
-//! Bounds: one read of the base and one write of the index; memory is the engine's window of pieces and one row a thread.
+//! Bounds: one read of the base and one write of the index; memory is the engine's window of pieces
+//! and one row a thread.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,8 +33,8 @@ pub struct Built {
 /// Writes the index of `base` to `path`.
 ///
 /// # Errors
-/// Usage: a base of numbers that an index makes no smaller, a number that is infinite or not a number, an output that exists and may
-/// not be replaced. What reading and writing fail with.
+/// Usage: a base of numbers that an index makes no smaller, a number that is infinite or not a
+/// number, an output that exists and may not be replaced. What reading and writing fail with.
 pub fn build(job: &Job, base: &VectorFile, (path, replace): (&Path, bool)) -> Result<Built> {
     check(base)?;
     refuse_vector_name(path)?;

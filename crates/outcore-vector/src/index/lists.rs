@@ -1,19 +1,23 @@
-//! An index with lists: the rows of a base grouped by the nearest of some centroids, so that a search reads a part of them.
+//! An index with lists: the rows of a base grouped by the nearest of some centroids, so that a
+//! search reads a part of them.
 //!
-//! Contract (IVF: Sivic and Zisserman, "Video Google", ICCV 2003; Jégou, Douze, Schmid, "Product Quantization for Nearest Neighbor Search",
-//! PAMI 2011): each row of the base is in the list of its nearest centroid, as it is in the base, with its number there.
-//! [`build_lists`] clusters the base by [`kmeans`](mod@crate::kmeans), then groups its rows by one sort of the engine's, within the
-//! memory of the job; the index is absent or whole, and its bytes depend on the base and the options alone. Rows ascend within a list.
+//! Contract (IVF: Sivic and Zisserman, "Video Google", ICCV 2003; Jégou, Douze, Schmid, "Product
+//! Quantization for Nearest Neighbor Search", PAMI 2011): each row of the base is in the list of
+//! its nearest centroid, as it is in the base, with its number there. [`build_lists`] clusters the
+//! base by [`kmeans`](mod@crate::kmeans), then groups its rows by one sort of the engine's, within
+//! the memory of the job; the index is absent or whole, and its bytes depend on the base and the
+//! options alone. Rows ascend within a list.
 //!
-//! N.B. The rows are kept whole, not as codes of a byte: a list is read in one piece, and measured at once in f64. Codes would
-//! be a quarter to read, and each row that they cannot leave out a random read of the base.
+//! N.B. The rows are kept whole, not as codes of a byte: a list is read in one piece, and measured
+//! at once in f64. Codes would be a quarter to read, and each row that they cannot leave out a
+//! random read of the base.
 //!
-//! Layout: the header of [`super`]; the centroids as f64; the first row of each list and the end of the last as u64; zeros up to a multiple of
-//! 4096 bytes; then the rows. In front of each are its number (u64), its list (u32), and a checksum (u32) of the row, seeded by both and by the
-//! base.
+//! Layout: the header of [`super`]; the centroids as f64; the first row of each list and the end of
+//! the last as u64; zeros up to a multiple of 4096 bytes; then the rows. In front of each are its
+//! number (u64), its list (u32), and a checksum (u32) of the row, seeded by both and by the base.
 //!
-//! Bounds: the passes of k-means, one more read of the base, and what a sort of rows takes. An index is as long as the base and 16 bytes a
-//! row.
+//! Bounds: the passes of k-means, one more read of the base, and what a sort of rows takes. An
+//! index is as long as the base and 16 bytes a row.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -90,8 +94,9 @@ fn tables_bytes(lists: usize, dimension: usize) -> u64 {
 /// Writes an index with lists of `base` to `path`.
 ///
 /// # Errors
-/// Usage: more lists than rows, ids instead of vectors, a number that is infinite or not a number, a zero vector where lists are spherical, an
-/// output that exists and may not be replaced. Memory: the centroids do not fit. No space. What reading and writing fail with.
+/// Usage: more lists than rows, ids instead of vectors, a number that is infinite or not a number,
+/// a zero vector where lists are spherical, an output that exists and may not be replaced. Memory:
+/// the centroids do not fit. No space. What reading and writing fail with.
 pub fn build_lists(
     job: &Job,
     base: &VectorFile,
@@ -283,7 +288,8 @@ pub(crate) struct ListFile {
 }
 
 impl ListFile {
-    /// The index at `path`, of this many bytes, which notes `lists` of a base whose facts are `facts`.
+    /// The index at `path`, of this many bytes, which notes `lists` of a base whose facts are
+    /// `facts`.
     pub(super) fn open(
         job: &Job,
         (path, len_bytes): (&Path, u64),

@@ -1,17 +1,22 @@
-//! An index of a file of vectors: a byte for each number, beside a proof of how far that may be off; or its rows in lists.
+//! An index of a file of vectors: a byte for each number, beside a proof of how far that may be
+//! off; or its rows in lists.
 //!
-//! Contract: an index without lists has a record ([`record`]) for each row of its base, about a quarter of the row in f32. Whoever searches reads
-//! the records instead of the rows, leaves out what the proof leaves out, and reads the few rows that are left from the base;
-//! so an index changes what is read and never what is found. [`build`] writes it in one read of the base, absent or whole.
+//! Contract: an index without lists has a record ([`record`]) for each row of its base, about a
+//! quarter of the row in f32. Whoever searches reads the records instead of the rows, leaves out
+//! what the proof leaves out, and reads the few rows that are left from the base; so an index
+//! changes what is read and never what is found. [`build`] writes it in one read of the base,
+//! absent or whole.
 //!
-//! An index with lists ([`lists`]) has the rows themselves, grouped by the nearest of some centroids. A search of a few lists may miss
-//! neighbours; a search of all misses none.
+//! An index with lists ([`lists`]) has the rows themselves, grouped by the nearest of some
+//! centroids. A search of a few lists may miss neighbours; a search of all misses none.
 //!
-//! An index belongs to one base, of which it notes type, length, time of change, and a checksum of rows spread over the file.
-//! [`IndexFile::open`] refuses a base that differs in any of them. Each record has a checksum over its bytes, its position and
-//! the base, which is verified whenever it is read.
+//! An index belongs to one base, of which it notes type, length, time of change, and a checksum of
+//! rows spread over the file. [`IndexFile::open`] refuses a base that differs in any of them. Each
+//! record has a checksum over its bytes, its position and the base, which is verified whenever it
+//! is read.
 //!
-//! Layout: [metadata](outcore_io::metadata) with its checksum, filled up with zeros to [`HEADER_BYTES`]; then the records.
+//! Layout: [metadata](outcore_io::metadata) with its checksum, filled up with zeros to
+//! [`HEADER_BYTES`]; then the records.
 
 mod build;
 pub(crate) mod lists;
@@ -111,8 +116,8 @@ impl IndexFile {
         &self.records
     }
 
-    /// Reads the records in `bytes`, the first of which is the record of row `first`: what they say, and the f32 that their
-    /// codes stand for, one vector after another.
+    /// Reads the records in `bytes`, the first of which is the record of row `first`: what they
+    /// say, and the f32 that their codes stand for, one vector after another.
     ///
     /// # Errors
     /// Corrupt: a record is not what was written.
@@ -157,8 +162,8 @@ impl AnyIndex {
     /// The index at `path` of `base`.
     ///
     /// # Errors
-    /// Usage: the base is not the one that was indexed, or has changed; a version that is not known. Corrupt: damage. What reading
-    /// fails with.
+    /// Usage: the base is not the one that was indexed, or has changed; a version that is not
+    /// known. Corrupt: damage. What reading fails with.
     pub(crate) fn open(job: &Job, path: &Path, base: &VectorFile) -> Result<Self> {
         let len_bytes = start::facts_of(job, path)?.len_bytes;
         let header_bytes = len_bytes.min(HEADER_BYTES as u64) as usize;

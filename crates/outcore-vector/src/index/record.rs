@@ -1,17 +1,20 @@
 //! A vector as bytes: its record in an index, and what the record proves of the vector.
 //!
-//! Contract: a record holds codes `c` and three numbers: `scale` s, `residual` and `square`. For the vector x as it is in the file,
+//! Contract: a record holds codes `c` and three numbers: `scale` s, `residual` and `square`. For
+//! the vector x as it is in the file,
 //!
 //! ```text
 //! | x - s c |  <=  residual            square  =  |x|^2, rounded to the nearest f32
 //! ```
 //!
-//! where every `s c` is an f32 without rounding: s has 16 significant bits and c seven. A vector whose numbers are so large or
-//! small that f32 would tell too little of it has an infinite residual and no codes: nothing is proved of it, so whoever searches has
-//! to measure it. Only a zero vector has scale, residual and square 0.
+//! where every `s c` is an f32 without rounding: s has 16 significant bits and c seven. A vector
+//! whose numbers are so large or small that f32 would tell too little of it has an infinite
+//! residual and no codes: nothing is proved of it, so whoever searches has to measure it. Only a
+//! zero vector has scale, residual and square 0.
 //!
-//! Layout, little-endian: a signed byte for each dimension, then `scale`, `residual` and `square` as f32, then 32 bits of the
-//! record's checksum, which also covers its position and the base. [`TAIL_BYTES`] are those that are not codes.
+//! Layout, little-endian: a signed byte for each dimension, then `scale`, `residual` and `square`
+//! as f32, then 32 bits of the record's checksum, which also covers its position and the base.
+//! [`TAIL_BYTES`] are those that are not codes.
 
 use outcore_io::checksum::{BlockLocation, block_checksum};
 
@@ -23,9 +26,11 @@ use crate::scan::{is_out_of_range, strange_in};
 pub(crate) const TAIL_BYTES: usize = 16;
 /// The largest code.
 const CODE_MAX: f64 = 127.0;
-/// Vectors whose largest number lies outside are not coded: 2^-40 and 2^50. Inside, squares of norms stay far from the ends of f32.
+/// Vectors whose largest number lies outside are not coded: 2^-40 and 2^50. Inside, squares of
+/// norms stay far from the ends of f32.
 const LARGEST: std::ops::RangeInclusive<f64> = 9.094_947_017_729_282e-13..=1_125_899_906_842_624.0;
-/// By how much the norm of a residual is enlarged, which is far more than its sum may be off: 2^-30.
+/// By how much the norm of a residual is enlarged, which is far more than its sum may be off:
+/// 2^-30.
 const SLACK: f64 = 1.0 / 1_073_741_824.0;
 
 /// What a record says beside its codes.
@@ -53,8 +58,9 @@ fn short_scale(value: f64) -> f32 {
     f32::from_bits((near + LOW) & !LOW)
 }
 
-/// Writes the record of the vector in `bytes`, without its checksum, and decodes its numbers into `wide`. A vector with numbers
-/// that distances cannot be computed of cannot be encoded: the column of one is returned.
+/// Writes the record of the vector in `bytes`, without its checksum, and decodes its numbers into
+/// `wide`. A vector with numbers that distances cannot be computed of cannot be encoded: the column
+/// of one is returned.
 pub(crate) fn encode(
     element: Element,
     bytes: &[u8],
@@ -111,7 +117,8 @@ impl pulp::NullaryFnOnce for Coding<'_> {
 /// Numbers that are worked on at a time.
 const LANES: usize = 8;
 
-/// Adding this to a number below 2^51 rounds it to the nearest integer, ties to even, and leaves that integer in the lowest bits.
+/// Adding this to a number below 2^51 rounds it to the nearest integer, ties to even, and leaves
+/// that integer in the lowest bits.
 const ROUNDING: f64 = 6_755_399_441_055_744.0;
 
 #[inline(always)]
@@ -134,7 +141,8 @@ fn code(vector: &[f64], largest: f64, codes: &mut [u8]) -> Facts {
     let mut lanes = [0.0_f64; LANES];
     let (numbers, numbers_rest) = vector.as_chunks::<LANES>();
     let (places, places_rest) = codes.as_chunks_mut::<LANES>();
-    // N.B. Indexed loops, and rounding by an addition: iterator chains and saturating casts keep the compiler from vectorizing.
+    // N.B. Indexed loops, and rounding by an addition: iterator chains and saturating casts keep
+    // the compiler from vectorizing.
     let coded = |number: f64| {
         let shifted = number * inverse + ROUNDING;
         let off = number - (shifted - ROUNDING) * wide;

@@ -1,14 +1,16 @@
-//! Mini-batches: centroids that move for a few rows at a time, so that a good clustering needs a small part of the base.
+//! Mini-batches: centroids that move for a few rows at a time, so that a good clustering needs a
+//! small part of the base.
 //!
-//! Contract (Sculley, "Web-Scale K-Means Clustering", WWW 2010, algorithm 1): each iteration draws rows at random, with
-//! replacement, gives each to its nearest centroid, and moves a centroid to the mean of all rows that it was given so far.
-//! The rows of a batch are added at once as sums without an order, which is the same mean; so the result depends on the base, the
-//! options and the seed alone. As in scikit-learn, a centroid with less than a hundredth of the rows of the largest one moves to a
-//! random row of the batch, each time that ten rows a centroid have been drawn; and the run ends when the mean distance of
-//! batches, smoothed, has not improved for some batches.
+//! Contract (Sculley, "Web-Scale K-Means Clustering", WWW 2010, algorithm 1): each iteration draws
+//! rows at random, with replacement, gives each to its nearest centroid, and moves a centroid to
+//! the mean of all rows that it was given so far. The rows of a batch are added at once as sums
+//! without an order, which is the same mean; so the result depends on the base, the options and the
+//! seed alone. As in scikit-learn, a centroid with less than a hundredth of the rows of the largest
+//! one moves to a random row of the batch, each time that ten rows a centroid have been drawn; and
+//! the run ends when the mean distance of batches, smoothed, has not improved for some batches.
 //!
-//! Bounds: a batch reads at most a block a row; one read of the base at the end tells inertia and rows of each cluster. Memory is
-//! Lloyd's and a batch.
+//! Bounds: a batch reads at most a block a row; one read of the base at the end tells inertia and
+//! rows of each cluster. Memory is Lloyd's and a batch.
 
 use outcore::{Job, Result};
 use outcore_io::threads;
@@ -25,8 +27,8 @@ use outcore::read::sample::random;
 
 /// Rows for which one more thread is worth its start.
 const THREAD_ROWS: usize = 256;
-/// The weight of the last batch in the smoothed distance, at least. scikit-learn's is two batches divided by the rows, which
-/// never ends where the base is large.
+/// The weight of the last batch in the smoothed distance, at least. scikit-learn's is two batches
+/// divided by the rows, which never ends where the base is large.
 const SMOOTHING_MIN: f64 = 0.05;
 /// A centroid with less than this part of the rows of the largest cluster is moved.
 const WEAK_PART: u64 = 100;
@@ -42,7 +44,8 @@ const MOVES: u64 = 3;
 pub struct Batches {
     /// Rows of a batch.
     pub rows: usize,
-    /// The run ends when this many batches in turn have not improved the smoothed distance; never, if there is none.
+    /// The run ends when this many batches in turn have not improved the smoothed distance; never,
+    /// if there is none.
     pub patience: Option<u32>,
 }
 
@@ -56,8 +59,9 @@ impl Batches {
     }
 }
 
-/// Moves centroids for the rows of `batch`, a whole file: the rows of each cluster so far are its weight. Without
-/// `row_counts` the centroids start as the options say. The inertia is that before the move.
+/// Moves centroids for the rows of `batch`, a whole file: the rows of each cluster so far are its
+/// weight. Without `row_counts` the centroids start as the options say. The inertia is that before
+/// the move.
 ///
 /// # Errors
 /// As [`super::kmeans`].
@@ -242,7 +246,8 @@ impl Run<'_> {
         Ok(found)
     }
 
-    /// Moves centroids that have few rows beside the largest cluster to rows of the batch, at most one for two of these.
+    /// Moves centroids that have few rows beside the largest cluster to rows of the batch, at most
+    /// one for two of these.
     fn move_weak(
         &self,
         batch: &Gathered<'_>,

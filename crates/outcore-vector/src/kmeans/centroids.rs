@@ -1,8 +1,9 @@
 //! Centroids in memory, and the nearest of them to each of some rows.
 //!
-//! Contract: the nearest centroid is the one with the least distance in f64 ([`crate::exact`]), the first of equals. A product
-//! in f32 of all centroids with a tile of rows gives the half squared norm of a centroid less its product with the row, which is least
-//! for the nearest. Where the second best is within the proven error of the best, all centroids are measured in f64.
+//! Contract: the nearest centroid is the one with the least distance in f64 ([`crate::exact`]), the
+//! first of equals. A product in f32 of all centroids with a tile of rows gives the half squared
+//! norm of a centroid less its product with the row, which is least for the nearest. Where the
+//! second best is within the proven error of the best, all centroids are measured in f64.
 
 use pulp::{Simd, WithSimd};
 
@@ -34,8 +35,8 @@ impl Centroids {
         numbers * (size_of::<f64>() + size_of::<f32>()) as u64 + 4 * count as u64
     }
 
-    /// Of vectors one after another; if they are all of norm 1, the product alone says which is nearest, whatever the norm
-    /// of a row.
+    /// Of vectors one after another; if they are all of norm 1, the product alone says which is
+    /// nearest, whatever the norm of a row.
     pub(super) fn new(wide: Vec<f64>, dimension: usize, is_spherical: bool) -> Self {
         let squares: Vec<f64> = wide.chunks_exact(dimension).map(|c| dot(c, c)).collect();
         let half = if is_spherical { 0.0 } else { 0.5 };
@@ -65,8 +66,8 @@ impl Centroids {
         self.wide
     }
 
-    /// How far the comparison in f32 may be off for a row whose squares sum to `square`. Where that is finite, so are all
-    /// scores of the row.
+    /// How far the comparison in f32 may be off for a row whose squares sum to `square`. Where that
+    /// is finite, so are all scores of the row.
     #[inline(always)]
     fn error(&self, square: f32) -> f64 {
         if self.norm_max > NORM_MAX {
@@ -103,7 +104,8 @@ impl Centroids {
         f64::from(second) - f64::from(first) > 2.0 * self.error(square)
     }
 
-    /// The nearest centroid to each row of a tile and their distance; `scale` is what a row, in f64, is compared as.
+    /// The nearest centroid to each row of a tile and their distance; `scale` is what a row, in
+    /// f64, is compared as.
     pub(super) fn nearest<E>(
         &self,
         rows: &Rows<'_>,
@@ -202,7 +204,8 @@ impl Best {
     }
 }
 
-/// Takes a row of a tile by its place, its cluster and its distance, and its numbers. To be inlined: `#[inline(always)]`.
+/// Takes a row of a tile by its place, its cluster and its distance, and its numbers. To be
+/// inlined: `#[inline(always)]`.
 pub(super) trait TakeNearest {
     /// Takes it.
     fn take<S: Simd>(&mut self, simd: S, place: (usize, usize), distance: f64, vector: &[f64]);
@@ -239,8 +242,8 @@ impl<T: TakeNearest> WithSimd for Assigning<'_, T> {
     }
 }
 
-/// Products of a block of centroids, the first of which is `from`, with some rows, on their way to scores and the best of
-/// them.
+/// Products of a block of centroids, the first of which is `from`, with some rows, on their way to
+/// scores and the best of them.
 struct Scores<'a> {
     /// Of each centroid, those with all rows.
     products: &'a [f32],
@@ -258,7 +261,8 @@ impl WithSimd for Scores<'_> {
         let (firsts, firsts_rest) = S::as_mut_simd_f32s(&mut self.best.firsts);
         let (seconds, seconds_rest) = S::as_mut_simd_f32s(&mut self.best.seconds);
         let (indexes, indexes_rest) = S::as_mut_simd_u32s(&mut self.best.indexes);
-        // N.B. Left to the compiler, these choices are made for one row after another, in twice the time.
+        // N.B. Left to the compiler, these choices are made for one row after another, in twice the
+        // time.
         for at in 0..firsts.len() {
             let (mut first, mut second) = (firsts[at], seconds[at]);
             let mut index = indexes[at];

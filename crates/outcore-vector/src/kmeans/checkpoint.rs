@@ -1,10 +1,13 @@
 //! Centroids kept between iterations, from which a run that was stopped goes on.
 //!
-//! Contract: a checkpoint has the centroids that the next iteration begins with, bit by bit, and what else that iteration needs: so a run
-//! that goes on ends as one that was never stopped. It belongs to one base, as it was ([`BaseFacts`]), and to one set of options; others are
-//! refused. It is replaced atomically after each iteration; the caller removes it once the result is safely written.
+//! Contract: a checkpoint has the centroids that the next iteration begins with, bit by bit, and
+//! what else that iteration needs: so a run that goes on ends as one that was never stopped. It
+//! belongs to one base, as it was ([`BaseFacts`]), and to one set of options; others are refused.
+//! It is replaced atomically after each iteration; the caller removes it once the result is safely
+//! written.
 //!
-//! Layout: [metadata](outcore_io::metadata) with its checksum, filled up with zeros to [`HEADER_BYTES`]; then centroids, as f64.
+//! Layout: [metadata](outcore_io::metadata) with its checksum, filled up with zeros to
+//! [`HEADER_BYTES`]; then centroids, as f64.
 
 use std::path::Path;
 
@@ -207,7 +210,8 @@ fn header_of(job: &Job, path: &Path, len_bytes: u64) -> Result<Vec<u8>> {
     Ok(header)
 }
 
-/// Removes the checkpoint of a run whose result has been written. A file that is not a checkpoint is left alone.
+/// Removes the checkpoint of a run whose result has been written. A file that is not a checkpoint
+/// is left alone.
 ///
 /// # Errors
 /// It cannot be read or removed.

@@ -1,7 +1,7 @@
 //! What a pass over rows finds of clusters: sums, counts, inertia and the rows that are farthest.
 //!
-//! Contract: the same for any order of rows, since sums have no order ([`super::sums`]) and the farthest rows are told apart
-//! by distance, then by row.
+//! Contract: the same for any order of rows, since sums have no order ([`super::sums`]) and the
+//! farthest rows are told apart by distance, then by row.
 
 use std::collections::BinaryHeap;
 
@@ -31,7 +31,8 @@ pub(super) struct Found {
     farthest: BinaryHeap<Far>,
 }
 
-/// A row that is far from its centroid. The largest is the one to lose first: the nearest, the last of equals.
+/// A row that is far from its centroid. The largest is the one to lose first: the nearest, the last
+/// of equals.
 #[derive(Debug, Clone, PartialEq)]
 struct Far {
     distance: f64,

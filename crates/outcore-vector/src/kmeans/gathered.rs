@@ -1,6 +1,7 @@
 //! Rows of a base at some places, in memory.
 //!
-//! Contract: the rows are in the order in which they were asked for, as they are in the file, and all their numbers are finite.
+//! Contract: the rows are in the order in which they were asked for, as they are in the file, and
+//! all their numbers are finite.
 //!
 //! Bounds: a block read for each place at most; memory is the rows and eight bytes a place.
 
@@ -106,7 +107,8 @@ impl<'f> Gathered<'f> {
         self.base.element.decode_f64(&bytes[lead_bytes..], out);
     }
 
-    /// Some of the rows as a piece; they are numbered from the first place, whatever their places are.
+    /// Some of the rows as a piece; they are numbered from the first place, whatever their places
+    /// are.
     pub(super) fn piece(&self, from: usize, to: usize) -> Piece<'_> {
         let row_bytes = self.base.row_bytes();
         Piece {

@@ -1,7 +1,7 @@
 //! The cluster of each row, as a file.
 //!
-//! Contract: one pass of the engine's writer; the file is absent or whole. Labels are those of the nearest centroid, as in
-//! [`super::kmeans`].
+//! Contract: one pass of the engine's writer; the file is absent or whole. Labels are those of the
+//! nearest centroid, as in [`super::kmeans`].
 //!
 //! Bounds: one read of the base, four or eight bytes a row written.
 
@@ -21,12 +21,12 @@ use crate::format::{Container, Element, VectorFile, source_of};
 use crate::results::{Array, Encoded, ResultFile, check_name};
 use crate::scan::{Piece, Tile, show_copy};
 
-/// Writes the number of its cluster for each row of `base`: i32 in `.npy`, `.ibin` or raw numbers; and what is `beside`, such as centroids. All
-/// files appear together.
+/// Writes the number of its cluster for each row of `base`: i32 in `.npy`, `.ibin` or raw numbers;
+/// and what is `beside`, such as centroids. All files appear together.
 ///
 /// # Errors
-/// Usage: a name whose format is for other numbers, an output that exists and may not be replaced. What reading and writing
-/// fail with.
+/// Usage: a name whose format is for other numbers, an output that exists and may not be replaced.
+/// What reading and writing fail with.
 pub fn write_labels(
     job: &Job,
     base: &VectorFile,
@@ -103,10 +103,12 @@ impl<'a> Labeller<'a> {
         (Tile::memory_bytes(self.base) + Space::memory_bytes(self.centroids.count())) as usize
     }
 
-    /// Calls `each` with the cluster of each of the rows `bytes`, the first of which is row `first`, in order.
+    /// Calls `each` with the cluster of each of the rows `bytes`, the first of which is row
+    /// `first`, in order.
     ///
     /// # Errors
-    /// Usage: a number that is none or infinite, a zero vector where the clusters are spherical. Corrupt: a row of another dimension.
+    /// Usage: a number that is none or infinite, a zero vector where the clusters are spherical.
+    /// Corrupt: a row of another dimension.
     pub(crate) fn label(
         &self,
         LabelSpace { tile, space }: &mut LabelSpace,

@@ -1,17 +1,21 @@
 //! k-means: centroids that have little distance to the rows of a file, by passes over it.
 //!
-//! Contract (Lloyd, "Least squares quantization in PCM", IEEE Transactions on Information Theory 1982): a pass gives each row to the
-//! centroid nearest in f64, the first of equals, and moves each centroid to the mean of its rows. It ends when the
-//! centroids move less than the tolerance, as scikit-learn measures it, or after a number of iterations. A
-//! centroid without rows moves to the row that is farthest from its own. Means are sums without an order ([`sums`]), so the
-//! result depends on the base, the options and the seed alone: not on threads, memory, pieces or the processor.
+//! Contract (Lloyd, "Least squares quantization in PCM", IEEE Transactions on Information Theory
+//! 1982): a pass gives each row to the centroid nearest in f64, the first of equals, and moves each
+//! centroid to the mean of its rows. It ends when the centroids move less than the tolerance, as
+//! scikit-learn measures it, or after a number of iterations. A centroid without rows moves to the
+//! row that is farthest from its own. Means are sums without an order ([`sums`]), so the result
+//! depends on the base, the options and the seed alone: not on threads, memory, pieces or the
+//! processor.
 //!
-//! Spherical: rows are taken at norm 1, and so are centroids; a distance is then twice one minus the cosine.
+//! Spherical: rows are taken at norm 1, and so are centroids; a distance is then twice one minus
+//! the cosine.
 //!
 //! With [`KmeansOptions::batches`], centroids move for batches of drawn rows ([`batch`]).
 //!
-//! Bounds: one read an iteration, one for the last distances, and one for labels; a sum whose largest number was guessed
-//! too small by the sample is read for once more. Memory is 16 bytes a number of a centroid for each thread, 12 for all, and the scan's.
+//! Bounds: one read an iteration, one for the last distances, and one for labels; a sum whose
+//! largest number was guessed too small by the sample is read for once more. Memory is 16 bytes a
+//! number of a centroid for each thread, 12 for all, and the scan's.
 
 mod batch;
 mod centroids;
@@ -77,7 +81,8 @@ pub struct KmeansOptions {
     pub batches: Option<Batches>,
     /// Iterations, or batches, at most.
     pub max_iterations: u32,
-    /// The sum of the squares by which centroids move in the last iteration, as a part of the mean variance of the columns.
+    /// The sum of the squares by which centroids move in the last iteration, as a part of the mean
+    /// variance of the columns.
     pub tolerance: f64,
     /// Runs from different starts, of which the one with the least inertia is kept.
     pub runs: u32,
@@ -85,7 +90,8 @@ pub struct KmeansOptions {
     pub seed: u64,
     /// Whether rows and centroids are taken at norm 1.
     pub is_spherical: bool,
-    /// A file that has the centroids between iterations, from which the same call goes on if it was stopped; of one run by passes.
+    /// A file that has the centroids between iterations, from which the same call goes on if it was
+    /// stopped; of one run by passes.
     pub checkpoint: Option<PathBuf>,
 }
 
@@ -165,8 +171,9 @@ impl Clustering {
 /// Clusters the rows of `base`. A checkpoint is left where it is: see [`remove_checkpoint`].
 ///
 /// # Errors
-/// Usage: more clusters than rows, a number that is none or infinite, a zero vector if it is spherical, centroids to start
-/// from that do not fit. Memory: the centroids do not fit. What reading fails with.
+/// Usage: more clusters than rows, a number that is none or infinite, a zero vector if it is
+/// spherical, centroids to start from that do not fit. Memory: the centroids do not fit. What
+/// reading fails with.
 pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<Clustering> {
     let job = &job.steady();
     // The distance of few rows to centroids that are given is asked for, too.
@@ -265,7 +272,8 @@ struct Run<'a> {
     passes: u32,
     read_bytes: u64,
     phases: Vec<Phase>,
-    /// Iterations that were made before the run was stopped, and the squares of moves at which it ends.
+    /// Iterations that were made before the run was stopped, and the squares of moves at which it
+    /// ends.
     before: (u32, Option<f64>),
     _held: Reservation,
 }

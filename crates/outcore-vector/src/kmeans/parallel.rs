@@ -1,14 +1,18 @@
-//! Centroids that start at rows of the whole base which are far from each other, found in a few passes.
+//! Centroids that start at rows of the whole base which are far from each other, found in a few
+//! passes.
 //!
-//! Contract: k-means|| (Bahmani, Moseley, Vattani, Kumar and Vassilvitskii, "Scalable K-Means++", PVLDB 2012, algorithm 2).
-//! From one random row on, each of [`ROUNDS`] passes draws twice as many rows as there are centroids, with a probability in proportion
-//! to the square of their distance from those drawn before. A last pass counts the rows of the base that are nearest to
-//! each, and a k-means++ with these weights chooses the centroids among them. A pass draws exactly this many rows by
-//! Ohlsson's sequential Poisson sampling (Journal of Official Statistics 1998): those with the least random number divided by
-//! their weight; a row's random number is a function of seed, round and row. So the start depends on base and seed alone.
+//! Contract: k-means|| (Bahmani, Moseley, Vattani, Kumar and Vassilvitskii, "Scalable K-Means++",
+//! PVLDB 2012, algorithm 2). From one random row on, each of [`ROUNDS`] passes draws twice as many
+//! rows as there are centroids, with a probability in proportion to the square of their distance
+//! from those drawn before. A last pass counts the rows of the base that are nearest to each, and a
+//! k-means++ with these weights chooses the centroids among them. A pass draws exactly this many
+//! rows by Ohlsson's sequential Poisson sampling (Journal of Official Statistics 1998): those with
+//! the least random number divided by their weight; a row's random number is a function of seed,
+//! round and row. So the start depends on base and seed alone.
 //!
-//! Bounds: [`ROUNDS`] + 1 reads of the base; products with six times the centroids a row in all. Memory is 20 bytes a number of the
-//! drawn rows, which are four times the centroids, and 16 bytes a drawn row for each thread.
+//! Bounds: [`ROUNDS`] + 1 reads of the base; products with six times the centroids a row in all.
+//! Memory is 20 bytes a number of the drawn rows, which are four times the centroids, and 16 bytes
+//! a drawn row for each thread.
 
 use std::collections::BinaryHeap;
 
@@ -23,7 +27,8 @@ use super::{scaled, to_norm_one};
 use crate::format::VectorFile;
 use crate::scan::{Scan, Tile};
 
-/// Passes that draw rows. Two are enough: "Scalable K-Means++", section 5.3, and Apache Spark's default.
+/// Passes that draw rows. Two are enough: "Scalable K-Means++", section 5.3, and Apache Spark's
+/// default.
 const ROUNDS: u64 = 2;
 /// Rows that a pass draws for each centroid.
 const DRAWN_EACH: usize = 2;
@@ -43,7 +48,8 @@ pub(super) struct Seeding<'a> {
 /// Passes and bytes that were read.
 pub(super) type Reads = (u32, u64);
 
-/// What a thread has drawn: the random number divided by the weight, as bits, which have its order; and the row.
+/// What a thread has drawn: the random number divided by the weight, as bits, which have its order;
+/// and the row.
 type Drawn = BinaryHeap<(u64, u64)>;
 
 impl Seeding<'_> {

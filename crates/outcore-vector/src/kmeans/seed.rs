@@ -1,13 +1,15 @@
 //! Where the centroids start: rows of the base, chosen far from each other or at random.
 //!
-//! Contract: the choice depends on the seed and the base alone. Rows are drawn from a sample: one row, at a random place,
-//! of each of as many equal stretches of the base as the sample has rows; all rows, if the base is no larger.
+//! Contract: the choice depends on the seed and the base alone. Rows are drawn from a sample: one
+//! row, at a random place, of each of as many equal stretches of the base as the sample has rows;
+//! all rows, if the base is no larger.
 //!
-//! Bounds: a sample of 4096 rows, or eight a centroid, in memory; on one thread, as many distances as the sample has rows for each centroid
-//! and draw.
+//! Bounds: a sample of 4096 rows, or eight a centroid, in memory; on one thread, as many distances
+//! as the sample has rows for each centroid and draw.
 //!
-//! Source: Arthur and Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA 2007; of several candidates for
-//! each centroid the best is kept, as the authors' own program does (section 5) and scikit-learn.
+//! Source: Arthur and Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA 2007; of
+//! several candidates for each centroid the best is kept, as the authors' own program does
+//! (section 5) and scikit-learn.
 
 use outcore::read::sample::random;
 use outcore::{Error, Job, Result};
@@ -118,8 +120,8 @@ impl Sample {
             .collect()
     }
 
-    /// `k` rows, each drawn with a probability in proportion to the square of its distance from those before it; the best
-    /// of some draws is taken.
+    /// `k` rows, each drawn with a probability in proportion to the square of its distance from
+    /// those before it; the best of some draws is taken.
     pub(super) fn far_rows(&self, job: &Job, k: usize, seed: u64) -> Result<Vec<f64>> {
         let rows = self.rows();
         let seed = random(seed, DRAWS);

@@ -1,9 +1,10 @@
 //! Sums of vectors that are the same in whatever order they are added.
 //!
-//! Contract (Demmel and Nguyen, "Fast Reproducible Floating-Point Summation", ARITH 2013, section 3): a number is split
-//! into a multiple of a coarse unit, a multiple of a fine unit and a rest that is dropped. The units are chosen by the largest
-//! number and by how many there are, so that both sums stay exact in f64; exact sums have no order. What is dropped is below
-//! 2^-52 of the largest number for each number that is added.
+//! Contract (Demmel and Nguyen, "Fast Reproducible Floating-Point Summation", ARITH 2013, section
+//! 3): a number is split into a multiple of a coarse unit, a multiple of a fine unit and a rest
+//! that is dropped. The units are chosen by the largest number and by how many there are, so that
+//! both sums stay exact in f64; exact sums have no order. What is dropped is below 2^-52 of the
+//! largest number for each number that is added.
 //!
 //! Bounds: six additions a number; two f64 a number of a sum.
 
@@ -20,8 +21,8 @@ pub(super) struct Units {
     largest: f64,
 }
 
-/// Exponents of the largest number are kept to where neither unit overflows or vanishes. Where no number reaches 2^-800,
-/// those below 2^-860 count as 0.
+/// Exponents of the largest number are kept to where neither unit overflows or vanishes. Where no
+/// number reaches 2^-800, those below 2^-860 count as 0.
 const EXPONENT_MIN: i32 = -800;
 /// See [`EXPONENT_MIN`].
 pub(super) const EXPONENT_MAX: i32 = 900;
@@ -37,7 +38,8 @@ impl Units {
         // `count` numbers below 2^exponent sum to less than 2^53 units.
         let coarse = exponent + bits - 52;
         let fine = coarse - 1 + bits - 52;
-        // Numbers of this size have the unit as their last bit, whatever is added that is much smaller.
+        // Numbers of this size have the unit as their last bit, whatever is added that is much
+        // smaller.
         let anchor = |unit: i32| 1.5 * 2.0_f64.powi(unit + 52);
         Some(Units {
             coarse: anchor(coarse),
@@ -46,8 +48,8 @@ impl Units {
         })
     }
 
-    /// For the numbers of `count` rows of `dimension` numbers of at most `largest`, and for squares of distances between such
-    /// rows.
+    /// For the numbers of `count` rows of `dimension` numbers of at most `largest`, and for squares
+    /// of distances between such rows.
     pub(super) fn of_rows(largest: f64, dimension: usize, count: u64) -> Option<(Self, Self)> {
         let numbers = Units::new(largest, count)?;
         // No distance is more than that between opposite corners.
@@ -111,7 +113,8 @@ impl Sum {
 /// Sums of the vectors of each of some clusters so far.
 #[derive(Debug, Clone)]
 pub(super) struct Sums {
-    /// Of each cluster the coarse parts of its numbers, then the fine ones: so neighbours are added together.
+    /// Of each cluster the coarse parts of its numbers, then the fine ones: so neighbours are added
+    /// together.
     parts: Vec<f64>,
     dimension: usize,
 }

@@ -1,7 +1,7 @@
 //! Vectors of packed bits, and in how many bits they differ.
 //!
-//! Contract: eight dimensions are a byte, as NumPy's `packbits` and faiss' binary indexes have them. Distances are whole
-//! numbers and exact; a byte that is not there counts as 0 on both sides.
+//! Contract: eight dimensions are a byte, as NumPy's `packbits` and faiss' binary indexes have
+//! them. Distances are whole numbers and exact; a byte that is not there counts as 0 on both sides.
 
 use outcore::{Job, Result};
 

@@ -1,8 +1,9 @@
 //! Which rows a product in f32 leaves out.
 //!
-//! Contract: a row of norm r and a query are measured in f64 unless `fl(q . x) + factor * r < h - level` in f32. If that
-//! holds, the distance is certainly larger than the one that the [`Cut`] was made of. With g the error factor, T that distance and
-//! r upwards from `sqrt(n (1 + g))`, where n is the sum of squares in f32:
+//! Contract: a row of norm r and a query are measured in f64 unless `fl(q . x) + factor * r < h -
+//! level` in f32. If that holds, the distance is certainly larger than the one that the [`Cut`] was
+//! made of. With g the error factor, T that distance and r upwards from `sqrt(n (1 + g))`, where n
+//! is the sum of squares in f32:
 //!
 //! | metric | the row is farther than T if | factor | level | h |
 //! |---|---|---|---|---|
@@ -10,12 +11,13 @@
 //! | ip | q.x < -T | g r_q | T | 0 |
 //! | cos, q scaled to norm 1 | q.x < (1 - T) r_x | g - (1 - T) + 2 g abs(1 - T) | 0 | 0 |
 //!
-//! and all are widened by what [`crate::exact`] says of comparing in f32 and of underflow. Queries of norms above 1e15 are
-//! always measured; below that, and with a finite r, no product overflows.
+//! and all are widened by what [`crate::exact`] says of comparing in f32 and of underflow. Queries
+//! of norms above 1e15 are always measured; below that, and with a finite r, no product overflows.
 //!
-//! A record of an index ([`crate::index::record`]) has codes x' whose product stands in for that of x, where |x - x'| is at most
-//! its residual e. So `q . x` may be off by `r_q e` more, and x' may have a norm of r + e: for l2 and ip, the norm that stands
-//! beside the factor becomes `r + e (1 + 1 / g)`; for cos, whose factor is not g, h becomes `-e (1 + g)`.
+//! A record of an index ([`crate::index::record`]) has codes x' whose product stands in for that of
+//! x, where |x - x'| is at most its residual e. So `q . x` may be off by `r_q e` more, and x' may
+//! have a norm of r + e: for l2 and ip, the norm that stands beside the factor becomes `r + e (1 +
+//! 1 / g)`; for cos, whose factor is not g, h becomes `-e (1 + g)`.
 
 use super::Metric;
 use crate::exact::{error_factor, round_up, underflow};
@@ -24,7 +26,8 @@ use crate::product::vectorized;
 
 /// Queries with a larger norm are beyond what f32 can tell.
 const NORM_MAX: f64 = 1e15;
-/// A square that is less than this many times what may underflow in it says too little about a norm: 2^26.
+/// A square that is less than this many times what may underflow in it says too little about a
+/// norm: 2^26.
 const BLURRED: f32 = 67_108_864.0;
 /// The unit roundoff of f32.
 const UNIT: f64 = 1.0 / 16_777_216.0;
@@ -37,7 +40,8 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// One that leaves out what is farther than `distance` from a query of this norm. `distance` is smaller for what is nearer.
+    /// One that leaves out what is farther than `distance` from a query of this norm. `distance` is
+    /// smaller for what is nearer.
     pub(super) fn of(metric: Metric, dimension: usize, norm: f64, distance: f64) -> Self {
         let keeps_all = Cut {
             factor: f32::INFINITY,
@@ -73,7 +77,8 @@ impl Cut {
     }
 }
 
-/// Of each row, an upper bound of its norm, and h; of a row whose norm f32 cannot tell well enough for a cosine, NaN.
+/// Of each row, an upper bound of its norm, and h; of a row whose norm f32 cannot tell well enough
+/// for a cosine, NaN.
 pub(super) fn bound_rows(
     metric: Metric,
     dimension: usize,
@@ -86,8 +91,9 @@ pub(super) fn bound_rows(
         (1.0 - error - 8.0 * UNIT) as f32,
     );
     let tiny = round_up(tiny);
-    // With a positive cosine the factor is negative, so a bound that is far above the norm would leave rows out. Below
-    // this square, `tiny` is no longer small beside it; above the largest number, it is infinite.
+    // With a positive cosine the factor is negative, so a bound that is far above the norm would
+    // leave rows out. Below this square, `tiny` is no longer small beside it; above the largest
+    // number, it is infinite.
     let floor = tiny * BLURRED;
     vectorized(|| {
         for (square, out) in squares.iter().zip(out) {
@@ -137,8 +143,8 @@ pub(super) fn bound_records(
     });
 }
 
-/// The least and the largest distance that a row may have from a query, of which `norm` is what is multiplied, by its record and
-/// the product of its codes.
+/// The least and the largest distance that a row may have from a query, of which `norm` is what is
+/// multiplied, by its record and the product of its codes.
 pub(super) fn interval(
     metric: Metric,
     dimension: usize,
@@ -181,7 +187,8 @@ pub(super) fn interval(
     }
 }
 
-/// The first row, from `from` on, that is not left out for every query; `products` has those of a row side by side.
+/// The first row, from `from` on, that is not left out for every query; `products` has those of a
+/// row side by side.
 pub(super) fn next_kept(
     (factors, levels): (&[f32], &[f32]),
     products: &[f32],

@@ -1,11 +1,15 @@
-//! All results of a search within a radius: in memory, or on scratch where they are more than it holds.
+//! All results of a search within a radius: in memory, or on scratch where they are more than it
+//! holds.
 //!
-//! Contract: threads gather results in [`Gathered`] chunks and give full ones to the [`Collector`], in no order. Of the memory they have
-//! an eighth: the first that does not fit there sends all to files on the job's scratch drives, by turns, and all later ones follow. In a
-//! job without scratch they may fill the memory; then it fails, and the error says how many there were. [`Hits::each`] shows them by query
-//! and row; from scratch they come through the engine's sort. The files count as scratch and go with the [`Hits`].
+//! Contract: threads gather results in [`Gathered`] chunks and give full ones to the [`Collector`],
+//! in no order. Of the memory they have an eighth: the first that does not fit there sends all to
+//! files on the job's scratch drives, by turns, and all later ones follow. In a job without scratch
+//! they may fill the memory; then it fails, and the error says how many there were. [`Hits::each`]
+//! shows them by query and row; from scratch they come through the engine's sort. The files count
+//! as scratch and go with the [`Hits`].
 //!
-//! Bounds: 40 bytes a result in memory, or 24 bytes a result to scratch and what sorting them takes; 16 bytes a query.
+//! Bounds: 40 bytes a result in memory, or 24 bytes a result to scratch and what sorting them
+//! takes; 16 bytes a query.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -214,8 +218,8 @@ impl<'a> Collector<'a> {
         self.share_bytes.saturating_sub(held_bytes)
     }
 
-    /// Reserves one chunk more than `count`: of what the memory has, or of the share where the rest can go to scratch, so that nobody
-    /// who comes later lacks what was planned for him.
+    /// Reserves one chunk more than `count`: of what the memory has, or of the share where the rest
+    /// can go to scratch, so that nobody who comes later lacks what was planned for him.
     fn reserve_chunk(&self, count: usize) -> Result<Reservation> {
         let all_bytes = (count as u64 + 1) * CHUNK_BYTES;
         if self.scratch.is_some() && all_bytes + buffers_bytes(self.job) > self.share_bytes {
@@ -240,7 +244,8 @@ impl<'a> Collector<'a> {
         })
     }
 
-    /// All results; and the files that are to have these lengths once they are written, if they are in any.
+    /// All results; and the files that are to have these lengths once they are written, if they are
+    /// in any.
     fn finish(self) -> Result<(Hits, Vec<(VolumeFile, u64)>)> {
         let state = self.state.into_inner();
         let state = state.unwrap_or_else(PoisonError::into_inner);
@@ -360,7 +365,8 @@ impl Hits {
         self.limits.last().copied().unwrap_or(0)
     }
 
-    /// Shows all results to `take`, by query and row. Gives the phases of their sort, where they were on scratch.
+    /// Shows all results to `take`, by query and row. Gives the phases of their sort, where they
+    /// were on scratch.
     ///
     /// # Errors
     /// What `take` fails with. What sorting fails with.

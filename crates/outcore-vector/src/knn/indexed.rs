@@ -1,15 +1,18 @@
-//! A search through an index: its records are read instead of the base, and only rows that may be near are read from there.
+//! A search through an index: its records are read instead of the base, and only rows that may be
+//! near are read from there.
 //!
-//! Contract: the result is that of the pass over the base, to the byte. A record bounds the distance of its row from a query on
-//! both sides ([`cut::interval`]). A row is left out if `k` others are certainly nearer; what is left is read from the base, those first
-//! that may be nearest, measured in f64 and ranked as always.
+//! Contract: the result is that of the pass over the base, to the byte. A record bounds the
+//! distance of its row from a query on both sides ([`cut::interval`]). A row is left out if `k`
+//! others are certainly nearer; what is left is read from the base, those first that may be
+//! nearest, measured in f64 and ranked as always.
 //!
-//! Where the bounds leave out too little, reading single rows would take longer than reading them all. The search gives up as soon as
-//! there are more candidates than [`candidates_max`], and the base is read instead: vectors whose records prove nothing are found
-//! out within the first few thousand.
+//! Where the bounds leave out too little, reading single rows would take longer than reading them
+//! all. The search gives up as soon as there are more candidates than [`candidates_max`], and the
+//! base is read instead: vectors whose records prove nothing are found out within the first few
+//! thousand.
 //!
-//! Bounds: one read of the index for each group of queries, and a block or two for each candidate. Memory is that of the other
-//! search, and 24 bytes for each candidate.
+//! Bounds: one read of the index for each group of queries, and a block or two for each candidate.
+//! Memory is that of the other search, and 24 bytes for each candidate.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -30,7 +33,8 @@ use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase, strange, strange_in};
 const CANDIDATES_FEW: u64 = 4096;
 /// Candidates are read in blocks of this size.
 const BLOCK_BYTES: u64 = 4096;
-/// The part of the base, counted in blocks that candidates need, beyond which it is read as a whole.
+/// The part of the base, counted in blocks that candidates need, beyond which it is read as a
+/// whole.
 const PART: u64 = 8;
 /// The part of the memory that candidates may fill.
 const MEMORY_PART: u64 = 16;
@@ -250,8 +254,8 @@ impl Group<'_> {
         true
     }
 
-    /// Measures those of the candidates, which are sorted, that may be among the nearest; at first those that may be nearest of
-    /// all, since they say which of the others may.
+    /// Measures those of the candidates, which are sorted, that may be among the nearest; at first
+    /// those that may be nearest of all, since they say which of the others may.
     fn measure(
         &self,
         job: &Job,

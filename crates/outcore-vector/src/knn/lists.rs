@@ -1,14 +1,19 @@
-//! A search through an index with lists: of each query, the lists whose centroids are nearest are read, and nothing else.
+//! A search through an index with lists: of each query, the lists whose centroids are nearest are
+//! read, and nothing else.
 //!
-//! Contract: the nearest lists of a query are those that a search among the centroids finds, by the metric of the search. The result is
-//! exact within the lists that are read: distances in f64, equal ones by row of the base. A query whose lists have fewer than `k` rows
-//! reads further lists until they have as many, and twice as many lists where a subset leaves fewer of them. A search of all lists finds what a search of the base finds.
+//! Contract: the nearest lists of a query are those that a search among the centroids finds, by the
+//! metric of the search. The result is exact within the lists that are read: distances in f64,
+//! equal ones by row of the base. A query whose lists have fewer than `k` rows reads further lists
+//! until they have as many, and twice as many lists where a subset leaves fewer of them. A search
+//! of all lists finds what a search of the base finds.
 //!
-//! What lists leave out is told by [`Recall`], measured and not guessed: the part of the exact neighbours of some queries that was found.
+//! What lists leave out is told by [`Recall`], measured and not guessed: the part of the exact
+//! neighbours of some queries that was found.
 //!
-//! Bounds: one read of the union of the lists for each group of queries, and for a subset that leaves lists few rows one more each time that
-//! the lists of some are doubled, for these queries alone. Memory is that of the search of the base, the lists of each query (8 bytes
-//! a list), and a copy of the queries of a list for each thread.
+//! Bounds: one read of the union of the lists for each group of queries, and for a subset that
+//! leaves lists few rows one more each time that the lists of some are doubled, for these queries
+//! alone. Memory is that of the search of the base, the lists of each query (8 bytes a list), and a
+//! copy of the queries of a list for each thread.
 
 use outcore::{Error, Job, Phase, PhasePlan, Result};
 use outcore_io::memory::Reservation;
@@ -87,7 +92,8 @@ const FOUND_BYTES: u64 = 96;
 const PROBE_BYTES: u64 = 8;
 
 impl Probes {
-    /// What the lists of `count` queries take for all threads together, and a copy of some queries for each.
+    /// What the lists of `count` queries take for all threads together, and a copy of some queries
+    /// for each.
     pub(super) fn memory_bytes((lists, probes): (&ListFile, usize), count: usize) -> (u64, u64) {
         let dimension = lists.centroids.dimension;
         let each_thread = count.min(QUERIES_AT_ONCE) * dimension * size_of::<f32>();
@@ -96,7 +102,8 @@ impl Probes {
         (each_thread as u64, of_queries + of_lists as u64)
     }
 
-    /// Chooses the lists of each query with a `reach` above 0: that many, and more where they hold fewer than `rows_min` rows.
+    /// Chooses the lists of each query with a `reach` above 0: that many, and more where they hold
+    /// fewer than `rows_min` rows.
     fn find(
         job: &Job,
         lists: &ListFile,
@@ -199,8 +206,8 @@ struct ListSearcher {
 }
 
 impl Group<'_> {
-    /// Searches the `probes` nearest lists of each query, and twice as many for as long as these have fewer than `k` rows that may be
-    /// results.
+    /// Searches the `probes` nearest lists of each query, and twice as many for as long as these
+    /// have fewer than `k` rows that may be results.
     pub(super) fn search_lists(
         &self,
         job: &Job,

@@ -1,19 +1,21 @@
 //! The exact nearest neighbours of queries, in one pass over the base, or a few.
 //!
-//! Contract: [`knn`] gives each query the `k` rows of the base with the least distance in f64 ([`crate::exact`]), equal
-//! distances by row; the result depends on the two files alone. A product in f32 of all queries with a tile of rows leaves out
-//! every row that is farther than the `k`th best so far even if the product is off by all that [`cut`] allows; the rows that
-//! are left, some `k ln(N / k)` a query, are measured in f64 at once, while they are in memory. Threads tell each other the
-//! distance of their `k`th best, which only ever leaves out more.
+//! Contract: [`knn`] gives each query the `k` rows of the base with the least distance in f64
+//! ([`crate::exact`]), equal distances by row; the result depends on the two files alone. A product
+//! in f32 of all queries with a tile of rows leaves out every row that is farther than the `k`th
+//! best so far even if the product is off by all that [`cut`] allows; the rows that are left, some
+//! `k ln(N / k)` a query, are measured in f64 at once, while they are in memory. Threads tell each
+//! other the distance of their `k`th best, which only ever leaves out more.
 //!
-//! Through an index ([`indexed`]), a quarter as much is read, and the result is the same. Through one with lists ([`lists`]), some of the
-//! rows are read, and the result is exact among them.
+//! Through an index ([`indexed`]), a quarter as much is read, and the result is the same. Through
+//! one with lists ([`lists`]), some of the rows are read, and the result is exact among them.
 //!
-//! Distances: the square of the Euclidean distance; the inner product, the largest being nearest; one minus the cosine; the
-//! number of bits that differ, which is counted for every row ([`bits`]).
+//! Distances: the square of the Euclidean distance; the inner product, the largest being nearest;
+//! one minus the cosine; the number of bits that differ, which is counted for every row ([`bits`]).
 //!
-//! Bounds: one read of the base for each group of queries, and the fewest groups that fit into the memory. Memory is
-//! 12 bytes a number of a query of the group, 16 bytes a neighbour for each thread and 48 for its result, and the scan's.
+//! Bounds: one read of the base for each group of queries, and the fewest groups that fit into the
+//! memory. Memory is 12 bytes a number of a query of the group, 16 bytes a neighbour for each
+//! thread and 48 for its result, and the scan's.
 
 mod bits;
 mod cut;
@@ -83,7 +85,8 @@ pub struct KnnOptions {
     pub excludes_self: bool,
     /// The rows of the base that may be neighbours; all without it.
     pub subset: Option<Arc<Subset>>,
-    /// An index of the base ([`crate::index`]), to be read in its stead. It changes no result, unless `probes` are fewer than its lists.
+    /// An index of the base ([`crate::index`]), to be read in its stead. It changes no result,
+    /// unless `probes` are fewer than its lists.
     pub index: Option<PathBuf>,
     /// Of an index with lists, how many are read for each query; all without a number.
     pub probes: Option<usize>,
@@ -167,7 +170,8 @@ const K_MAX: usize = 1 << 16;
 /// The `k` nearest rows of `base` of each row of `queries`.
 ///
 /// # Errors
-/// Usage: dimensions that differ, more neighbours than the base has rows, a number that is none. Memory: not even one query fits, or the result does not. What reading fails with.
+/// Usage: dimensions that differ, more neighbours than the base has rows, a number that is none.
+/// Memory: not even one query fits, or the result does not. What reading fails with.
 pub fn knn(
     job: &Job,
     base: &VectorFile,
@@ -192,8 +196,8 @@ pub fn knn(
 /// Takes the neighbours of some queries, those that follow on those before.
 pub type TakeNeighbours<'t> = dyn FnMut(&Neighbours) -> Result<()> + 't;
 
-/// The same, where `take` gets the neighbours of the queries of each pass as soon as they are found, so that they need not fit into the
-/// memory together. What comes back has none.
+/// The same, where `take` gets the neighbours of the queries of each pass as soon as they are
+/// found, so that they need not fit into the memory together. What comes back has none.
 ///
 /// # Errors
 /// As [`knn`], and what `take` fails with.
@@ -303,8 +307,9 @@ pub fn knn_each(
     Ok(found)
 }
 
-/// The queries of the next pass, and that pass: as many as leave memory for all threads, but no fewer than [`GROUP_MIN`]
-/// for their sake. `memory` is what this many need for each thread, and for all together.
+/// The queries of the next pass, and that pass: as many as leave memory for all threads, but no
+/// fewer than [`GROUP_MIN`] for their sake. `memory` is what this many need for each thread, and
+/// for all together.
 fn plan<'b>(
     job: &Job,
     base: &'b VectorFile,
@@ -374,7 +379,8 @@ pub fn check(base: &VectorFile, queries: &VectorFile, options: &KnnOptions) -> R
     check_k(base, options, base.rows)
 }
 
-/// Fails unless a subset has as many rows as neighbours are asked for: for results that have no place for [`NO_ROW`].
+/// Fails unless a subset has as many rows as neighbours are asked for: for results that have no
+/// place for [`NO_ROW`].
 ///
 /// # Errors
 /// Usage.

@@ -1,8 +1,9 @@
-//! The nearest rows so far, of each query: a heap a thread, and what threads tell each other of them.
+//! The nearest rows so far, of each query: a heap a thread, and what threads tell each other of
+//! them.
 //!
-//! Contract: a heap keeps the `k` least of (distance, row). [`Worst`] has, of each query, the least of all threads' `k`th
-//! distances: at least `k` rows are as near, so whatever is farther is not a neighbour. Its order of updates changes what is
-//! measured, never what is found.
+//! Contract: a heap keeps the `k` least of (distance, row). [`Worst`] has, of each query, the least
+//! of all threads' `k`th distances: at least `k` rows are as near, so whatever is farther is not a
+//! neighbour. Its order of updates changes what is measured, never what is found.
 
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -160,7 +161,8 @@ pub(super) fn of_query(each: &[Nearest], query: usize, k: usize) -> Vec<(u64, u6
     all
 }
 
-/// Adds what [`of_query`] has given for each query to `found`, and [`NO_ROW`] where these are fewer than `k`.
+/// Adds what [`of_query`] has given for each query to `found`, and [`NO_ROW`] where these are fewer
+/// than `k`.
 pub(super) fn add(
     each: impl IntoIterator<Item = Vec<(u64, u64)>>,
     (queries, k): (&Queries, usize),

@@ -1,7 +1,7 @@
 //! Queries in memory: as f64, to measure with, and as f32, to multiply with.
 //!
-//! Contract: under the cosine, the f32 are those of the query scaled to norm 1. A zero vector has no direction: its distance from all
-//! others is 1, as if it were at right angles to them.
+//! Contract: under the cosine, the f32 are those of the query scaled to norm 1. A zero vector has
+//! no direction: its distance from all others is 1, as if it were at right angles to them.
 
 use outcore::{Job, Result};
 use outcore_io::memory::Reservation;

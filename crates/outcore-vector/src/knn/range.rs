@@ -1,13 +1,14 @@
 //! All rows within a distance of queries, and all pairs of rows within one.
 //!
-//! Contract: [`range_search`] gives each query every row of the base whose distance in f64 ([`crate::exact`]) is at most the
-//! radius, ordered by row; [`pairs`] gives every two rows of a base that are as near to each other, each pair once. Both
-//! depend on the files alone. As in a search for the nearest, a product in f32 leaves out what is certainly farther, and the rest is
+//! Contract: [`range_search`] gives each query every row of the base whose distance in f64
+//! ([`crate::exact`]) is at most the radius, ordered by row; [`pairs`] gives every two rows of a
+//! base that are as near to each other, each pair once. Both depend on the files alone. As in a
+//! search for the nearest, a product in f32 leaves out what is certainly farther, and the rest is
 //! measured in f64.
 //!
-//! Bounds: one read of the base for each group of queries; for pairs, of what follows the group. Memory is 20 bytes a number
-//! of a query, and what is kept for results: an eighth of the memory where more of them can go to scratch, half of it where they
-//! cannot.
+//! Bounds: one read of the base for each group of queries; for pairs, of what follows the group.
+//! Memory is 20 bytes a number of a query, and what is kept for results: an eighth of the memory
+//! where more of them can go to scratch, half of it where they cannot.
 
 use std::sync::Arc;
 
@@ -29,7 +30,8 @@ use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase};
 pub struct RangeOptions {
     /// What is near.
     pub metric: Metric,
-    /// The largest distance, the square of the Euclidean or one minus the cosine; the least inner product.
+    /// The largest distance, the square of the Euclidean or one minus the cosine; the least inner
+    /// product.
     pub radius: f64,
     /// As in [`super::KnnOptions`].
     pub excludes_self: bool,

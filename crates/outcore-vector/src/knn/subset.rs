@@ -1,6 +1,7 @@
 //! The rows of a base that may be results.
 //!
-//! Contract: read once from a file with a byte for each row, or told by somebody who knows them; in memory they are a bit each.
+//! Contract: read once from a file with a byte for each row, or told by somebody who knows them; in
+//! memory they are a bit each.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +41,8 @@ impl Subset {
     /// Those with a value other than 0 in the file at `path`.
     ///
     /// # Errors
-    /// Usage: it is not an array of bool or u8 with a value for each row of `base`. What reading fails with.
+    /// Usage: it is not an array of bool or u8 with a value for each row of `base`. What reading
+    /// fails with.
     pub fn read(job: &Job, path: &Path, base: &VectorFile) -> Result<Self> {
         let mut mask = VectorFile::open_typed(job, path, Some("u8"))?;
         if (mask.dimension, mask.element.bytes()) == (1, 1) {

@@ -1,6 +1,8 @@
-//! Mini-batches and the seeding by k-means||: against plain loops, Lloyd, and themselves with other threads and memory.
+//! Mini-batches and the seeding by k-means||: against plain loops, Lloyd, and themselves with other
+//! threads and memory.
 //!
-//! Contract: a batch moves centroids to the mean of all rows so far; what is drawn depends on the seed alone.
+//! Contract: a batch moves centroids to the mean of all rows so far; what is drawn depends on the
+//! seed alone.
 
 use outcore::Kind;
 use outcore_vector::format::VectorFile;
@@ -27,7 +29,8 @@ fn a_centroid_is_the_mean_of_all_rows_that_it_was_given() {
     let mut counts = vec![0_u64; 4];
     let mut found: Option<Clustering> = None;
     for (at, rows) in numbers.chunks(300 * DIMENSION).enumerate() {
-        // Algorithm 1 of Sculley's: centroids are chosen for the whole batch, then each row moves its own a little.
+        // Algorithm 1 of Sculley's: centroids are chosen for the whole batch, then each row moves
+        // its own a little.
         let chosen = rows.chunks_exact(DIMENSION).map(|row| {
             let distances = centroids.chunks_exact(DIMENSION).map(|centroid| {
                 let pairs = centroid.iter().zip(row);

@@ -1,6 +1,7 @@
 //! What the tests of vectors share.
 //!
-//! Contract: files are made of seeded numbers in a directory of their own, which goes with its owner.
+//! Contract: files are made of seeded numbers in a directory of their own, which goes with its
+//! owner.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Every operation of each job on vectors fails once: the result is that of a run without a fault, or there is a named error and
-//! nothing is left; a run of k-means that was stopped goes on from its checkpoint.
+//! Every operation of each job on vectors fails once: the result is that of a run without a fault,
+//! or there is a named error and nothing is left; a run of k-means that was stopped goes on from
+//! its checkpoint.
 //!
 //! Contract: the number of the operation that fails runs from 1 until a job does with fewer.
 

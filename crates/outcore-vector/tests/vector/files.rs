@@ -1,6 +1,7 @@
 //! Files of vectors hold what was written, whatever their format.
 //!
-//! Contract: each format is compared with bytes made here; what is damaged or lies about itself is an error that names it.
+//! Contract: each format is compared with bytes made here; what is damaged or lies about itself is
+//! an error that names it.
 
 use outcore::Kind;
 use outcore_vector::convert::convert;

@@ -1,4 +1,5 @@
-//! Reads stay in flight while vectors are searched and clustered, by the virtual clock of in-memory drives.
+//! Reads stay in flight while vectors are searched and clustered, by the virtual clock of in-memory
+//! drives.
 //!
 //! Contract: a file is on one drive, and more than the memory.
 

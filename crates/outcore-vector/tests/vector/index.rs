@@ -1,6 +1,8 @@
-//! A search through an index finds what the pass over the base finds, and an index that is not its base's is refused.
+//! A search through an index finds what the pass over the base finds, and an index that is not its
+//! base's is refused.
 //!
-//! Contract: ids and distances are equal to the bit, whether the index leaves out much, little or nothing.
+//! Contract: ids and distances are equal to the bit, whether the index leaves out much, little or
+//! nothing.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! k-means against plain Lloyd in f64, and against itself with other threads, memory and pieces.
 //!
-//! Contract: from the same start, centroids and inertia are those of a loop over all rows and centroids, but for rounding; results
-//! of the same options are equal to the last bit.
+//! Contract: from the same start, centroids and inertia are those of a loop over all rows and
+//! centroids, but for rounding; results of the same options are equal to the last bit.
 
 use outcore::Kind;
 use outcore_vector::format::VectorFile;

@@ -1,6 +1,7 @@
 //! Nearest neighbours are those that a loop over all pairs finds in f64.
 //!
-//! Contract: ids and distances are compared with that loop for each metric, with duplicates, ties and numbers at the edge of f32.
+//! Contract: ids and distances are compared with that loop for each metric, with duplicates, ties
+//! and numbers at the edge of f32.
 
 use outcore::Kind;
 use outcore_vector::exact::{dot, squared_distance};

@@ -1,6 +1,8 @@
-//! A search of some lists of an index finds what a naive search of these lists finds; a search of all, what the base has.
+//! A search of some lists of an index finds what a naive search of these lists finds; a search of
+//! all, what the base has.
 //!
-//! Contract: ids and distances are equal to the bit. The index's bytes depend on the base and the options alone.
+//! Contract: ids and distances are equal to the bit. The index's bytes depend on the base and the
+//! options alone.
 
 use std::path::{Path, PathBuf};
 
@@ -308,7 +310,8 @@ fn a_subset_is_searched_in_lists_until_each_query_has_its_neighbours() {
                     (0..).zip(centroids.iter().cloned()),
                     LISTS,
                 );
-                // Lists until they have K rows of any kind, then twice as many until K of them are in the subset.
+                // Lists until they have K rows of any kind, then twice as many until K of them are
+                // in the subset.
                 let mut read = lists_read(&lists, &list_of, (probes, K));
                 loop {
                     let is_in = |row: &usize| mask(*row) && read.contains(&list_of[*row]);

@@ -1,6 +1,7 @@
 //! The tests of vectors, as one program.
 //!
-//! Contract: a module for files, one for searches, one for searches through an index, one for radii, one for clusters and one for batches of rows; what they share is in `common`.
+//! Contract: a module for files, one for searches, one for searches through an index, one for
+//! radii, one for clusters and one for batches of rows; what they share is in `common`.
 
 #![allow(missing_docs, clippy::unwrap_used, unreachable_pub)]
 

@@ -1,13 +1,14 @@
 //! Items distributed to buckets that lie on scratch, and a function on each bucket.
 //!
-//! Contract (PALID, SPAA 2025, section 4: scatter-gather): [`TypedDataset::distribute`] writes each item to
-//! the bucket that a function gives it, in the order of the sequence. [`Buckets::update`] and
-//! [`Buckets::map`] load buckets whole, one a thread, call a function and write what it makes, all threads
-//! side by side. [`Buckets::dataset`] is the items bucket after bucket: a dataset again.
+//! Contract (PALID, SPAA 2025, section 4: scatter-gather): [`TypedDataset::distribute`] writes each
+//! item to the bucket that a function gives it, in the order of the sequence. [`Buckets::update`]
+//! and [`Buckets::map`] load buckets whole, one a thread, call a function and write what it makes,
+//! all threads side by side. [`Buckets::dataset`] is the items bucket after bucket: a dataset
+//! again.
 //!
-//! Bounds: one read and one write to distribute, and one of each for the buckets that a function is called
-//! on; memory is that of the buckets in hand: the largest must fit three times, next to the chunks of a thread
-//! that writes.
+//! Bounds: one read and one write to distribute, and one of each for the buckets that a function is
+//! called on; memory is that of the buckets in hand: the largest must fit three times, next to the
+//! chunks of a thread that writes.
 
 use bytemuck::Pod;
 use std::path::Path;
@@ -51,8 +52,8 @@ where
         })
     }
 
-    /// The same by the position of the item too; the items may not have been filtered since they were last
-    /// read, which is known when it is compiled.
+    /// The same by the position of the item too; the items may not have been filtered since they
+    /// were last read, which is known when it is compiled.
     ///
     /// # Errors
     /// As [`TypedDataset::distribute`].
@@ -101,8 +102,8 @@ impl<T: Pod + Send + Sync> Buckets<T> {
     /// Changes the items of each bucket for which `which` is true; the others stay where they are.
     ///
     /// # Errors
-    /// [`Kind::Memory`] for a bucket that does not fit; what `f` fails with; what reading and writing fail
-    /// with.
+    /// [`Kind::Memory`] for a bucket that does not fit; what `f` fails with; what reading and
+    /// writing fail with.
     pub fn update(
         mut self,
         which: impl Fn(usize) -> bool,
@@ -180,8 +181,9 @@ impl<T: Pod + Send + Sync> Buckets<T> {
     }
 }
 
-/// Memory for the items of a bucket as values and as bytes for each thread; fewer threads where there is no room for these,
-/// the file that a thread works on and the chunks that it writes with. Files are read ahead into what is left.
+/// Memory for the items of a bucket as values and as bytes for each thread; fewer threads where
+/// there is no room for these, the file that a thread works on and the chunks that it writes with.
+/// Files are read ahead into what is left.
 fn reserve(job: &mut Job, largest_bytes: u64) -> Result<Reservation> {
     let free_bytes = job.budget.free_bytes();
     loop {

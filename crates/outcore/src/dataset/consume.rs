@@ -78,7 +78,8 @@ impl Execution {
         Ok((bytes, self.done(done)))
     }
 
-    /// Writes the items at `positions`, in the order asked, to `output`; there may be more of them than the memory holds.
+    /// Writes the items at `positions`, in the order asked, to `output`; there may be more of them
+    /// than the memory holds.
     ///
     /// # Errors
     /// As [`gather_to`].
@@ -96,8 +97,8 @@ impl Execution {
         Ok(self.done(done))
     }
 
-    /// The ranks of `keys`, which lie one after another, among the items, which ascend; through the index at a path, if one
-    /// is named, which is made if it is not there.
+    /// The ranks of `keys`, which lie one after another, among the items, which ascend; through the
+    /// index at a path, if one is named, which is made if it is not there.
     ///
     /// # Errors
     /// As [`lookup`], [`build_index`] and [`lookup_indexed`].

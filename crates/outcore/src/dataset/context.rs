@@ -1,7 +1,7 @@
 //! What programs in Rust begin with: memory, threads, drives and a device.
 //!
-//! Contract: a [`Context`] is a small value, cheap to clone; nothing is global. All that datasets of one
-//! context reserve comes out of its one memory cap, so that two that run at once share it.
+//! Contract: a [`Context`] is a small value, cheap to clone; nothing is global. All that datasets
+//! of one context reserve comes out of its one memory cap, so that two that run at once share it.
 //!
 //! ```
 //! use outcore::dataset::Context;
@@ -57,7 +57,8 @@ pub struct ContextBuilder {
 }
 
 impl ContextBuilder {
-    /// The cap on buffers and working memory, as people write sizes: `512MiB`, `4GB`. 2 GiB by default.
+    /// The cap on buffers and working memory, as people write sizes: `512MiB`, `4GB`. 2 GiB by
+    /// default.
     pub fn memory(mut self, size: &str) -> Self {
         self.memory = Some(size.to_string());
         self
@@ -75,8 +76,8 @@ impl ContextBuilder {
         self
     }
 
-    /// A directory, on a drive of its own, for what lies between passes and within a sort; repeat for
-    /// more. Without any, scratch lies beside the output.
+    /// A directory, on a drive of its own, for what lies between passes and within a sort; repeat
+    /// for more. Without any, scratch lies beside the output.
     pub fn drive(mut self, dir: impl Into<PathBuf>) -> Self {
         self.options.drives.push(ScratchDrive::new(dir));
         self
@@ -136,7 +137,8 @@ impl Context {
         ContextBuilder::default()
     }
 
-    /// The context that a job runs in, for steps between functions such as [`crate::sort()`] and datasets.
+    /// The context that a job runs in, for steps between functions such as [`crate::sort()`] and
+    /// datasets.
     pub fn of_job(job: &Job) -> Self {
         Context {
             options: job.options.clone(),

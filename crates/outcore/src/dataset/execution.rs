@@ -1,11 +1,12 @@
 //! A dataset on its way through its steps.
 //!
-//! Contract: an [`Execution`] is what the next pass reads: files and, of records, a table with the steps
-//! that fuse into it. A step that needs all items becomes its *ending*: it is run when it is known
-//! where its result goes, to the output of the consumer where it is the last step, else to a file in
-//! a private directory that the next pass reads. Scratch is gone when the execution is dropped, or the
-//! process killed and the directory swept. With [`Mode::Types`] nothing is run: types and names alone
-//! go through the steps; with [`Mode::Plans`] the first step that needs all items is planned.
+//! Contract: an [`Execution`] is what the next pass reads: files and, of records, a table with the
+//! steps that fuse into it. A step that needs all items becomes its *ending*: it is run when it is
+//! known where its result goes, to the output of the consumer where it is the last step, else to a
+//! file in a private directory that the next pass reads. Scratch is gone when the execution is
+//! dropped, or the process killed and the directory swept. With [`Mode::Types`] nothing is run:
+//! types and names alone go through the steps; with [`Mode::Plans`] the first step that needs all
+//! items is planned.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -86,8 +87,8 @@ impl Execution {
         self.resources = resources;
     }
 
-    /// Scratch goes beside what is written to `dir` where no drives are named; the current directory
-    /// otherwise.
+    /// Scratch goes beside what is written to `dir` where no drives are named; the current
+    /// directory otherwise.
     pub fn set_beside(&mut self, dir: PathBuf) {
         self.beside = dir;
     }
@@ -166,7 +167,8 @@ impl Execution {
         Ok(())
     }
 
-    /// Windows are the same files side by side, each shifted by a record; what they share is read once.
+    /// Windows are the same files side by side, each shifted by a record; what they share is read
+    /// once.
     fn take_windows(&mut self, count: usize) -> Result<()> {
         if !(2..=SOURCES_MAX).contains(&count) {
             let cause = format!("windows of {count} records");
@@ -551,7 +553,8 @@ impl Execution {
         Ok(())
     }
 
-    /// The same where a position may have become many items, for what needs to know how many there are.
+    /// The same where a position may have become many items, for what needs to know how many there
+    /// are.
     pub(super) fn refine_many(&mut self) -> Result<()> {
         match &self.items {
             Items::Records(records) if records.table.yields() == Yield::Any => self.refine_files(),

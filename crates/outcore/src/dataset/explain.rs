@@ -55,8 +55,8 @@ impl Execution {
         })
     }
 
-    /// The plan of the next pass, into `outs` files: of a step that needs all items, if one is left to do, or of those
-    /// that end with `consumer`.
+    /// The plan of the next pass, into `outs` files: of a step that needs all items, if one is left
+    /// to do, or of those that end with `consumer`.
     ///
     /// # Errors
     /// As [`plan_of`].

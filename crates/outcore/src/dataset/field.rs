@@ -1,10 +1,10 @@
 //! Orders of lines by fields: `field(2).numeric()`.
 //!
-//! Contract: fields are counted from 1. Without a separator they are what stands between blanks and tabs,
-//! as many as there are; with one, what stands between two of it. A field that is missing is empty. Text
-//! compares by its bytes. Numbers are decimal, of any length, with a sign and a fraction, and compare
-//! exactly; what does not begin with a number counts as 0. Lines whose fields are equal come in the order of
-//! their bytes.
+//! Contract: fields are counted from 1. Without a separator they are what stands between blanks and
+//! tabs, as many as there are; with one, what stands between two of it. A field that is missing is
+//! empty. Text compares by its bytes. Numbers are decimal, of any length, with a sign and a
+//! fraction, and compare exactly; what does not begin with a number counts as 0. Lines whose fields
+//! are equal come in the order of their bytes.
 
 use crate::key::encode::{Decimal, append_decimal, append_string, complement};
 use crate::key::sort_key::{NoKey, SortKey};

@@ -1,8 +1,8 @@
 //! What a dataset of lines reads, and what is asked of lines alone.
 //!
-//! Contract: a [`LineSource`] is the files as a front knows them. Files that are compressed are unpacked
-//! when a step has to read them more than once. Lines without a step are copied as they are, if every file
-//! but the last ends its last line; a check names a file as the caller knows it.
+//! Contract: a [`LineSource`] is the files as a front knows them. Files that are compressed are
+//! unpacked when a step has to read them more than once. Lines without a step are copied as they
+//! are, if every file but the last ends its last line; a check names a file as the caller knows it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,16 +1,17 @@
 //! Lazy datasets: steps that fuse into passes, and consumers that run them.
 //!
-//! Contract: a [`Dataset`] is a value that describes what is read and what is done to it; nothing is
-//! read before a consumer asks. Steps that go item by item fuse into one pass. A step that needs all
-//! items first (a sort, a shuffle, ...) writes what it makes to private scratch, or, where it comes last,
-//! straight to where the result goes. What the items are may be known only when the program runs: steps
-//! are expressions, orders that somebody else made, or functions over the bytes of a batch.
+//! Contract: a [`Dataset`] is a value that describes what is read and what is done to it; nothing
+//! is read before a consumer asks. Steps that go item by item fuse into one pass. A step that needs
+//! all items first (a sort, a shuffle, ...) writes what it makes to private scratch, or, where it
+//! comes last, straight to where the result goes. What the items are may be known only when the
+//! program runs: steps are expressions, orders that somebody else made, or functions over the bytes
+//! of a batch.
 //!
 //! The command and the Python package are thin over this module: a step and its options are defined
 //! here once, and every figure of a summary ([`Summary`]) is the engine's.
 //!
-//! Bounds: memory is that of one pass at a time, under the job's budget; I/O is one read and one write
-//! for each pass, and what a sort or a shuffle needs.
+//! Bounds: memory is that of one pass at a time, under the job's budget; I/O is one read and one
+//! write for each pass, and what a sort or a shuffle needs.
 //!
 //! | file | holds |
 //! |---|---|

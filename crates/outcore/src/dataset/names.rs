@@ -1,9 +1,9 @@
 //! Names of files: patterns, manifests of shards, and arrays of NumPy.
 //!
-//! Contract: a name that is a file means that file, whatever characters it has. Otherwise `*` and `?` in
-//! its last part stand for any characters, for one, and the files come in the order of their names.
-//! The name of a manifest means its shards, in order, each of which is the one that was written with it. Nothing is read
-//! but manifests and the headers of arrays.
+//! Contract: a name that is a file means that file, whatever characters it has. Otherwise `*` and
+//! `?` in its last part stand for any characters, for one, and the files come in the order of their
+//! names. The name of a manifest means its shards, in order, each of which is the one that was
+//! written with it. Nothing is read but manifests and the headers of arrays.
 
 use std::any::TypeId;
 use std::fs::File;
@@ -92,7 +92,8 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 pub(super) struct Elements {
     /// Bytes of one.
     bytes: usize,
-    /// The one format that arrays may have; of values whose meaning is the caller's, any of that length.
+    /// The one format that arrays may have; of values whose meaning is the caller's, any of that
+    /// length.
     format: Option<RecordFormat>,
 }
 

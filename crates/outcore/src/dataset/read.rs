@@ -17,10 +17,11 @@ use crate::primitives::{Sequence, tabulate};
 use outcore_io::Result;
 
 impl Context {
-    /// The values of type `T` in the files of a name, in order: raw values, little endian, or arrays of
-    /// NumPy (`.npy`): of that type where `T` is a number, of values as long where it is a type of the
-    /// caller's. `*` and `?` in the last part of the name stand for any characters, for one; the files come
-    /// in the order of their names. The name of a manifest means its shards.
+    /// The values of type `T` in the files of a name, in order: raw values, little endian, or
+    /// arrays of NumPy (`.npy`): of that type where `T` is a number, of values as long where it is
+    /// a type of the caller's. `*` and `?` in the last part of the name stand for any characters,
+    /// for one; the files come in the order of their names. The name of a manifest means its
+    /// shards.
     ///
     /// # Errors
     /// No such file; a `.npy` file of other values; a shard that is not the one of its manifest.
@@ -65,8 +66,9 @@ impl Context {
         Ok(Lines::new(self, inputs))
     }
 
-    /// Records whose size and keys are known when the program runs, for steps that are expressions; as
-    /// [`Context::read`] has the name. [`Dataset::execute`] runs them, with this context as resources.
+    /// Records whose size and keys are known when the program runs, for steps that are expressions;
+    /// as [`Context::read`] has the name. [`Dataset::execute`] runs them, with this context as
+    /// resources.
     ///
     /// # Errors
     /// No such file; a `.npy` file of records of another size, or of other numbers.

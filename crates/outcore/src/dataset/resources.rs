@@ -1,7 +1,7 @@
 //! What a dataset may use: memory, threads, drives, and places for what lies between two passes.
 //!
-//! Contract: a front says once what its user allows; the engine asks for a job a pass. How scratch is
-//! shared among drives is decided when its size is known.
+//! Contract: a front says once what its user allows; the engine asks for a job a pass. How scratch
+//! is shared among drives is decided when its size is known.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,8 @@ use outcore_io::port::ScratchDrive;
 
 /// See the module.
 pub trait ResourceProvider: Send + Sync {
-    /// A job of these resources, on the drives that were named, or, for its rates, on the one that holds `beside`.
+    /// A job of these resources, on the drives that were named, or, for its rates, on the one that
+    /// holds `beside`.
     ///
     /// # Errors
     /// A drive that cannot be used.

@@ -1,7 +1,8 @@
 //! Private directories for what lies between two passes.
 //!
-//! Contract: one directory on each drive that was named, or one beside the output; all are gone when the
-//! value is dropped, or the process killed and the directory swept. Nothing is made before it is needed.
+//! Contract: one directory on each drive that was named, or one beside the output; all are gone
+//! when the value is dropped, or the process killed and the directory swept. Nothing is made before
+//! it is needed.
 
 use std::path::{Path, PathBuf};
 

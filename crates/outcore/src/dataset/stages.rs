@@ -1,8 +1,8 @@
 //! What typed datasets are made of: sources and steps, one type each.
 //!
-//! Contract: programs use the methods of [`TypedDataset`](super::TypedDataset), which put these together.
-//! A value of [`Stages`] describes; [`Stages::settle`] runs the steps that need all items and gives what
-//! the last pass reads, a [`Sequence`] that is compiled as one loop.
+//! Contract: programs use the methods of [`TypedDataset`](super::TypedDataset), which put these
+//! together. A value of [`Stages`] describes; [`Stages::settle`] runs the steps that need all items
+//! and gives what the last pass reads, a [`Sequence`] that is compiled as one loop.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! The steps of a dataset, and what items are after each.
 //!
-//! Contract: every option of a step stands here, once for all fronts. What makes no sense is refused
-//! when the step is taken, before anything is read.
+//! Contract: every option of a step stands here, once for all fronts. What makes no sense is
+//! refused when the step is taken, before anything is read.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! The result of a job, read while it is made: no file lies between.
 //!
-//! Contract: [`stream`] runs a job that writes to a pipe on a thread of its own and hands its bytes to the
-//! caller, in order, on the caller's thread. Where the caller fails, the job is stopped and its error is
-//! the caller's.
+//! Contract: [`stream`] runs a job that writes to a pipe on a thread of its own and hands its bytes
+//! to the caller, in order, on the caller's thread. Where the caller fails, the job is stopped and
+//! its error is the caller's.
 //!
 //! Bounds: [`CHUNKS`] chunks of [`CHUNK_BYTES`] wait.
 

@@ -1,7 +1,7 @@
 //! Lines of files for programs in Rust: `ctx.lines("log").sort_by(field(2).numeric())`.
 //!
-//! Contract: a [`Lines`] is a lazy [`Dataset`] of lines with its context. A last line that its file does
-//! not end counts, and is ended in what a step makes.
+//! Contract: a [`Lines`] is a lazy [`Dataset`] of lines with its context. A last line that its file
+//! does not end counts, and is ended in what a step makes.
 //!
 //! ```
 //! use outcore::dataset::{Context, field};
@@ -127,7 +127,8 @@ impl Lines {
     /// Writes all lines to a file, which must not be there.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for a file that exists; what the passes fail with. Nothing is left behind.
+    /// [`crate::Kind::Usage`] for a file that exists; what the passes fail with. Nothing is left
+    /// behind.
     pub fn write(self, path: impl AsRef<Path>) -> Result<Summary> {
         self.write_file(path.as_ref(), false)
     }
@@ -148,8 +149,8 @@ impl Lines {
         execution.write(Output::File { path, header: None }, replace)
     }
 
-    /// Calls `each` with every line, without its end, in order, while the last step makes them: no file
-    /// lies between.
+    /// Calls `each` with every line, without its end, in order, while the last step makes them: no
+    /// file lies between.
     ///
     /// # Errors
     /// What `each` fails with; what the passes fail with.

@@ -1,13 +1,15 @@
-//! Datasets whose types the compiler knows: steps are closures, compiled together a batch at a time.
+//! Datasets whose types the compiler knows: steps are closures, compiled together a batch at a
+//! time.
 //!
-//! Contract: a [`TypedDataset`] is lazy as a [`Dataset`](super::Dataset) is. `map`, `filter` and their
-//! like fuse into one loop over a batch ([`crate::primitives`]), without a call through a pointer
-//! for an item. `sort`, `merge`, `shuffle`, `scan` and `reverse` need all items: they write to private scratch,
-//! or, where they come last, straight to the output. A consumer takes the dataset; clone it to ask twice.
+//! Contract: a [`TypedDataset`] is lazy as a [`Dataset`](super::Dataset) is. `map`, `filter` and
+//! their like fuse into one loop over a batch ([`crate::primitives`]), without a call through a
+//! pointer for an item. `sort`, `merge`, `shuffle`, `scan` and `reverse` need all items: they write
+//! to private scratch, or, where they come last, straight to the output. A consumer takes the
+//! dataset; clone it to ask twice.
 //!
-//! Functions may be called twice for an item (a `flat_map` whose results overflow their buffer), from
-//! several threads: effects that are idempotent (setting a bit, inserting into a set) are allowed,
-//! counting is not.
+//! Functions may be called twice for an item (a `flat_map` whose results overflow their buffer),
+//! from several threads: effects that are idempotent (setting a bit, inserting into a set) are
+//! allowed, counting is not.
 //!
 //! Bounds: each pass is one read of its sources; memory is the context's, one pass at a time.
 
@@ -92,15 +94,15 @@ impl<P: Stages> TypedDataset<P> {
         self.with(|inner| FlatMapped { inner, f })
     }
 
-    /// Pairs with the items of `other` at the same positions; neither may have been filtered since it was
-    /// last read.
+    /// Pairs with the items of `other` at the same positions; neither may have been filtered since
+    /// it was last read.
     pub fn zip<Q: Stages>(self, other: TypedDataset<Q>) -> TypedDataset<Zipped<P, Q>> {
         let right = other.stages;
         self.with(|left| Zipped { left, right })
     }
 
-    /// Pairs of position and item; the items may not have been filtered since they were last read (a
-    /// `sort` after the filter, say, reads them again).
+    /// Pairs of position and item; the items may not have been filtered since they were last read
+    /// (a `sort` after the filter, say, reads them again).
     pub fn enumerate(self) -> TypedDataset<Enumerated<P>> {
         self.with(|inner| Enumerated { inner })
     }
@@ -230,7 +232,8 @@ impl<P: Stages> TypedDataset<P> {
         Ok(primitives::top_k(&settled.passes.job(), &settled.last, k, compare)?.0)
     }
 
-    /// Batches of items to `visit`, with a state for each thread; see [`primitives::for_each_batch`].
+    /// Batches of items to `visit`, with a state for each thread; see
+    /// [`primitives::for_each_batch`].
     ///
     /// # Errors
     /// As there.
@@ -311,9 +314,9 @@ where
         self.with(|inner| Behind { inner, whole })
     }
 
-    /// The items of files that are each in order already, in one order: one read and one write, where a sort takes two of
-    /// each. It stands before all other steps but those that need all items. The result goes to one file, and is in no
-    /// order if a file is not.
+    /// The items of files that are each in order already, in one order: one read and one write,
+    /// where a sort takes two of each. It stands before all other steps but those that need all
+    /// items. The result goes to one file, and is in no order if a file is not.
     pub fn merge(self) -> TypedDataset<Behind<P, Merged>>
     where
         P::Item: Sortable,
@@ -322,7 +325,8 @@ where
         self.with(|inner| Behind { inner, whole })
     }
 
-    /// The same in the order of the keys of `format`, whose records are as long as the items, or with the largest first.
+    /// The same in the order of the keys of `format`, whose records are as long as the items, or
+    /// with the largest first.
     pub fn merge_by(
         self,
         format: &RecordFormat,
@@ -357,8 +361,8 @@ where
         })
     }
 
-    /// Prefixes of the items under an associative operator: each reduced with all before it, or, if they
-    /// are exclusive, those before it alone.
+    /// Prefixes of the items under an associative operator: each reduced with all before it, or, if
+    /// they are exclusive, those before it alone.
     pub fn scan<F: Fn(P::Item, P::Item) -> P::Item + Sync>(
         self,
         identity: P::Item,
@@ -381,8 +385,8 @@ where
         self.with(|inner| Windowed { inner })
     }
 
-    /// Calls `each` with all items, some at a time, in order, while the last step makes them: no file lies
-    /// between a sort and its reader.
+    /// Calls `each` with all items, some at a time, in order, while the last step makes them: no
+    /// file lies between a sort and its reader.
     ///
     /// # Errors
     /// What `each` fails with; what the passes fail with.
@@ -414,7 +418,8 @@ where
     /// Writes all items to a file, which must not be there.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for a file that exists; what the passes fail with. Nothing is left behind.
+    /// [`crate::Kind::Usage`] for a file that exists; what the passes fail with. Nothing is left
+    /// behind.
     pub fn write(self, path: impl AsRef<Path>) -> Result<Summary> {
         self.write_file(path.as_ref(), false)
     }

@@ -1,7 +1,7 @@
 //! Steps of a typed dataset that need all items: sort, merge, shuffle, scan, reverse.
 //!
-//! Contract: each is one job of the engine's over the files of the items; what is in files already is
-//! read where it is.
+//! Contract: each is one job of the engine's over the files of the items; what is in files already
+//! is read where it is.
 
 use bytemuck::Pod;
 

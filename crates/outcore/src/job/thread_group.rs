@@ -1,9 +1,10 @@
 //! The threads of one phase: started together, stopped together, one failure.
 //!
-//! Contract: [`ThreadGroup::run`] calls the work once a thread and waits for all. The first failure, or
-//! panic, or thread that the system refuses, wins (over being interrupted, even if that came first) and makes [`ThreadGroup::check`] fail in the others, so that
-//! they stop at their next look; cancelling the job does the same. With one thread the work runs on the caller's, which keeps
-//! runs on an in-memory device repeatable.
+//! Contract: [`ThreadGroup::run`] calls the work once a thread and waits for all. The first
+//! failure, or panic, or thread that the system refuses, wins (over being interrupted, even if that
+//! came first) and makes [`ThreadGroup::check`] fail in the others, so that they stop at their next
+//! look; cancelling the job does the same. With one thread the work runs on the caller's, which
+//! keeps runs on an in-memory device repeatable.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,7 +40,8 @@ impl<'a> ThreadGroup<'a> {
         }
     }
 
-    /// The same threads beside the drives of `volume` that are known so far, where the machine has several NUMA nodes.
+    /// The same threads beside the drives of `volume` that are known so far, where the machine has
+    /// several NUMA nodes.
     pub(crate) fn near(self, volume: &Volume) -> Self {
         ThreadGroup {
             // One thread is the caller's, which goes on elsewhere.

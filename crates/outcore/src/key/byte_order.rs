@@ -1,8 +1,9 @@
 //! Bytes of records of 16 in another order.
 //!
-//! Contract: [`ByteOrder`] gives the bytes of each record other places in it and flips bits of them, the same in every record, by one
-//! shuffle where the machine has one.
-//! N.B. records of 16 bytes with a key of 8 are turned into integers and back in less than a nanosecond, where number by number took 6.
+//! Contract: [`ByteOrder`] gives the bytes of each record other places in it and flips bits of
+//! them, the same in every record, by one shuffle where the machine has one. N.B. records of 16
+//! bytes with a key of 8 are turned into integers and back in less than a nanosecond, where number
+//! by number took 6.
 
 #![allow(unsafe_code)]
 

@@ -1,9 +1,10 @@
 //! Names of columns as people write them.
 //!
-//! Contract: a name stands for itself. Between backquotes it may be empty or hold whatever separates names elsewhere; a backquote of the
-//! name is written twice there. Pure.
+//! Contract: a name stands for itself. Between backquotes it may be empty or hold whatever
+//! separates names elsewhere; a backquote of the name is written twice there. Pure.
 
-/// The name of a column as people write it: as it is, or between backquotes, where a backquote of the name is written twice.
+/// The name of a column as people write it: as it is, or between backquotes, where a backquote of
+/// the name is written twice.
 pub fn column_name(text: &str) -> String {
     match quoted(text) {
         Some((name, "")) => name,

@@ -274,9 +274,9 @@ const COMPLEX_NAMES: [(&str, NumberType); 2] = [
     ("complex128", NumberType::F64),
 ];
 
-/// What NumPy calls `text`: a name, a code with a byte order (`<u8`), or one without that is not a name
-/// of outcore's for something else: `f4`, but not `u8` and `i8`, which have eight bytes to NumPy and
-/// one to outcore.
+/// What NumPy calls `text`: a name, a code with a byte order (`<u8`), or one without that is not a
+/// name of outcore's for something else: `f4`, but not `u8` and `i8`, which have eight bytes to
+/// NumPy and one to outcore.
 fn named(text: &str) -> Option<(usize, KeyKind)> {
     if let Some((_, kind)) = NAMES.iter().find(|(name, _)| *name == text) {
         let number = Number::new(*kind, Endian::NATIVE);

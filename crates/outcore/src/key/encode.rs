@@ -1,8 +1,9 @@
-//! What the keys of text are made of: strings and decimal numbers of any length as bytes that compare like them.
+//! What the keys of text are made of: strings and decimal numbers of any length as bytes that
+//! compare like them.
 //!
 //! Contract: each function appends one part to a key. Parts are prefix-free, so whatever follows a
-//! part decides only between equal ones. [`complement`] turns the order of a part around and keeps it prefix-free. Nothing is allocated
-//! but the key itself; time is linear in the text.
+//! part decides only between equal ones. [`complement`] turns the order of a part around and keeps
+//! it prefix-free. Nothing is allocated but the key itself; time is linear in the text.
 //!
 //! Numbers: a decimal number is sign, exponent and digits, 0.d1 d2 d3... * 10^e with d1 not 0.
 //! One byte holds sign and exponent as long as |e| is at most 30, two digits share a byte, and a
@@ -74,7 +75,8 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// How many bytes at the front of its text say it, but for the power of ten and a point that no digit follows.
+    /// How many bytes at the front of its text say it, but for the power of ten and a point that no
+    /// digit follows.
     pub fn len_bytes(&self) -> usize {
         let point = usize::from(!self.fraction.is_empty());
         usize::from(self.is_negative) + self.whole.len() + point + self.fraction.len()

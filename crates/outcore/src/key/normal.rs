@@ -2,11 +2,11 @@
 //!
 //! Contract: each map is a bijection on the bits, so sorting the images and mapping back is exact,
 //! NaN payloads and the sign of zero included. Signed integers flip the sign bit. Floats are
-//! ordered -inf .. -0.0, +0.0 .. +inf, then all NaNs by their bits as an unsigned integer
-//! (positive NaNs first); the classical sign-flip map would put negative NaNs before -inf, so
-//! everything else moves down over the place that they leave, and they keep their own bits, which
-//! are the largest of all. So all NaNs stand at the end, and an image that is cut to [`nan_image`] is the
-//! same for each of them. No branches, so loops over these functions vectorise.
+//! ordered -inf .. -0.0, +0.0 .. +inf, then all NaNs by their bits as an unsigned integer (positive
+//! NaNs first); the classical sign-flip map would put negative NaNs before -inf, so everything else
+//! moves down over the place that they leave, and they keep their own bits, which are the largest
+//! of all. So all NaNs stand at the end, and an image that is cut to [`nan_image`] is the same for
+//! each of them. No branches, so loops over these functions vectorise.
 
 use super::record::NumberType;
 

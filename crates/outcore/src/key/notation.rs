@@ -1,7 +1,7 @@
 //! Records, keys and number types as people write them.
 //!
-//! Contract: what [`super::record`] prints is read here and gives an equal value; NumPy's names are known too.
-//! A text that is none of these is an error that names the known ones and the nearest.
+//! Contract: what [`super::record`] prints is read here and gives an equal value; NumPy's names are
+//! known too. A text that is none of these is an error that names the known ones and the nearest.
 
 use std::str::FromStr;
 
@@ -13,7 +13,8 @@ use outcore_io::units::nearest;
 use outcore_io::{Error, Result};
 
 impl Number {
-    /// Reads `u64`, `u64le`, `f32be`, or NumPy's `<u8`, `uint64`; `None` if it is not a number type.
+    /// Reads `u64`, `u64le`, `f32be`, or NumPy's `<u8`, `uint64`; `None` if it is not a number
+    /// type.
     fn from_name(text: &str) -> Option<Self> {
         let (name, endian) = match (text.strip_suffix("le"), text.strip_suffix("be")) {
             (Some(name), _) => (name, Endian::Little),

@@ -1,13 +1,14 @@
 //! The total order of records, as 8-byte words whose unsigned order is the order wanted.
 //!
 //! Contract: every record has an *order string*: its key fields in order of weight, each number
-//! mapped to big-endian bytes of the same order (NaNs last, and all of them equal; -0.0 before 0.0), complemented
-//! where the field is descending; then, unless places break ties, the floats of the key once more by all
-//! their bits, so that bits decide between NaNs; then, under [`Tie::Bytes`], the whole record's raw bytes ascending,
-//! complemented under [`Tie::BytesDescending`] alone. Strings compare as unsigned bytes. A job that is descending as a whole
-//! turns every field round, so a field marked `desc` becomes ascending in it.
-//! Bytes that lie in any key field are left out of the raw part: when it is reached the keys are
-//! equal, and since every map is a bijection except for NaNs, those bytes are equal too. So a gensort record's
+//! mapped to big-endian bytes of the same order (NaNs last, and all of them equal; -0.0 before
+//! 0.0), complemented where the field is descending; then, unless places break ties, the floats of
+//! the key once more by all their bits, so that bits decide between NaNs; then, under
+//! [`Tie::Bytes`], the whole record's raw bytes ascending, complemented under
+//! [`Tie::BytesDescending`] alone. Strings compare as unsigned bytes. A job that is descending as a
+//! whole turns every field round, so a field marked `desc` becomes ascending in it. Bytes that lie
+//! in any key field are left out of the raw part: when it is reached the keys are equal, and since
+//! every map is a bijection except for NaNs, those bytes are equal too. So a gensort record's
 //! string is the record itself, and that of an integer is the number.
 //!
 //! Word `d` is bytes `8d..8d+8` of the string, zero padded, as a big-endian integer. Each word is
@@ -221,8 +222,8 @@ pub(super) fn atoms_of(format: &RecordFormat, options: OrderOptions) -> Vec<Atom
 }
 
 /// The same with each byte of a record once, so that the string is the record in another form:
-/// floats by all their bits. Nothing where another part of the key follows a float, which NaNs of other
-/// bits would keep from being compared.
+/// floats by all their bits. Nothing where another part of the key follows a float, which NaNs of
+/// other bits would keep from being compared.
 pub(super) fn whole_atoms_of(format: &RecordFormat, descending: bool) -> Option<Vec<Atom>> {
     let (last, others) = format.keys().split_last()?;
     let is_one = |key: &KeyField| matches!(key.kind, KeyKind::Numbers(number) if number.bytes() == key.len_bytes);

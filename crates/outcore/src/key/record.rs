@@ -1,10 +1,11 @@
 //! Records: number types, key fields and the format of a record, with their text forms.
 //!
-//! Contract: a [`RecordFormat`] is a fixed record size and key fields inside it, or none where records have
-//! no order ([`RecordFormat::check_order`]); it can only be built checked, so later layers never meet a key beyond the record. Fields
-//! are compared in the order given; a field of several numbers compares them one after another
-//! (the 32-float vectors of the LLNL poster are `f32x32`). The text printed by `Display` is
-//! accepted again by [`RecordFormat::parse_type`] and gives an equal format.
+//! Contract: a [`RecordFormat`] is a fixed record size and key fields inside it, or none where
+//! records have no order ([`RecordFormat::check_order`]); it can only be built checked, so later
+//! layers never meet a key beyond the record. Fields are compared in the order given; a field of
+//! several numbers compares them one after another (the 32-float vectors of the LLNL poster are
+//! `f32x32`). The text printed by `Display` is accepted again by [`RecordFormat::parse_type`] and
+//! gives an equal format.
 //!
 //! | text | record |
 //! |---|---|
@@ -314,8 +315,8 @@ impl RecordFormat {
     }
 
     /// The number, if a record is exactly one number of at least four bytes and that number is the
-    /// only key. Such records are sorted as native integers (see [`super::ScalarOrder`]); whether the
-    /// key is descending is in its field.
+    /// only key. Such records are sorted as native integers (see [`super::ScalarOrder`]); whether
+    /// the key is descending is in its field.
     pub fn scalar(&self) -> Option<Number> {
         let [
             KeyField {

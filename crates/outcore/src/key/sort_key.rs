@@ -1,16 +1,18 @@
 //! One sort key: what decides about an item's place, as bytes that compare as unsigned.
 //!
-//! Contract: a [`SortKey`] turns an item (a line without its terminator, a row of CSV, a record) into a
-//! key, a string of bytes, so that every order is the order of byte strings: what sorts, distributes or
-//! merges knows nothing of fields, numbers or months. It is a pure function of the item. Keys are made
-//! where they are needed and never stored on a drive. What text is turned into: [`super::encode`].
+//! Contract: a [`SortKey`] turns an item (a line without its terminator, a row of CSV, a record)
+//! into a key, a string of bytes, so that every order is the order of byte strings: what sorts,
+//! distributes or merges knows nothing of fields, numbers or months. It is a pure function of the
+//! item. Keys are made where they are needed and never stored on a drive. What text is turned into:
+//! [`super::encode`].
 //!
 //! Two orders have keys that need not be made, and are faster for it: an item that is its own key
 //! ([`SortKey::is_item`]), and records of fixed fields, whose key is read as words where it lies
-//! ([`super::order`]). Single numbers are not even that: they are turned into unsigned integers in place
-//! ([`super::scalar`]).
+//! ([`super::order`]). Single numbers are not even that: they are turned into unsigned integers in
+//! place ([`super::scalar`]).
 //!
-//! Source: normalised keys, as in Graefe, "Implementing sorting in database systems" (2006), section 3.
+//! Source: normalised keys, as in Graefe, "Implementing sorting in database systems" (2006),
+//! section 3.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -23,7 +25,8 @@ pub enum Tie {
     Bytes,
     /// Their bytes, the largest first (GNU sort's last resort under `-r`).
     BytesDescending,
-    /// Their place in the input (GNU sort's `-s`, `--stable`): the caller keeps the order of equal keys.
+    /// Their place in the input (GNU sort's `-s`, `--stable`): the caller keeps the order of equal
+    /// keys.
     Position,
 }
 
@@ -50,8 +53,8 @@ impl NoKey {
 pub trait SortKey: Sync {
     /// Appends the key of an item to `key`.
     ///
-    /// Keys compare as strings of unsigned bytes, a prefix first. Where only some fields descend, the
-    /// order itself complements their bytes, with an end mark where lengths differ.
+    /// Keys compare as strings of unsigned bytes, a prefix first. Where only some fields descend,
+    /// the order itself complements their bytes, with an end mark where lengths differ.
     ///
     /// # Errors
     /// The item has no key: a field is missing, or a quote does not end. Nothing is appended then.
@@ -118,9 +121,9 @@ impl Rank {
 
 /// Order of two keys or items as strings of unsigned bytes, a prefix first.
 ///
-/// N.B. an empty string is never handed to `memcmp`. It may lie nowhere (an empty `Vec` or `Box` points to no
-/// memory), and the C library's masked load of such an address traps into microcode, which takes ninety times as
-/// long (docs/decisions/0022).
+/// N.B. an empty string is never handed to `memcmp`. It may lie nowhere (an empty `Vec` or `Box`
+/// points to no memory), and the C library's masked load of such an address traps into microcode,
+/// which takes ninety times as long (docs/decisions/0022).
 #[inline(always)]
 pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     match a.is_empty() || b.is_empty() {
@@ -144,8 +147,8 @@ impl SortKey for ByteOrder {
     }
 }
 
-/// Compares two items by definition: the oracle for everything that does so faster. Equal only for items
-/// that may not be told apart, or that only their place in the input puts in order.
+/// Compares two items by definition: the oracle for everything that does so faster. Equal only for
+/// items that may not be told apart, or that only their place in the input puts in order.
 ///
 /// # Errors
 /// As [`SortKey::append_key`].

@@ -4,8 +4,9 @@
 //! native `u128`; [`WholeOrder::decode`] restores the very bytes. That needs a string as long as
 //! the record, in which each byte of the record stands once: key fields that do not overlap, and
 //! the record's other bytes after them to break ties. Equal integers are then equal records, and
-//! such a record is sorted as a scalar is: in place, without references. Where no field is a float, encoding and decoding only move
-//! bytes and flip bits; else they work in batches that the first-level cache holds. Nothing is allocated.
+//! such a record is sorted as a scalar is: in place, without references. Where no field is a float,
+//! encoding and decoding only move bytes and flip bits; else they work in batches that the
+//! first-level cache holds. Nothing is allocated.
 
 use super::byte_order::ByteOrder;
 use super::order::{Order, whole_atoms_of};
@@ -29,8 +30,8 @@ pub(crate) struct WholeOrder {
 }
 
 impl WholeOrder {
-    /// The order of `format` with ties broken by the records' bytes; nothing where that takes more than an
-    /// integer, or less.
+    /// The order of `format` with ties broken by the records' bytes; nothing where that takes more
+    /// than an integer, or less.
     pub(crate) fn of(format: &RecordFormat, descending: bool) -> Option<Self> {
         if format.record_bytes() != RECORD_BYTES {
             return None;

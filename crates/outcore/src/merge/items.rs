@@ -1,9 +1,10 @@
-//! Merging items that are compared by a word of their keys, and by all there is where that is equal.
+//! Merging items that are compared by a word of their keys, and by all there is where that is
+//! equal.
 //!
-//! Contract: as [`super`]. [`Records`] have one length and an order that is compiled to words; [`Framed`] items, lines and
-//! rows, have keys that are made, of which each run keeps that of its head. One loop merges both:
-//! where items may be of any length, the output may end inside one, and the next call goes on with it. Items
-//! that are equal in all come in the order of their runs.
+//! Contract: as [`super`]. [`Records`] have one length and an order that is compiled to words;
+//! [`Framed`] items, lines and rows, have keys that are made, of which each run keeps that of its
+//! head. One loop merges both: where items may be of any length, the output may end inside one, and
+//! the next call goes on with it. Items that are equal in all come in the order of their runs.
 //!
 //! Memory: a node a run; of lines and rows a key a run, two where they are not their own keys.
 
@@ -20,14 +21,16 @@ use outcore_io::Result;
 trait Items: Send {
     /// Prepares for `runs` runs.
     fn begin(&mut self, _runs: usize) {}
-    /// Looks at the item at `at` of what is loaded of `run`, which is now its head; gives a word that orders it as far as
-    /// words differ. The head before came out last.
+    /// Looks at the item at `at` of what is loaded of `run`, which is now its head; gives a word
+    /// that orders it as far as words differ. The head before came out last.
     fn look(&mut self, loaded: &[u8], at: usize, run: usize) -> u64;
     /// Keeps what is still needed of the head of `run`, of which nothing more is loaded.
     fn leave(&mut self, _loaded: &[u8], _run: usize) {}
-    /// Where the head of `run`, which begins at `at` of what is loaded, ends with all that belongs to it.
+    /// Where the head of `run`, which begins at `at` of what is loaded, ends with all that belongs
+    /// to it.
     fn end(&self, loaded: &[u8], at: usize, run: usize) -> usize;
-    /// Whether the head `a` comes before `b`, by their words and what else there is; the word of the other may change.
+    /// Whether the head `a` comes before `b`, by their words and what else there is; the word of
+    /// the other may change.
     fn beats(&self, runs: &LoadedRuns<'_>, a: &mut Node<u64>, b: &mut Node<u64>) -> bool;
 }
 
@@ -130,7 +133,8 @@ impl Items for Framed {
             let base = (before != Before::Nowhere).then_some(&head.base[..]);
             self.coding.code(&head.key, base)
         };
-        // A run that is not in order is broken: the item is taken for an equal of the one before it.
+        // A run that is not in order is broken: the item is taken for an equal of the one before
+        // it.
         code.unwrap_or_default()
     }
 

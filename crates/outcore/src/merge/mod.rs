@@ -1,12 +1,13 @@
-//! Merging sorted runs as far as they are in memory: a loser tree over numbers, or over words of keys.
+//! Merging sorted runs as far as they are in memory: a loser tree over numbers, or over words of
+//! keys.
 //!
 //! Equal elements come in the order of their runs, so a merge of stable runs is stable.
 //!
-//! Contract: [`Merge`] moves elements from what is loaded of the runs to an
-//! output until that is full or nothing loaded of a run is left; then the caller brings what comes
-//! next of that run, or says that it has ended. Numbers are merged as native integers (encoded by the caller
-//! through [`Merge::encode`]) and decoded as they are put out; other items by a word of their
-//! keys, ties by the rest ([`items`]). No I/O; memory: two words a run and a small batch.
+//! Contract: [`Merge`] moves elements from what is loaded of the runs to an output until that is
+//! full or nothing loaded of a run is left; then the caller brings what comes next of that run, or
+//! says that it has ended. Numbers are merged as native integers (encoded by the caller through
+//! [`Merge::encode`]) and decoded as they are put out; other items by a word of their keys, ties by
+//! the rest ([`items`]). No I/O; memory: two words a run and a small batch.
 
 mod items;
 

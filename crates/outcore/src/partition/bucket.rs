@@ -1,10 +1,10 @@
 //! Buckets between distribution and sort: segments in memory or on scratch, with their checksums.
 //!
 //! Contract: a [`Bucket`] holds all elements of one range of keys as [`Segment`]s in no order. A
-//! segment on scratch is verified whenever all of it is read, against a checksum that is seeded by where
-//! it was written. For ordered jobs each segment lists its [`InputRun`]s: runs of elements that were
-//! neighbours in the input, with a position that puts the input runs of a bucket in input order; no
-//! element carries its position.
+//! segment on scratch is verified whenever all of it is read, against a checksum that is seeded by
+//! where it was written. For ordered jobs each segment lists its [`InputRun`]s: runs of elements
+//! that were neighbours in the input, with a position that puts the input runs of a bucket in input
+//! order; no element carries its position.
 
 use super::Partition;
 use outcore_io::checksum::{BlockLocation, block_checksum};
@@ -56,7 +56,8 @@ impl Segment {
         block_ceil(u64::from(self.payload_bytes)) as usize
     }
 
-    /// Fails, naming drive, file and offset, unless `bytes` begin with what was written to scratch for it.
+    /// Fails, naming drive, file and offset, unless `bytes` begin with what was written to scratch
+    /// for it.
     pub(crate) fn verify(&self, partition: &Partition<'_>, bytes: &[u8]) -> Result<()> {
         let Location::Scratch { address, checksum } = self.location else {
             return Ok(());
@@ -80,7 +81,8 @@ impl Segment {
 pub(crate) struct Counts {
     /// Items, in segments or only counted.
     pub(crate) items: u64,
-    /// Their bytes, with terminators; of items that are only counted only where their lengths differ.
+    /// Their bytes, with terminators; of items that are only counted only where their lengths
+    /// differ.
     pub(crate) bytes: u64,
     /// Bytes of keys that have to be made.
     pub(crate) key_bytes: u64,
@@ -142,8 +144,8 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// Notes that the last `count` elements of a buffer in which are `filled_bytes` by now are one input run
-    /// at `position`.
+    /// Notes that the last `count` elements of a buffer in which are `filled_bytes` by now are one
+    /// input run at `position`.
     pub(crate) fn note_input_run(&mut self, filled_bytes: usize, position: u64, count: u32) {
         if count > 0 {
             self.input_runs.push(InputRun {

@@ -69,8 +69,8 @@ struct Table<K> {
 
 impl<K: Key> Classifier<K> {
     /// Chooses splitters from a sorted sample, evenly by rank, for at most `ranges` ranges. A value
-    /// that fills `heavy_share` of a range's share of the sample is heavy: there are at most as many
-    /// more buckets, less one.
+    /// that fills `heavy_share` of a range's share of the sample is heavy: there are at most as
+    /// many more buckets, less one.
     ///
     /// With eight ranges or more, no bucket but a heavy one's own holds much more than a quarter
     /// of what was sampled, so repeated splitting ends.

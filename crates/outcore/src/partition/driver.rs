@@ -1,8 +1,9 @@
 //! What the drivers of all jobs with two phases do alike, from their inputs to the output's name.
 //!
-//! Contract: [`Ends`] are a job's inputs, opened and checked, and where its output and scratch go. The
-//! output is staged, written by [`Ends::write`] with its header and its edges, and published by
-//! [`Ends::close`] once the inputs have been found unchanged: on any failure before, nothing is left behind.
+//! Contract: [`Ends`] are a job's inputs, opened and checked, and where its output and scratch go.
+//! The output is staged, written by [`Ends::write`] with its header and its edges, and published by
+//! [`Ends::close`] once the inputs have been found unchanged: on any failure before, nothing is
+//! left behind.
 
 use std::io::Write;
 use std::sync::{Arc, PoisonError};
@@ -149,8 +150,9 @@ impl<'o> Ends<'o> {
         Ok(written)
     }
 
-    /// Gives scratch back and publishes what was staged, if the inputs are as they were; `is_consumed` if
-    /// this job has freed their blocks. Phases are shown beside what was `planned` of them.
+    /// Gives scratch back and publishes what was staged, if the inputs are as they were;
+    /// `is_consumed` if this job has freed their blocks. Phases are shown beside what was `planned`
+    /// of them.
     pub(crate) fn close(
         &self,
         job: &Job,
@@ -162,8 +164,8 @@ impl<'o> Ends<'o> {
         // Once the output has its name, there may be no other copy.
         check_unchanged(&self.volume, &self.parts, is_consumed)?;
         let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
-        // Its space is needed by the output's names and records, unless it holds what the inputs do not
-        // any more.
+        // Its space is needed by the output's names and records, unless it holds what the inputs do
+        // not any more.
         let kept = match scratch {
             Some(scratch) if !is_consumed => {
                 scratch.remove();

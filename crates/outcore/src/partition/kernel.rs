@@ -1,12 +1,12 @@
 //! The innermost loops of a distribution: write each key to the end of its bucket's buffer.
 //!
-//! Models: write combining in software with stores past the caches (Satish et al., "Fast sort on CPUs
-//! and GPUs", SIGMOD 2010; Polychroniou and Ross, "A comprehensive study of main-memory partitioning",
-//! SIGMOD 2014).
+//! Models: write combining in software with stores past the caches (Satish et al., "Fast sort on
+//! CPUs and GPUs", SIGMOD 2010; Polychroniou and Ross, "A comprehensive study of main-memory
+//! partitioning", SIGMOD 2014).
 //!
 //! Contract: [`Scatter`] owns one buffer a bucket and a write position in each. `scatter` copies
-//! keys (or records) to the positions of their buckets until the input is done or a buffer is
-//! full; the caller takes the full buffer, puts an empty one in its place, and goes on. The element's
+//! keys (or records) to the positions of their buckets until the input is done or a buffer is full;
+//! the caller takes the full buffer, puts an empty one in its place, and goes on. The element's
 //! size divides all capacities. Records of any length are appended one by one instead. One scatter
 //! takes keys, or records, or appends, never two of these.
 //!
@@ -16,9 +16,10 @@
 //! overwritten. N.B. without lines, a key takes twice as long into 256 buffers; with plain stores,
 //! 1.5 times as long (docs/decisions/0022).
 //!
-//! `unsafe`, because indexing through slices costs three loads and two compares a key more than the one load, store
-//! and test of a pointer, and this loop runs once for every key of every distribution; and because vector instructions
-//! that not every machine has are chosen when the program runs. Of the engine outside memory and I/O only `key::byte_order` and
+//! `unsafe`, because indexing through slices costs three loads and two compares a key more than the
+//! one load, store and test of a pointer, and this loop runs once for every key of every
+//! distribution; and because vector instructions that not every machine has are chosen when the
+//! program runs. Of the engine outside memory and I/O only `key::byte_order` and
 //! `read::terminators` have some, too.
 //!
 //! Invariants (checked at the border, relied on inside): every buffer is at least `segment_bytes`
@@ -60,11 +61,11 @@ pub(crate) fn fetch_all<T>(items: &[T]) {
 /// As many bytes are copied of items that are no longer, whatever their length.
 const COPIED_BYTES: usize = 64;
 
-/// Copies the item at `at` in `area` to the front of `out`; false if it has no room for that. What `out` holds behind
-/// the item may change, too.
+/// Copies the item at `at` in `area` to the front of `out`; false if it has no room for that. What
+/// `out` holds behind the item may change, too.
 ///
-/// N.B. a call of `memcpy` for each line of text, which has to find out how long it is, takes three times as long
-/// (docs/decisions/0022).
+/// N.B. a call of `memcpy` for each line of text, which has to find out how long it is, takes three
+/// times as long (docs/decisions/0022).
 #[inline(always)]
 pub(crate) fn copy_item(area: &[u8], (at, len_bytes): (usize, usize), out: &mut [u8]) -> bool {
     if len_bytes <= COPIED_BYTES
@@ -92,7 +93,8 @@ pub(crate) struct Full {
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
-/// Of longer records, the place of the next one in each buffer is fetched, since it is seldom in the cache.
+/// Of longer records, the place of the next one in each buffer is fetched, since it is seldom in
+/// the cache.
 const FETCHED_BYTES_MIN: usize = 32;
 /// Buffers that are larger all together are written past the caches.
 const CACHED_BYTES: usize = 8 << 20;
@@ -170,7 +172,8 @@ impl Scatter {
         self.give_short(bucket, empty, self.capacity_bytes);
     }
 
-    /// Gives a bucket that has none an empty buffer that is full at `capacity_bytes`, no more than the others.
+    /// Gives a bucket that has none an empty buffer that is full at `capacity_bytes`, no more than
+    /// the others.
     ///
     /// # Panics
     /// When it has one, or the buffer is too short.
@@ -229,8 +232,8 @@ impl Scatter {
         self.ends[bucket] = end;
     }
 
-    /// Writes what a bucket's line holds to its buffer, and lets others see what was written past the
-    /// caches.
+    /// Writes what a bucket's line holds to its buffer, and lets others see what was written past
+    /// the caches.
     fn settle(&mut self, bucket: usize) {
         let filled = self.filled_bytes(bucket);
         let (Some(line), Some(buf)) = (self.lines.get(bucket), &mut self.bufs[bucket]) else {
@@ -246,8 +249,9 @@ impl Scatter {
         self.capacity_bytes
     }
 
-    /// Appends the record that lies in `area` where `record` says (its place and its length) to a bucket's buffer; false
-    /// if that has no room for it. A buffer that is filled so is never passed to the methods for elements of one size.
+    /// Appends the record that lies in `area` where `record` says (its place and its length) to a
+    /// bucket's buffer; false if that has no room for it. A buffer that is filled so is never
+    /// passed to the methods for elements of one size.
     ///
     /// # Panics
     /// When there is no such bucket, or no such record.
@@ -259,7 +263,8 @@ impl Scatter {
             return false;
         }
         let room_bytes = cursor.stop as usize - cursor.next as usize;
-        // SAFETY: without lines, `next..stop` is room in the bucket's own buffer, which nobody else has.
+        // SAFETY: without lines, `next..stop` is room in the bucket's own buffer, which nobody else
+        // has.
         let room = unsafe { std::slice::from_raw_parts_mut(cursor.next, room_bytes) };
         let is_copied = copy_item(area, record, room);
         if is_copied {
@@ -394,9 +399,9 @@ impl Scatter {
         let source = records.as_ptr();
         let cursors = self.cursors.as_mut_ptr();
         for (index, &bucket) in buckets.iter().enumerate() {
-            // SAFETY: as for keys, but in the buffer itself; `record_bytes` divides the capacities, so there is room
-            // for one whole record, after this one too as long as the buffer is not full, and source and buffer are
-            // different memory.
+            // SAFETY: as for keys, but in the buffer itself; `record_bytes` divides the capacities,
+            // so there is room for one whole record, after this one too as long as the buffer is
+            // not full, and source and buffer are different memory.
             unsafe {
                 let cursor = cursors.add(usize::from(bucket));
                 let next = (*cursor).next;
@@ -418,8 +423,8 @@ impl Scatter {
         None
     }
 
-    /// Bucket numbers are a matter of memory safety here: one vectorised pass checks them all. So is
-    /// that each has a buffer.
+    /// Bucket numbers are a matter of memory safety here: one vectorised pass checks them all. So
+    /// is that each has a buffer.
     fn check(&self, buckets: &[u16]) {
         assert_eq!(self.missing, 0, "every bucket has a buffer");
         let largest = buckets
@@ -458,7 +463,8 @@ unsafe fn write_line(to: *mut u8, line: &Line) {
         use std::arch::x86_64::{__m128i, _mm_load_si128, _mm_stream_si128};
         let from = line.0.as_ptr().cast::<__m128i>();
         for quarter in 0..LINE_BYTES / size_of::<__m128i>() {
-            // SAFETY: both lines are aligned and of this length; every x86-64 has these instructions.
+            // SAFETY: both lines are aligned and of this length; every x86-64 has these
+            // instructions.
             unsafe {
                 let part = _mm_load_si128(from.add(quarter));
                 _mm_stream_si128(to.cast::<__m128i>().add(quarter), part);

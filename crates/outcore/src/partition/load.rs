@@ -1,10 +1,10 @@
 //! The read side of a bucket: all of its segments in one area of memory, verified.
 //!
-//! Contract: a [`Load`] starts the reads of what lies on scratch, neighbours in one, and is complete
-//! when they have ended; what stayed in memory is copied after them by its owner. Every segment's
-//! checksum is verified before anybody looks at it. Segments that fill their buffers lie one after
-//! another without gaps, and so do the parts of a long item; between others there may be less than a
-//! block.
+//! Contract: a [`Load`] starts the reads of what lies on scratch, neighbours in one, and is
+//! complete when they have ended; what stayed in memory is copied after them by its owner. Every
+//! segment's checksum is verified before anybody looks at it. Segments that fill their buffers lie
+//! one after another without gaps, and so do the parts of a long item; between others there may be
+//! less than a block.
 //!
 //! Bounds: the area, and a few words a segment; each segment is read once.
 
@@ -15,8 +15,8 @@ use outcore_io::memory::{BLOCK_BYTES, Buf};
 use outcore_io::port::Port;
 use outcore_io::{Error, Kind, Result};
 
-/// Largest read of neighbouring segments.
-/// N.B. 4 MiB, with as many segments side by side, made no difference on a drive of 1.5 GB/s each way.
+/// Largest read of neighbouring segments. N.B. 4 MiB, with as many segments side by side, made no
+/// difference on a drive of 1.5 GB/s each way.
 const READ_BYTES_MAX: usize = 1 << 20;
 
 /// A bucket on its way into memory.
@@ -96,7 +96,8 @@ impl Load {
         Ok(load)
     }
 
-    /// Reads a part of scratch, from the place of segment `first`, to the end of what is being loaded.
+    /// Reads a part of scratch, from the place of segment `first`, to the end of what is being
+    /// loaded.
     fn read_run(
         &mut self,
         partition: &Partition<'_>,
@@ -193,8 +194,8 @@ pub(crate) struct LoadedRun {
 }
 
 impl Load {
-    /// All items that are in the area, in the order of the input if it is known, and the end of all. The
-    /// parts of a long item lie one after another.
+    /// All items that are in the area, in the order of the input if it is known, and the end of
+    /// all. The parts of a long item lie one after another.
     pub(crate) fn runs(&self) -> (Vec<LoadedRun>, usize) {
         let mut places = vec![0; self.segments.len()];
         let mut end = self.loaded_to;

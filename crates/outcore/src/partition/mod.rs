@@ -1,8 +1,8 @@
 //! The partition machine: what sorts, sorts of lines and shuffles do alike.
 //!
-//! Model: PALID (Li, Khan, Dhulipala, SPAA 2025), sections 3 (in-memory bucketer, batched writer) and 4
-//! (samplesort): distribute everything into buckets, distribute again what is too large, then work on
-//! one bucket after another in memory.
+//! Model: PALID (Li, Khan, Dhulipala, SPAA 2025), sections 3 (in-memory bucketer, batched writer)
+//! and 4 (samplesort): distribute everything into buckets, distribute again what is too large, then
+//! work on one bucket after another in memory.
 //!
 //! ```text
 //!  input --(pass: blocks, regions)--> batch --route, mover--> kernel: one buffer a bucket
@@ -15,9 +15,9 @@
 //!                                              task: sort or permute, emit, next ones load meanwhile
 //! ```
 //!
-//! Contract: a [`Partition`] is what the threads of one job share, whatever its items are; it lives as
-//! long as the job and is reached by shared reference. What changes does so by its own lock or counter.
-//! What only one kind of job needs (order, plan, random draws) stands beside it.
+//! Contract: a [`Partition`] is what the threads of one job share, whatever its items are; it lives
+//! as long as the job and is reached by shared reference. What changes does so by its own lock or
+//! counter. What only one kind of job needs (order, plan, random draws) stands beside it.
 
 pub(crate) mod bucket;
 pub(crate) mod classify;
@@ -100,8 +100,8 @@ impl<'a> LazyScratch<'a> {
 pub(crate) struct SegmentSizes {
     /// Length of a buffer, and of a write.
     pub(crate) segment_bytes: usize,
-    /// Payload of segments that fill their buffers, for items of one length: a load reads shorter ones
-    /// last, one by one. 0 if none are told apart.
+    /// Payload of segments that fill their buffers, for items of one length: a load reads shorter
+    /// ones last, one by one. 0 if none are told apart.
     pub(crate) full_bytes: usize,
     /// Segments of one bucket side by side on scratch, at most.
     pub(crate) extent_segments: usize,
@@ -183,9 +183,9 @@ impl<'a> Partition<'a> {
         left.fetch_sub(segments as i64, Ordering::Relaxed);
     }
 
-    /// What stays in memory of `bucket_count` buckets that are about equal and hold all of `data_bytes`: as
-    /// many as fill what is reserved for them. What they lack in a lopsided sample is only a little more
-    /// scratch.
+    /// What stays in memory of `bucket_count` buckets that are about equal and hold all of
+    /// `data_bytes`: as many as fill what is reserved for them. What they lack in a lopsided sample
+    /// is only a little more scratch.
     pub(crate) fn resident(&self, bucket_count: usize, data_bytes: u64) -> Resident {
         let resident_bytes = self.sizes.resident_segments * self.sizes.capacity_bytes();
         let resident_bytes = resident_bytes as u128;
@@ -193,8 +193,8 @@ impl<'a> Partition<'a> {
         Resident::some(buckets as usize, bucket_count)
     }
 
-    /// Runs `work` on every thread; gives all results in the order of the threads, or the failure that
-    /// came first.
+    /// Runs `work` on every thread; gives all results in the order of the threads, or the failure
+    /// that came first.
     pub(crate) fn on_all_threads<T: Send>(
         &self,
         work: impl Fn(usize) -> Result<T> + Sync,

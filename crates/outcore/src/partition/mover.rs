@@ -1,11 +1,12 @@
 //! Items on their way to their buckets: found, routed and moved, a batch at a time.
 //!
-//! Contract: a [`Mover`] is one thread's. [`FixedMover`] moves items of one length, [`VaryingMover`] those
-//! of varying lengths, whose keys may have to be made first; both are compiled for their items and their
-//! route, and nothing is decided for each item that is the same for all.
+//! Contract: a [`Mover`] is one thread's. [`FixedMover`] moves items of one length,
+//! [`VaryingMover`] those of varying lengths, whose keys may have to be made first; both are
+//! compiled for their items and their route, and nothing is decided for each item that is the same
+//! for all.
 //!
-//! Bounds: a bucket number and a reference for each item of a batch, which stay in the first-level cache,
-//! and the batch's keys.
+//! Bounds: a bucket number and a reference for each item of a batch, which stay in the first-level
+//! cache, and the batch's keys.
 
 use super::route::{Batch, Ref, Route};
 use super::scatter::{FixedItems, ScatterWorker};

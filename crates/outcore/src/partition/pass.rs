@@ -1,9 +1,10 @@
-//! One thread's pass over what is distributed: the input's blocks or regions, or what else reads ahead.
+//! One thread's pass over what is distributed: the input's blocks or regions, or what else reads
+//! ahead.
 //!
-//! Contract: [`read_all`] keeps a [`Reader`] reading ahead while what it has read is worked on, and what the
-//! spill writes on its way, until all has been taken. [`BlockReader`] reads whole blocks of items of one
-//! length, [`RegionReader`] whole items of any length. The segments of a bucket that is distributed again are
-//! read by the same loop ([`super::refine`]).
+//! Contract: [`read_all`] keeps a [`Reader`] reading ahead while what it has read is worked on, and
+//! what the spill writes on its way, until all has been taken. [`BlockReader`] reads whole blocks
+//! of items of one length, [`RegionReader`] whole items of any length. The segments of a bucket
+//! that is distributed again are read by the same loop ([`super::refine`]).
 //!
 //! Bounds: the readers' pools; each byte of the source is read once.
 
@@ -65,8 +66,8 @@ pub(crate) fn read_all<'a, R: Reader>(
     }
 }
 
-/// How much one thread takes at once: one part in `share` of what is left, and at least one block or
-/// segment. Long stretches leave fewer runs to remember, where the order counts.
+/// How much one thread takes at once: one part in `share` of what is left, and at least one block
+/// or segment. Long stretches leave fewer runs to remember, where the order counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TakeShare(pub(super) u64);
 
@@ -95,8 +96,8 @@ pub(crate) struct BlockReader<'a> {
 }
 
 impl<'a> BlockReader<'a> {
-    /// A reader of `window` blocks at once, with as many buffers of `pool`; in the order in which it takes
-    /// them if `is_ordered`.
+    /// A reader of `window` blocks at once, with as many buffers of `pool`; in the order in which
+    /// it takes them if `is_ordered`.
     pub(crate) fn new(
         blocks: &'a Blocks,
         (share, is_ordered): (TakeShare, bool),

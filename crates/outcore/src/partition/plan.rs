@@ -8,14 +8,16 @@
 //! | B | bytes of a transfer | `segment_bytes`, `read_block_bytes` |
 //! | P | threads | `threads` |
 //!
-//! Contract: no I/O, and the same plan for the same numbers. Here is what a plan says: its sizes, the lines of the
-//! ledger that they come to, what it predicts, and its words for people. [`search`] finds the one to go by.
-//! Data that fit are distributed in memory and written once; larger data go through scratch once, or as often as
-//! one distribution has too few buckets for the memory (PALID, SPAA 2025, section 4).
+//! Contract: no I/O, and the same plan for the same numbers. Here is what a plan says: its sizes,
+//! the lines of the ledger that they come to, what it predicts, and its words for people.
+//! [`search`] finds the one to go by. Data that fit are distributed in memory and written once;
+//! larger data go through scratch once, or as often as one distribution has too few buckets for the
+//! memory (PALID, SPAA 2025, section 4).
 //!
-//! In the first phase memory holds input blocks in flight, a segment buffer a thread and bucket, and segments that
-//! are being written; in the second, areas in which buckets are loaded, and what the work on them needs.
-//! What both leave over keeps whole buckets in memory (*resident*), which never go to scratch.
+//! In the first phase memory holds input blocks in flight, a segment buffer a thread and bucket,
+//! and segments that are being written; in the second, areas in which buckets are loaded, and what
+//! the work on them needs. What both leave over keeps whole buckets in memory (*resident*), which
+//! never go to scratch.
 
 mod search;
 
@@ -32,9 +34,10 @@ pub(crate) use search::{Planned, best_of, on_fewer_threads, plan_within};
 
 /// Most buckets of one distribution: beyond them every store misses the caches.
 pub(crate) const BUCKETS_MAX: usize = 2048;
-/// Largest segment: beyond it drives gain less than the memory for buffers costs.
-/// N.B. while 4 MiB at a time are read, a drive of 1.2 GB/s each way takes 4 GiB in writes of 64 KiB in 4.5 s, of 128 KiB in 4.2, of
-/// 256 KiB in 3.9, of 512 KiB in 3.7 and of 1 MiB in 3.5. But less stays in memory (docs/decisions/0016).
+/// Largest segment: beyond it drives gain less than the memory for buffers costs. N.B. while 4 MiB
+/// at a time are read, a drive of 1.2 GB/s each way takes 4 GiB in writes of 64 KiB in 4.5 s, of
+/// 128 KiB in 4.2, of 256 KiB in 3.9, of 512 KiB in 3.7 and of 1 MiB in 3.5. But less stays in
+/// memory (docs/decisions/0016).
 pub(crate) const SEGMENT_BYTES_MAX: usize = 512 << 10;
 /// Halvings of it that are tried.
 const SEGMENT_HALVINGS: u32 = 7;
@@ -43,7 +46,8 @@ pub(crate) const AREA_BYTES_MAX: usize = (u32::MAX / 2) as usize;
 /// Reads of the input: the longest, and how short they become for the sake of their number.
 const READ_BYTES_MAX: usize = 4 << 20;
 const READ_BYTES_WANTED: usize = 64 << 10;
-/// Reads of the input a drive, at least, of all threads together: four in flight while one is worked on.
+/// Reads of the input a drive, at least, of all threads together: four in flight while one is
+/// worked on.
 const READS_MIN: usize = 5;
 /// The same of one thread: two in flight while one is worked on.
 const THREAD_READS_MIN: usize = 3;
@@ -149,8 +153,8 @@ pub(crate) struct Wishes {
     pub(crate) reads_max: usize,
 }
 
-/// Lengths of segments that are tried for items of so many bytes: halvings of the longest that hold one, and the length of one
-/// that would leave much of the longest empty.
+/// Lengths of segments that are tried for items of so many bytes: halvings of the longest that hold
+/// one, and the length of one that would leave much of the longest empty.
 pub(crate) fn segments_tried(item_bytes: usize) -> impl Iterator<Item = usize> {
     let own_bytes = item_bytes.next_multiple_of(BLOCK_BYTES);
     let longest_bytes = SEGMENT_BYTES_MAX.max(own_bytes);
@@ -213,7 +217,8 @@ impl PartitionPlan {
         }
     }
 
-    /// Slots for segment buffers in all, with `split_slots` a thread for buckets that turn out too large.
+    /// Slots for segment buffers in all, with `split_slots` a thread for buckets that turn out too
+    /// large.
     pub(crate) fn slots(&self, split_slots: usize) -> usize {
         self.slots_in_use(split_slots) + self.resident_segments
     }
@@ -243,8 +248,8 @@ impl PartitionPlan {
         expected - expected.div_ceil(8)
     }
 
-    /// Size of an area: the bucket in whole segments, room to lay it out like the file, and a border block for
-    /// each short segment.
+    /// Size of an area: the bucket in whole segments, room to lay it out like the file, and a
+    /// border block for each short segment.
     pub fn area_bytes(&self) -> usize {
         let segments = self
             .bucket_bytes_max
@@ -253,8 +258,8 @@ impl PartitionPlan {
         (segments * self.segment_bytes + spare_bytes).next_multiple_of(BLOCK_BYTES)
     }
 
-    /// Segments that a thread reads at once where a bucket is distributed again: in the memory of the
-    /// input's reads.
+    /// Segments that a thread reads at once where a bucket is distributed again: in the memory of
+    /// the input's reads.
     pub(crate) fn split_reads(&self) -> usize {
         ((self.read_block_bytes * self.reads_in_flight) / self.segment_bytes).max(SPLIT_READS_MIN)
     }
@@ -288,8 +293,8 @@ impl PartitionPlan {
         }
     }
 
-    /// The front of a ledger: descriptions of segments and of `input_runs` runs of the input, `tables_bytes` of small
-    /// tables, and buffers of buckets.
+    /// The front of a ledger: descriptions of segments and of `input_runs` runs of the input,
+    /// `tables_bytes` of small tables, and buffers of buckets.
     pub(crate) fn ledger(
         &self,
         job: &'static str,
@@ -311,8 +316,8 @@ impl PartitionPlan {
             .always(BUCKETS, Pool::total_bytes(self.segment_bytes, slots))
     }
 
-    /// The same, with what is read where it is read in order: blocks, and lines across them, of which a thread may have
-    /// this many long ones at once.
+    /// The same, with what is read where it is read in order: blocks, and lines across them, of
+    /// which a thread may have this many long ones at once.
     pub(crate) fn with_regions(&self, ledger: Ledger, long_lines: usize) -> Ledger {
         let (threads, sizes) = (self.job.threads, self.region_sizes());
         let reads_bytes = Pool::total_bytes(sizes.slot_bytes(), sizes.slots() * threads);
@@ -343,8 +348,8 @@ impl PartitionPlan {
         }
     }
 
-    /// Tells traffic and time: of a `sample` (reads, bytes), of the distributions, and of the work on one bucket after
-    /// another, which writes what is left of the data.
+    /// Tells traffic and time: of a `sample` (reads, bytes), of the distributions, and of the work
+    /// on one bucket after another, which writes what is left of the data.
     fn predict(
         &mut self,
         (sample_reads, sample_bytes): (f64, f64),
@@ -414,8 +419,9 @@ impl PartitionPlan {
         let requests = phases.iter().map(|phase| phase.1).sum();
         self.moving_seconds = rates.seconds(moved_bytes, requests, drives);
         self.computing_seconds = computing(phases.iter().map(|phase| phase.3).sum());
-        // What is read to be distributed again makes room. Of a bucket and thread the last block is half empty, and the last
-        // extent may be, if the bucket gets less than it is nearly sure to get.
+        // What is read to be distributed again makes room. Of a bucket and thread the last block is
+        // half empty, and the last extent may be, if the bucket gets less than it is nearly sure to
+        // get.
         let live_bytes = match again_bytes {
             0.0 => away_bytes,
             // All data, and one bucket twice while it is read and written.
@@ -467,7 +473,8 @@ impl PartitionPlan {
         self.predicted_written_bytes = written.sum();
     }
 
-    /// The plan for people: `what` is done, `notes` on the distribution and what comes after it, the ledger.
+    /// The plan for people: `what` is done, `notes` on the distribution and what comes after it,
+    /// the ledger.
     pub(crate) fn describe(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -547,8 +554,8 @@ macro_rules! stands_on_common {
 }
 pub(crate) use stands_on_common;
 
-/// Input reads, length and number: as many as keep all drives busy, of 4 MiB each, in an eighth of the memory.
-/// Where that is little they get shorter first, then fewer.
+/// Input reads, length and number: as many as keep all drives busy, of 4 MiB each, in an eighth of
+/// the memory. Where that is little they get shorter first, then fewer.
 fn read_window(job: &JobSize, element_bytes: usize, reads_max: usize) -> (usize, usize) {
     let allowed_bytes = (job.memory_bytes / 8) as usize / job.threads;
     let wanted = (3 * job.drive_count).div_ceil(job.threads);

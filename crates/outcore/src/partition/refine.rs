@@ -1,11 +1,12 @@
-//! Buckets that turned out too large for the memory: their segments are read and distributed again until all fit.
+//! Buckets that turned out too large for the memory: their segments are read and distributed again
+//! until all fit.
 //!
 //! Contract: the order of buckets is kept. The job decides which buckets are too large and how each
 //! is split; repeated splits must make every part smaller than the whole. PALID (SPAA 2025),
-//! section 4, splits in the same way. Every segment on scratch is verified before its items are moved;
-//! segments in memory are treated like the others. [`look_at_segments`] shows segments and leaves
-//! them where they are; [`scatter_segments`] moves their items to other buckets, in the order of
-//! the input where that matters.
+//! section 4, splits in the same way. Every segment on scratch is verified before its items are
+//! moved; segments in memory are treated like the others. [`look_at_segments`] shows segments and
+//! leaves them where they are; [`scatter_segments`] moves their items to other buckets, in the
+//! order of the input where that matters.
 //!
 //! Bounds: the partition's window of reads, and a long item.
 
@@ -41,7 +42,8 @@ pub(crate) enum Refined<K> {
     Parts(Vec<Bucket<K>>),
 }
 
-/// Refines `buckets` until all fit. Gives how many times, at most, an item was distributed here, too.
+/// Refines `buckets` until all fit. Gives how many times, at most, an item was distributed here,
+/// too.
 pub(crate) fn refine<K>(
     buckets: Vec<Bucket<K>>,
     mut split: impl FnMut(Bucket<K>, Tried) -> Result<Refined<K>>,
@@ -124,8 +126,8 @@ pub(crate) struct LongItem {
 }
 
 impl LongItem {
-    /// The items of the segment, and their input runs; with the last part of a long one, all of that;
-    /// nothing with the parts before.
+    /// The items of the segment, and their input runs; with the last part of a long one, all of
+    /// that; nothing with the parts before.
     fn join<'r>(&'r mut self, read: &'r ReadSegment) -> Option<(&'r [u8], &'r [InputRun])> {
         self.join_bytes(&read.segment, read.payload())
     }
@@ -149,8 +151,9 @@ impl LongItem {
     }
 }
 
-/// Shows the payloads of `segments`, in order, which stay where they are: `bytes_max` of each, at least, or all of it. What is
-/// not the whole of a segment is not verified, and may decide no more than where a bucket is split.
+/// Shows the payloads of `segments`, in order, which stay where they are: `bytes_max` of each, at
+/// least, or all of it. What is not the whole of a segment is not verified, and may decide no more
+/// than where a bucket is split.
 pub(crate) fn look_at_segments<'s>(
     partition: &Partition<'_>,
     segments: impl IntoIterator<Item = &'s Segment>,
@@ -193,7 +196,8 @@ pub(crate) fn look_at_segments<'s>(
     }
 }
 
-/// The segments of a bucket, each taken once by whichever of the threads asks that distribute it again.
+/// The segments of a bucket, each taken once by whichever of the threads asks that distribute it
+/// again.
 pub(crate) struct BucketSource {
     left: Mutex<VecDeque<Segment>>,
     share: TakeShare,
@@ -248,7 +252,8 @@ impl BucketSource {
         )
     }
 
-    /// The next segment of a thread that has `taken` some before. The segments of a long item stay together.
+    /// The next segment of a thread that has `taken` some before. The segments of a long item stay
+    /// together.
     fn next(&self, taken: &mut VecDeque<Segment>) -> Option<Segment> {
         if taken.is_empty() {
             let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
@@ -265,7 +270,8 @@ impl BucketSource {
         taken.pop_front()
     }
 
-    /// The run of the input that `run` is of: it follows on to the one before it in the order of the input.
+    /// The run of the input that `run` is of: it follows on to the one before it in the order of
+    /// the input.
     fn run_of(&self, run: &InputRun) -> RunStart {
         let before = |&position: &u64| position < run.position;
         let number = self.positions.partition_point(before) as u64;

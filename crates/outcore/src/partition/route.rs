@@ -1,9 +1,10 @@
 //! From items to buckets: what the distributions of all jobs differ in.
 //!
-//! Contract: a [`Route`] belongs to one thread of one distribution. It is asked about a [`Batch`] at a time,
-//! neighbours in the input, and writes a bucket number for each item, without a branch on the data where
-//! it can be. Routes by splitters on words are in `sort::splitters`, by splitters on strings in
-//! `sort::lines::splitters`, by random draws in `shuffle::route`; [`PositionRoute`] is by place in the input.
+//! Contract: a [`Route`] belongs to one thread of one distribution. It is asked about a [`Batch`]
+//! at a time, neighbours in the input, and writes a bucket number for each item, without a branch
+//! on the data where it can be. Routes by splitters on words are in `sort::splitters`, by splitters
+//! on strings in `sort::lines::splitters`, by random draws in `shuffle::route`; [`PositionRoute`]
+//! is by place in the input.
 
 use super::bucket::Segment;
 use super::kernel;
@@ -70,7 +71,8 @@ pub(crate) trait Route {
     }
 }
 
-/// By the place in the input, for items that are all equal: bucket i begins at the i-th of the positions.
+/// By the place in the input, for items that are all equal: bucket i begins at the i-th of the
+/// positions.
 #[derive(Debug, Clone)]
 pub(crate) struct PositionRoute {
     starts: Vec<u64>,

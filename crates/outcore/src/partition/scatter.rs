@@ -1,15 +1,18 @@
-//! One worker's write side of a distribution: a buffer a bucket, and what becomes of it when it is full.
+//! One worker's write side of a distribution: a buffer a bucket, and what becomes of it when it is
+//! full.
 //!
 //! Model: PALID (SPAA 2025), section 3 (in-memory bucketer, batched writer).
 //!
-//! Contract: scalars go through cache lines, records of any other length are copied, those of varying lengths
-//! are appended; what is generic over [`FixedItems`] is compiled for each. A [`ScatterWorker`] owns a port, the buffers ([`super::kernel`]) and the spill of one thread.
-//! Its owner reads, routes and hands items over ([`super::mover`]); a full buffer becomes a segment
-//! ([`super::spill`]). In ordered jobs each segment lists the runs of the input in it: the owner says
-//! where runs begin. What the owner has read through the port comes back by [`ScatterWorker::poll`],
-//! faults having become errors.
+//! Contract: scalars go through cache lines, records of any other length are copied, those of
+//! varying lengths are appended; what is generic over [`FixedItems`] is compiled for each. A
+//! [`ScatterWorker`] owns a port, the buffers ([`super::kernel`]) and the spill of one thread. Its
+//! owner reads, routes and hands items over ([`super::mover`]); a full buffer becomes a segment
+//! ([`super::spill`]). In ordered jobs each segment lists the runs of the input in it: the owner
+//! says where runs begin. What the owner has read through the port comes back by
+//! [`ScatterWorker::poll`], faults having become errors.
 //!
-//! Bounds: a buffer a bucket and `writes_in_flight` more; a worker never waits for another's buffer.
+//! Bounds: a buffer a bucket and `writes_in_flight` more; a worker never waits for another's
+//! buffer.
 
 use std::marker::PhantomData;
 
@@ -25,7 +28,8 @@ use outcore_io::port::{Port, Transfer};
 
 /// Lengths of short segments.
 const STAGGER_STEPS: usize = 16;
-/// Of the segments that a worker writes for a bucket, as many are shorter: the first and the second.
+/// Of the segments that a worker writes for a bucket, as many are shorter: the first and the
+/// second.
 const SHORT_SEGMENTS: usize = 2;
 /// The longest first segment is such a part of a buffer.
 const FIRST_PARTS: usize = 4;
@@ -34,7 +38,8 @@ const FIRST_PARTS: usize = 4;
 pub(crate) trait FixedItems {
     /// The length.
     fn item_bytes(&self) -> usize;
-    /// Moves the items that lie in `bytes` one after another to their buckets, or until a buffer is full.
+    /// Moves the items that lie in `bytes` one after another to their buckets, or until a buffer is
+    /// full.
     fn scatter(&self, into: &mut Scatter, bytes: &[u8], buckets: &[u16]) -> Option<Full>;
 }
 
@@ -73,16 +78,17 @@ impl FixedItems for RecordItems {
 pub(crate) struct Scattering {
     pub(crate) spilling: Spilling,
     pub(crate) bucket_count: usize,
-    /// The length of all items. Those of varying lengths are appended, to buffers that buckets are given
-    /// when something first comes.
+    /// The length of all items. Those of varying lengths are appended, to buffers that buckets are
+    /// given when something first comes.
     pub(crate) item_bytes: Option<usize>,
     /// Whether segments list the runs of the input in them.
     pub(crate) is_ordered: bool,
-    /// Whether the first segments of buckets that go to scratch are shortened, each by another part, so
-    /// that buffers do not all become full at the same time: drives would first wait for writes, then
-    /// reads for drives. Short buffers share slots, so that memory is touched little by little: where all were
-    /// touched before anything was written, a slow virtual machine took a third of a second for that.
-    /// N.B. on 4 drives of 50 MB/s this takes 0.5 s of 11 s from the first phase.
+    /// Whether the first segments of buckets that go to scratch are shortened, each by another
+    /// part, so that buffers do not all become full at the same time: drives would first wait for
+    /// writes, then reads for drives. Short buffers share slots, so that memory is touched little
+    /// by little: where all were touched before anything was written, a slow virtual machine took a
+    /// third of a second for that. N.B. on 4 drives of 50 MB/s this takes 0.5 s of 11 s from the
+    /// first phase.
     pub(crate) is_staggered: bool,
 }
 
@@ -243,7 +249,8 @@ impl<'a> ScatterWorker<'a> {
             .store(&mut self.port, bucket, full, (payload_bytes, count))
     }
 
-    /// Copies an item of any length, whose place and length in `area` are given, to the end of its bucket's buffer.
+    /// Copies an item of any length, whose place and length in `area` are given, to the end of its
+    /// bucket's buffer.
     #[inline]
     pub(super) fn append(
         &mut self,
@@ -271,7 +278,8 @@ impl<'a> ScatterWorker<'a> {
         Ok(())
     }
 
-    /// Makes a segment of a bucket's buffer, if there is something in it, and leaves the bucket without.
+    /// Makes a segment of a bucket's buffer, if there is something in it, and leaves the bucket
+    /// without.
     fn flush(&mut self, bucket: usize) -> Result<()> {
         let filled_bytes = self.buffers.filled_bytes(bucket);
         let count = self.take_count(bucket, filled_bytes);
@@ -298,8 +306,8 @@ impl<'a> ScatterWorker<'a> {
         Ok(())
     }
 
-    /// Makes a chain of segments of an item that is longer than a buffer; the bucket has none. All of the chain stays in
-    /// memory, or all of it goes to scratch.
+    /// Makes a chain of segments of an item that is longer than a buffer; the bucket has none. All
+    /// of the chain stays in memory, or all of it goes to scratch.
     fn store_long(&mut self, bucket: usize, item: &[u8]) -> Result<()> {
         let segment_bytes = self.partition.sizes.segment_bytes;
         if self.what.is_ordered {
@@ -327,9 +335,9 @@ impl<'a> ScatterWorker<'a> {
         Ok(())
     }
 
-    /// Begins a run, unless it follows on to the last: nothing of the source lies between them, so the
-    /// items of both keep their order as one run. Positions in a bucket then say less than where an
-    /// item was, but still what came before what.
+    /// Begins a run, unless it follows on to the last: nothing of the source lies between them, so
+    /// the items of both keep their order as one run. Positions in a bucket then say less than
+    /// where an item was, but still what came before what.
     pub(crate) fn begin_run(&mut self, run: RunStart) {
         if self.what.is_ordered && self.run_end != run.begin {
             self.note_all();
@@ -339,8 +347,8 @@ impl<'a> ScatterWorker<'a> {
         self.run_end = run.end;
     }
 
-    /// Goes on with another run at `position`, `counts` items of which are in each bucket's input runs; gives
-    /// these numbers of the run that it leaves.
+    /// Goes on with another run at `position`, `counts` items of which are in each bucket's input
+    /// runs; gives these numbers of the run that it leaves.
     pub(crate) fn switch_run(&mut self, position: u64, counts: Vec<u64>) -> Vec<u64> {
         self.note_all();
         self.run_position = position;
@@ -411,7 +419,8 @@ impl<'a> ScatterWorker<'a> {
 }
 
 impl Scattering {
-    /// How far the buffer is filled that a bucket is given after `made` segments, with items as long.
+    /// How far the buffer is filled that a bucket is given after `made` segments, with items as
+    /// long.
     fn buffer_bytes(
         &self,
         sizes: &SegmentSizes,
@@ -422,7 +431,8 @@ impl Scattering {
             return sizes.capacity_bytes();
         }
         let steps = STAGGER_STEPS.min(sizes.segment_bytes / BLOCK_BYTES).max(1);
-        // The ends of second buffers are spread over a whole segment, and those of first ones over a part of it.
+        // The ends of second buffers are spread over a whole segment, and those of first ones over
+        // a part of it.
         let (number, parts) = match made {
             0 => (bucket, FIRST_PARTS),
             _ => (11 * bucket + bucket / steps, 1),
@@ -438,8 +448,8 @@ impl Scattering {
     }
 }
 
-/// An empty buffer of at least `len_bytes`, cut from `rest` if that has room, or from another slot, the rest of
-/// which is left in `rest`.
+/// An empty buffer of at least `len_bytes`, cut from `rest` if that has room, or from another slot,
+/// the rest of which is left in `rest`.
 fn take_part(spill: &Spill<'_>, rest: &mut Option<Buf>, len_bytes: usize) -> Result<Buf> {
     let len_bytes = block_ceil(len_bytes as u64) as usize;
     // What does not fit is given back first: no more slots are out than a worker's share.
@@ -457,8 +467,8 @@ mod tests {
     use super::*;
     use crate::partition::spill::Resident;
 
-    /// Buckets that are filled equally fast are full at times spread over a whole segment, from the second
-    /// buffer on, and before that the drives have something to write soon.
+    /// Buckets that are filled equally fast are full at times spread over a whole segment, from the
+    /// second buffer on, and before that the drives have something to write soon.
     #[test]
     fn buffers_become_full_one_after_another_from_the_second_on() {
         let sizes = SegmentSizes {

@@ -3,16 +3,16 @@
 //! Model: PALID (SPAA 2025), section 3 (batched writer).
 //!
 //! Contract: a full buffer is moved, not copied, to its bucket's list in memory (while there are
-//! reservations left) or to a write to scratch. Neighbouring segments of one bucket lie side by side there
-//! (*extents*), so that the bucket is read back in large pieces. A segment that meets a full drive
-//! goes to another. What a segment holds, records of one size or of many, is none of this file's
-//! business; its owner says how many.
+//! reservations left) or to a write to scratch. Neighbouring segments of one bucket lie side by
+//! side there (*extents*), so that the bucket is read back in large pieces. A segment that meets a
+//! full drive goes to another. What a segment holds, records of one size or of many, is none of
+//! this file's business; its owner says how many.
 //!
 //! Bounds: at most `writes_in_flight` buffers wait for a drive (the owner asks [`Spill::is_busy`]
 //! and polls); one description a segment stays in memory.
 //!
-//! N.B. segments in the order in which they are written, whatever their bucket, which the kernel joins to longer writes, made
-//! no difference (docs/decisions/0022).
+//! N.B. segments in the order in which they are written, whatever their bucket, which the kernel
+//! joins to longer writes, made no difference (docs/decisions/0022).
 
 use std::sync::atomic::Ordering;
 
@@ -29,14 +29,14 @@ use outcore_io::scratch::{Scratch, ScratchAddress};
 /// Marks the tokens of writes made here; owners keep theirs below.
 pub(crate) const SPILL_TOKENS: u64 = 1 << 62;
 
-/// Fewer buckets that stay in memory than this are the first ones: threads that hold all of them at once
-/// load others from the start.
-/// N.B. a simulated sort of 48 buckets, 4 of them in memory, took 5 % longer with these spread over all.
+/// Fewer buckets that stay in memory than this are the first ones: threads that hold all of them at
+/// once load others from the start. N.B. a simulated sort of 48 buckets, 4 of them in memory, took
+/// 5 % longer with these spread over all.
 const FEW_RESIDENT: usize = 8;
 
-/// Which buckets stay in memory as far as there are reservations left: some of them, spread evenly over all.
-/// N.B. where many first ones stayed, the drives had nothing to read until these had been sorted and nearly
-/// nothing to write before.
+/// Which buckets stay in memory as far as there are reservations left: some of them, spread evenly
+/// over all. N.B. where many first ones stayed, the drives had nothing to read until these had been
+/// sorted and nearly nothing to write before.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Resident {
     buckets: usize,
@@ -121,8 +121,8 @@ impl<'a> Spill<'a> {
         self.partition.segment_pool.take().ok_or_else(no_buffer)
     }
 
-    /// Makes a segment of a buffer with `count` records in its first `payload_bytes`, in memory or on
-    /// scratch.
+    /// Makes a segment of a buffer with `count` records in its first `payload_bytes`, in memory or
+    /// on scratch.
     pub(crate) fn store(
         &mut self,
         port: &mut Port,
@@ -177,8 +177,8 @@ impl<'a> Spill<'a> {
                 .is_ok()
     }
 
-    /// The place of the bucket's next segment, with a payload of `payload_bytes`: in its open extent, or in a new one. Alone it gets no
-    /// more than it needs.
+    /// The place of the bucket's next segment, with a payload of `payload_bytes`: in its open
+    /// extent, or in a new one. Alone it gets no more than it needs.
     fn next_address(
         &mut self,
         port: &Port,
@@ -199,7 +199,8 @@ impl<'a> Spill<'a> {
                         let left = sizes.sure_segments.saturating_sub(made);
                         left.clamp(1, sizes.extent_segments)
                     }
-                    // What is read is freed segment by segment, and used again so; nothing adjoins what is short.
+                    // What is read is freed segment by segment, and used again so; nothing adjoins
+                    // what is short.
                     true => 1,
                 };
                 let extent_bytes = match segments {

@@ -1,18 +1,20 @@
 //! The second phase of every job: workers take bucket tasks in order, load the next ones while they
 //! work on one, and emit its result.
 //!
-//! Model: PALID (SPAA 2025), section 4: each bucket is read, worked on in memory and written at its final
-//! place while the next ones load.
+//! Model: PALID (SPAA 2025), section 4: each bucket is read, worked on in memory and written at its
+//! final place while the next ones load.
 //!
 //! Contract: a [`TaskWorker`] is one thread. Its [`BucketWork`] processes each loaded bucket and
 //! emits the result: the bucket's area, or items by reference, in chunks laid out like the output.
 //! Every segment's checksum is verified before its items are used. Where the position of a bucket's
 //! output depends on the buckets before it (`--unique`, pipes), workers wait between work and
-//! output until the buckets before theirs have been placed ([`TaskWorker::place`]); whoever knows the length of its output
-//! earlier may place it as soon as it is its turn ([`TaskWorker::place_if_next`]). Tasks that need
-//! too much memory to run on all threads at once are run by a single thread.
+//! output until the buckets before theirs have been placed ([`TaskWorker::place`]); whoever knows
+//! the length of its output earlier may place it as soon as it is its turn
+//! ([`TaskWorker::place_if_next`]). Tasks that need too much memory to run on all threads at once
+//! are run by a single thread.
 //!
-//! Bounds: each worker's own areas and chunks; each segment is read once, each output byte written once.
+//! Bounds: each worker's own areas and chunks; each segment is read once, each output byte written
+//! once.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -63,8 +65,8 @@ pub(crate) struct Tasks<'a, K> {
 }
 
 impl<'a, K> Tasks<'a, K> {
-    /// Output of a task begins where its `start_bytes` says, or right after what came of those before it if
-    /// `is_appended`.
+    /// Output of a task begins where its `start_bytes` says, or right after what came of those
+    /// before it if `is_appended`.
     pub(crate) fn new(list: Vec<BucketTask<K>>, sink: Sink<'a>, is_appended: bool) -> Self {
         let end = AtomicUsize::new(list.len());
         Tasks {
@@ -98,7 +100,8 @@ impl<'a, K> Tasks<'a, K> {
         self.is_appended || matches!(self.sink, Sink::Pipe(_))
     }
 
-    /// Where in a block the output of a task starts, if that is known before its bucket is worked on.
+    /// Where in a block the output of a task starts, if that is known before its bucket is worked
+    /// on.
     pub(crate) fn phase(&self, task: &BucketTask<K>) -> usize {
         match &self.sink {
             Sink::Files(writer) if !self.is_appended => writer.phase(task.start_bytes),
@@ -200,8 +203,8 @@ pub(crate) struct TaskWorker<'a, K> {
     finished: Vec<Transfer>,
 }
 
-/// Works on all tasks that may be taken, on `threads` threads, each with its memory from the line `name` of
-/// the ledger.
+/// Works on all tasks that may be taken, on `threads` threads, each with its memory from the line
+/// `name` of the ledger.
 pub(crate) fn run_tasks<K: Send, W: BucketWork<K>>(
     partition: &Partition<'_>,
     tasks: &Tasks<'_, K>,
@@ -323,9 +326,9 @@ impl<'a, K> TaskWorker<'a, K> {
         Ok(())
     }
 
-    /// Where the output of a bucket goes: where that was planned, or after the output of the buckets before
-    /// it, which it waits for. `bytes` says how long it is, and sees in its turn what the last item was that
-    /// was kept before, to leave it out here.
+    /// Where the output of a bucket goes: where that was planned, or after the output of the
+    /// buckets before it, which it waits for. `bytes` says how long it is, and sees in its turn
+    /// what the last item was that was kept before, to leave it out here.
     pub(crate) fn place(
         &self,
         loaded: &Loaded<K>,
@@ -357,8 +360,9 @@ impl<'a, K> TaskWorker<'a, K> {
         })
     }
 
-    /// The same before the bucket has been worked on, if that needs no waiting: not where the task is not next, nor in a
-    /// pipe, where the next task could not be placed before this one's output has been written.
+    /// The same before the bucket has been worked on, if that needs no waiting: not where the task
+    /// is not next, nor in a pipe, where the next task could not be placed before this one's output
+    /// has been written.
     pub(crate) fn place_if_next(&self, loaded: &Loaded<K>, bytes: u64) -> Option<Spot<'a>> {
         if !self.tasks.is_appended || !matches!(self.tasks.sink, Sink::Files(_)) {
             return None;
@@ -487,9 +491,9 @@ impl Sequencer {
     }
 }
 
-/// Fills `out` with items in the order of `refs`, from byte `next.1` of item `next.0` on, as far as both go;
-/// `range` says where an item lies in `area`, and how long it is. Gives how many bytes these are, and where
-/// it ended.
+/// Fills `out` with items in the order of `refs`, from byte `next.1` of item `next.0` on, as far as
+/// both go; `range` says where an item lies in `area`, and how long it is. Gives how many bytes
+/// these are, and where it ended.
 #[inline]
 pub(crate) fn gather<P: Copy>(
     area: &[u8],
@@ -522,8 +526,8 @@ pub(crate) fn gather<P: Copy>(
     (filled, (index, offset))
 }
 
-/// Tasks for buckets, one after another in the output. Copies of one item are cut into pieces of at most
-/// `copies_bytes_max`, so that several threads write them.
+/// Tasks for buckets, one after another in the output. Copies of one item are cut into pieces of at
+/// most `copies_bytes_max`, so that several threads write them.
 pub(crate) fn tasks_in_order<K: Default>(
     buckets: impl IntoIterator<Item = Bucket<K>>,
     copies_bytes_max: Option<usize>,

@@ -210,8 +210,8 @@ float_item!(f32, Scalar::Float32; f64, Scalar::Float);
 /// Reduces the numbers of `table`, all of `reductions` in one pass.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`] for records that are not numbers and more than one expression; what reading
-/// fails with.
+/// [`crate::Kind::Usage`] for records that are not numbers and more than one expression; what
+/// reading fails with.
 pub fn reduce_table(
     job: &Job,
     table: &Table,

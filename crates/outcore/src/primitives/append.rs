@@ -586,7 +586,8 @@ impl Worker<'_, '_> {
     }
 }
 
-/// Bytes of an area for a piece: what a streaming piece hands on is copied to the end of what it makes.
+/// Bytes of an area for a piece: what a streaming piece hands on is copied to the end of what it
+/// makes.
 pub(crate) fn areas_for(yields: Yield, is_arranged: bool) -> usize {
     1 + usize::from(yields == Yield::Any) + usize::from(is_arranged)
 }

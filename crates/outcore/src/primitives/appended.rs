@@ -1,9 +1,9 @@
 //! Files that are written from front to back while something else is computed.
 //!
-//! Contract: an [`AppendedFile`] takes bytes in order from whichever thread has its turn; a thread of its own
-//! ([`write_files`]) brings full buffers to the drives, several at a time. A write that fails is an error of the next
-//! append, and of [`write_files`]. What is appended is also hashed, for files that are small enough to be checked as a
-//! whole.
+//! Contract: an [`AppendedFile`] takes bytes in order from whichever thread has its turn; a thread
+//! of its own ([`write_files`]) brings full buffers to the drives, several at a time. A write that
+//! fails is an error of the next append, and of [`write_files`]. What is appended is also hashed,
+//! for files that are small enough to be checked as a whole.
 //!
 //! Bounds: [`BUFFERS`] buffers a file.
 
@@ -138,7 +138,8 @@ impl AppendedFile {
         Ok(())
     }
 
-    /// Writes what is left, padded to whole blocks; whoever publishes the file cuts it to its length.
+    /// Writes what is left, padded to whole blocks; whoever publishes the file cuts it to its
+    /// length.
     ///
     /// # Errors
     /// As [`AppendedFile::append`].
@@ -184,8 +185,8 @@ impl AppendedFile {
     }
 }
 
-/// Runs `work`, which appends to files of `volume`, beside the thread that writes them; all is on the drives when
-/// this returns.
+/// Runs `work`, which appends to files of `volume`, beside the thread that writes them; all is on
+/// the drives when this returns.
 ///
 /// # Errors
 /// What `work` and writing fail with.

@@ -5,8 +5,8 @@
 //! nothing is read before a consumer runs, and whatever stands between source and consumer is one
 //! loop over a batch, compiled together, without an intermediate array. Functions are called from
 //! several threads, so they are `Fn + Sync`; they may be called twice for an item (a `flat_map`
-//! whose results overflow their buffer). Effects that are idempotent are allowed, such as setting a bit of
-//! an atomic bitmap or storing the same value again; counting is not.
+//! whose results overflow their buffer). Effects that are idempotent are allowed, such as setting a
+//! bit of an atomic bitmap or storing the same value again; counting is not.
 //!
 //! Bounds: no memory of its own and no I/O.
 
@@ -61,7 +61,8 @@ pub struct Batch<'b> {
     pub first: u64,
     /// Number of positions.
     pub count: usize,
-    /// Whether it is looked at for a sample: its neighbours need not come, and it comes again when all items are made.
+    /// Whether it is looked at for a sample: its neighbours need not come, and it comes again when
+    /// all items are made.
     pub is_sample: bool,
     slices: [&'b [u8]; SOURCES_MAX],
 }
@@ -170,8 +171,8 @@ pub trait Sequence: Sync + Sized {
         Zip { a: self, b: other }
     }
 
-    /// Pairs of an item and its position, from 0. Only for sequences that have not been filtered: that
-    /// is known when it is compiled.
+    /// Pairs of an item and its position, from 0. Only for sequences that have not been filtered:
+    /// that is known when it is compiled.
     fn enumerate(self) -> Enumerate<Self> {
         const {
             assert!(

@@ -1,12 +1,13 @@
 //! The in-memory bucketer by itself: numbers into buffers, one a bucket, full buffers handed out.
 //!
 //! Model: PALID (Li, Khan, Dhulipala, SPAA 2025), section 3. It is the inner half of every
-//! distribution here (splitter tree and scatter loop, the very same), without the job around it: for
-//! applications that place their buckets themselves, and to measure what a distribution costs a
+//! distribution here (splitter tree and scatter loop, the very same), without the job around it:
+//! for applications that place their buckets themselves, and to measure what a distribution costs a
 //! thread beside its I/O.
 //!
-//! Contract: [`Bucketer::distribute`] copies each key once, to the end of its bucket's buffer; keys of
-//! a bucket keep their order. A full buffer is exchanged for an empty one. One thread, one bucketer.
+//! Contract: [`Bucketer::distribute`] copies each key once, to the end of its bucket's buffer; keys
+//! of a bucket keep their order. A full buffer is exchanged for an empty one. One thread, one
+//! bucketer.
 //!
 //! Bounds: one buffer a bucket and one spare, out of the caller's pool.
 
@@ -30,12 +31,12 @@ pub struct Bucketer {
 }
 
 impl Bucketer {
-    /// At most `buckets` buckets with about equal shares of `sample`, in the order of their keys, and
-    /// buffers of `pool`'s length, which is a multiple of 8.
+    /// At most `buckets` buckets with about equal shares of `sample`, in the order of their keys,
+    /// and buffers of `pool`'s length, which is a multiple of 8.
     ///
     /// # Errors
-    /// Usage: no buckets, or more than [`BUCKETS_MAX`]; memory: the pool has fewer buffers than one more
-    /// than there are buckets.
+    /// Usage: no buckets, or more than [`BUCKETS_MAX`]; memory: the pool has fewer buffers than one
+    /// more than there are buckets.
     pub fn new(mut sample: Vec<u64>, buckets: usize, pool: &Pool) -> Result<Self> {
         if !(1..=BUCKETS_MAX).contains(&buckets) {
             return Err(Error::usage(OPERATION, format!("{buckets} buckets"))
@@ -74,8 +75,8 @@ impl Bucketer {
         self.scatter.capacity_bytes()
     }
 
-    /// Copies each of `keys` to its bucket. `full` is given a bucket's number and its full buffer, and
-    /// gives an empty one of the same length back. O(log buckets) a key.
+    /// Copies each of `keys` to its bucket. `full` is given a bucket's number and its full buffer,
+    /// and gives an empty one of the same length back. O(log buckets) a key.
     ///
     /// # Errors
     /// What `full` fails with; the keys of this call may have been moved or not.
@@ -131,8 +132,8 @@ mod tests {
     }
 
     proptest! {
-        /// Buckets one after another hold all keys, each bucket in the order of the input, and every
-        /// key of a bucket is at most any of the next.
+        /// Buckets one after another hold all keys, each bucket in the order of the input, and
+        /// every key of a bucket is at most any of the next.
         #[test]
         fn every_key_is_in_one_bucket_and_buckets_are_in_order(
             keys in prop_oneof![

@@ -1,12 +1,12 @@
 //! Items taken batch by batch with state of a thread's own, and what falls on each of n places.
 //!
 //! Contract (ParlayLib, Blelloch, Anderson, Dhulipala, SPAA 2020: `reduce_by_index`,
-//! `histogram_by_index`): [`for_each_batch`] makes a state for each thread, hands it batches of items and
-//! gives the states back. [`reduce_by_index`] reduces the values that fall on each index; threads work in
-//! no order, so its operator must be commutative as well as associative.
+//! `histogram_by_index`): [`for_each_batch`] makes a state for each thread, hands it batches of
+//! items and gives the states back. [`reduce_by_index`] reduces the values that fall on each index;
+//! threads work in no order, so its operator must be commutative as well as associative.
 //!
-//! Bounds: one read of the sources. A table a thread where half of the memory holds them all, else one for
-//! all, in stripes that are locked for some 1,000 values at a time.
+//! Bounds: one read of the sources. A table a thread where half of the memory holds them all, else
+//! one for all, in stripes that are locked for some 1,000 values at a time.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -31,9 +31,9 @@ fn sources_of<S: Sequence>(sequence: &S) -> Vec<Source> {
     sources
 }
 
-/// Hands all items, some at a time, to `visit`, with the state that `make` made for the thread and the
-/// position of the first one (that of its source, where items are left out on the way). Gives the states.
-/// One state takes `state_bytes` of the job's memory.
+/// Hands all items, some at a time, to `visit`, with the state that `make` made for the thread and
+/// the position of the first one (that of its source, where items are left out on the way). Gives
+/// the states. One state takes `state_bytes` of the job's memory.
 ///
 /// `visit` sees each item once; batches come in no order.
 ///
@@ -114,8 +114,8 @@ fn run<S: Sequence, T: Send>(
     Ok((states, pass.summary(pass.count(), 0)))
 }
 
-/// The values of each index from 0 to `count - 1`, reduced with `op` from `identity`: the items are pairs
-/// of index and value.
+/// The values of each index from 0 to `count - 1`, reduced with `op` from `identity`: the items are
+/// pairs of index and value.
 ///
 /// `op` must be associative and commutative.
 ///

@@ -1,11 +1,13 @@
 //! How often each of few items occurs: a table of items and counts.
 //!
-//! Contract: open addressing with linear probing; a place holds an item of fixed length and its count, which is 0 where the
-//! place is free. The table starts small, so that few items stay in a core's caches, and grows to the places given when it is
-//! made; then [`CountTable::count_each`] says when it is full, and the caller empties it into another.
+//! Contract: open addressing with linear probing; a place holds an item of fixed length and its
+//! count, which is 0 where the place is free. The table starts small, so that few items stay in a
+//! core's caches, and grows to the places given when it is made; then [`CountTable::count_each`]
+//! says when it is full, and the caller empties it into another.
 //!
-//! Bounds: the memory of all its places, and an eighth as much while it grows. In a full table (70 % of the places) an item that
-//! is there takes two probes, one that is not takes six (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+//! Bounds: the memory of all its places, and an eighth as much while it grows. In a full table (70
+//! % of the places) an item that is there takes two probes, one that is not takes six (Knuth, The
+//! Art of Computer Programming, volume 3, section 6.4).
 
 use crate::read::sample::random;
 use outcore_io::memory::prefetch;
@@ -17,7 +19,8 @@ pub(super) const COUNT_BYTES: usize = 8;
 const BATCH: usize = 32;
 /// Places of which more bytes are touched are outside of a core's own caches for the most part.
 const CACHED_BYTES: usize = 512 << 10;
-/// Bytes of a cache line: what an item or a count takes of the caches, since places are far from each other.
+/// Bytes of a cache line: what an item or a count takes of the caches, since places are far from
+/// each other.
 const LINE_BYTES: usize = 64;
 /// Places of a table that are taken at most, in a hundred.
 const LOAD_PERCENT: usize = 70;
@@ -128,8 +131,9 @@ impl CountTable {
         }
     }
 
-    /// The same for items of a length that is known when this is compiled, so that comparing two of them is one
-    /// instruction. N.B. 2^27 u64 of 1000 values took a `count-by` 0.87 s of user time with slices of any length, 0.39 s so.
+    /// The same for items of a length that is known when this is compiled, so that comparing two of
+    /// them is one instruction. N.B. 2^27 u64 of 1000 values took a `count-by` 0.87 s of user time
+    /// with slices of any length, 0.39 s so.
     fn count_each_of<const BYTES: usize>(&mut self, items: &[u8]) -> usize {
         let (items, _) = items.as_chunks::<BYTES>();
         if self.filled * LINE_BYTES > CACHED_BYTES {
@@ -144,7 +148,8 @@ impl CountTable {
         items.len()
     }
 
-    /// The same where no cache holds the items: the places of a batch are asked for before the first is looked at.
+    /// The same where no cache holds the items: the places of a batch are asked for before the
+    /// first is looked at.
     fn count_far<const BYTES: usize>(&mut self, items: &[[u8; BYTES]]) -> usize {
         let mask = self.counts.len() - 1;
         let mut counted = 0;

@@ -69,8 +69,8 @@ where
     distribute_bytes(job, &Typed(sequence), &bucket, files)
 }
 
-/// As [`distribute`] by the position of an item too, from 0. Only for sequences with an item at each
-/// position, which have not been filtered: that is known when it is compiled.
+/// As [`distribute`] by the position of an item too, from 0. Only for sequences with an item at
+/// each position, which have not been filtered: that is known when it is compiled.
 ///
 /// # Errors
 /// As [`distribute`].

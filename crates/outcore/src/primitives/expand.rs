@@ -1,7 +1,7 @@
 //! Steps of a table that make more of a record: several numbers, or a position before it.
 //!
-//! Contract: [`expand`] hands on the numbers that all programs make of a row, row by row, in batches no
-//! longer than those that came; [`Numbered`] puts positions before items.
+//! Contract: [`expand`] hands on the numbers that all programs make of a row, row by row, in
+//! batches no longer than those that came; [`Numbered`] puts positions before items.
 
 use super::batch::{BatchStep, SOURCES_MAX};
 use crate::key::expr::{BATCH_ROWS, Program, Rows, Space};

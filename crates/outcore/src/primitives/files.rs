@@ -1,9 +1,10 @@
 //! A function on each of many files, whole: the file mapper.
 //!
-//! Contract (PALID, SPAA 2025, section 3, file mapper): [`map_files`] loads each file into memory, calls
-//! the function with its data on some thread, and gives the results in the order of the files. While
-//! a thread works on one file its next one is being read, from the drive that has least to do. A
-//! function that fails or panics fails the job in its own words, with the file's name.
+//! Contract (PALID, SPAA 2025, section 3, file mapper): [`map_files`] loads each file into memory,
+//! calls the function with its data on some thread, and gives the results in the order of the
+//! files. While a thread works on one file its next one is being read, from the drive that has
+//! least to do. A function that fails or panics fails the job in its own words, with the file's
+//! name.
 //!
 //! Bounds: one read of the files; memory is that of the files in hand, at most [`FILES_A_THREAD`] a
 //! thread and as many as the job's memory holds: at least one must fit.
@@ -69,8 +70,8 @@ pub struct LoadedFile<'a> {
 /// ```
 ///
 /// # Errors
-/// What `f` fails with; [`Kind::Usage`] where it panics; [`Kind::Memory`] for a file that does not fit
-/// into the memory; what reading fails with.
+/// What `f` fails with; [`Kind::Usage`] where it panics; [`Kind::Memory`] for a file that does not
+/// fit into the memory; what reading fails with.
 pub fn map_files<R: Send>(
     job: &Job,
     inputs: &[Input],
@@ -86,8 +87,8 @@ pub fn map_files<R: Send>(
     Ok((results, summary))
 }
 
-/// What `f` makes of each of `inputs`, with what `state` makes for the thread; and what is foretold of it, where this much
-/// is `written`.
+/// What `f` makes of each of `inputs`, with what `state` makes for the thread; and what is foretold
+/// of it, where this much is `written`.
 pub(super) fn each_file<T, R: Send>(
     job: &Job,
     volume: &Volume,
@@ -180,7 +181,8 @@ enum Claim {
 }
 
 impl Files<'_> {
-    /// The next file for the thread of `port`, with memory for it, from the drive that has least to do.
+    /// The next file for the thread of `port`, with memory for it, from the drive that has least to
+    /// do.
     fn claim(&self, port: &Port) -> Result<Claim> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let has_files = left.in_hand > 0;

@@ -25,7 +25,8 @@ use outcore_io::drive::Access;
 use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result};
 
-/// The elements of `element_bytes` at `positions` of `inputs`, one after another in the order asked.
+/// The elements of `element_bytes` at `positions` of `inputs`, one after another in the order
+/// asked.
 ///
 /// # Errors
 /// [`Kind::Usage`] for a position past the end, [`Kind::Memory`] where the result does not fit,
@@ -63,8 +64,9 @@ pub fn gather(
     Ok((result, summary))
 }
 
-/// Gives `visit` the elements of `element_bytes` at `positions` of `inputs` as they arrive, each with its place among those that were asked
-/// for: in any order, and on any thread. `state` makes what each thread visits them with; all of these come back.
+/// Gives `visit` the elements of `element_bytes` at `positions` of `inputs` as they arrive, each
+/// with its place among those that were asked for: in any order, and on any thread. `state` makes
+/// what each thread visits them with; all of these come back.
 ///
 /// # Errors
 /// As [`gather`], and what `visit` fails with.
@@ -147,9 +149,9 @@ impl Wanted<'_> {
     }
 }
 
-/// The elements of `element_bytes` at `ranges` of positions of `inputs`, range after range in the order
-/// asked. Ranges may overlap; a block that several need is read once for those that the memory holds
-/// together.
+/// The elements of `element_bytes` at `ranges` of positions of `inputs`, range after range in the
+/// order asked. Ranges may overlap; a block that several need is read once for those that the
+/// memory holds together.
 ///
 /// # Errors
 /// As [`gather`]; [`Kind::Usage`] for a range that ends before it starts.

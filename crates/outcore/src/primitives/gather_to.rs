@@ -1,12 +1,13 @@
 //! Elements at positions that are in files: `gather_to`, for more of both than the memory holds.
 //!
-//! Contract: the output has the elements at the positions, in the order of these. Where positions and elements fit into
-//! the memory they are gathered at once. Otherwise positions are sorted with their places, elements are read in
-//! ascending order, and sorted back by place (sort, gather, sort: the permutation of external memory, Aggarwal and
-//! Vitter, CACM 31(9), 1988). The bytes do not depend on the way.
+//! Contract: the output has the elements at the positions, in the order of these. Where positions
+//! and elements fit into the memory they are gathered at once. Otherwise positions are sorted with
+//! their places, elements are read in ascending order, and sorted back by place (sort, gather,
+//! sort: the permutation of external memory, Aggarwal and Vitter, CACM 31(9), 1988). The bytes do
+//! not depend on the way.
 //!
-//! Bounds: in the second way two sorts, of 16 bytes per position and of 8 bytes more than an element, and one read of each
-//! block in which a wanted element is; memory is that of a sort.
+//! Bounds: in the second way two sorts, of 16 bytes per position and of 8 bytes more than an
+//! element, and one read of each block in which a wanted element is; memory is that of a sort.
 
 use std::sync::Arc;
 
@@ -40,7 +41,8 @@ const AT_ONCE: usize = 4096;
 /// Memory for the reads of one thread, if elements are short.
 const READS_BYTES: u64 = 1 << 20;
 
-/// Writes the elements of `element_bytes` at `positions` of `inputs`, one after another in the order asked, to `output`.
+/// Writes the elements of `element_bytes` at `positions` of `inputs`, one after another in the
+/// order asked, to `output`.
 ///
 /// # Errors
 /// [`crate::Kind::Usage`] for positions that are no whole numbers, negative, or past the end;

@@ -2,17 +2,18 @@
 //!
 //! Contract: the result has each distinct item once, in the order in which `sort` puts such
 //! records, for `count_by` followed by its count (8 bytes, little endian). The bytes depend on the
-//! items alone. Whole items are compared; map to what is to be counted first. All NaNs in a key of floats are one:
-//! the result has the first of them.
+//! items alone. Whole items are compared; map to what is to be counted first. All NaNs in a key of
+//! floats are one: the result has the first of them.
 //!
-//! There are two ways to one result. *By hash*: each thread counts in a table of its own, full tables
-//! are added to a shared one, and that is sorted at the end: one read of the input, nothing on
-//! scratch. *By sort*: the items go from their pass straight into a sort, which keeps one of each for
-//! `unique`; for `count_by` the runs of equal items are then counted in one pass over the sorted ones.
-//! [`plan_group`] estimates the number of distinct items from a sample and chooses the way by it. If there
-//! turn out to be more of them than the tables hold, the sort takes over.
+//! There are two ways to one result. *By hash*: each thread counts in a table of its own, full
+//! tables are added to a shared one, and that is sorted at the end: one read of the input, nothing
+//! on scratch. *By sort*: the items go from their pass straight into a sort, which keeps one of
+//! each for `unique`; for `count_by` the runs of equal items are then counted in one pass over the
+//! sorted ones. [`plan_group`] estimates the number of distinct items from a sample and chooses the
+//! way by it. If there turn out to be more of them than the tables hold, the sort takes over.
 //!
-//! Bounds: the sample is [`SAMPLE_PIECES`] reads; by hash, half of the memory; by sort, what [`sort`](mod@crate::sort) takes.
+//! Bounds: the sample is [`SAMPLE_PIECES`] reads; by hash, half of the memory; by sort, what
+//! [`sort`](mod@crate::sort) takes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

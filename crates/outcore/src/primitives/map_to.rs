@@ -1,14 +1,15 @@
 //! A function from file to file: each of many files becomes another one.
 //!
-//! Contract (PALID, SPAA 2025, sections 3 and 4: file mapper, scatter-gather): [`map_files_to`] loads each
-//! file whole, and writes what the function makes of it to the file of the same number; the threads write
-//! side by side, and all files appear together, with a manifest that lists them. Behind
-//! [`distribute`](super::distribute()) this is scatter-gather: items go to buckets that fit in memory, each
-//! bucket is worked on by itself, and the results, one after another, are a sequence again.
+//! Contract (PALID, SPAA 2025, sections 3 and 4: file mapper, scatter-gather): [`map_files_to`]
+//! loads each file whole, and writes what the function makes of it to the file of the same number;
+//! the threads write side by side, and all files appear together, with a manifest that lists them.
+//! Behind [`distribute`](super::distribute()) this is scatter-gather: items go to buckets that fit
+//! in memory, each bucket is worked on by itself, and the results, one after another, are a
+//! sequence again.
 //!
 //! Bounds: one read of the files, one write of the results; memory is that of
-//! [`map_files`](super::map_files()), what the function makes, and [`CHUNKS`] chunks of [`CHUNK_BYTES`] a
-//! thread.
+//! [`map_files`](super::map_files()), what the function makes, and [`CHUNKS`] chunks of
+//! [`CHUNK_BYTES`] a thread.
 
 use std::sync::Arc;
 
@@ -33,9 +34,9 @@ pub(crate) fn written_chunks_bytes(threads: usize) -> u64 {
     (threads * CHUNKS * CHUNK_BYTES) as u64
 }
 
-/// Writes what `f` makes of each of `inputs` to the file of the same number in `outputs`; gives the bytes
-/// of each. Files are taken in no order. A header of `outputs` is that of each file, for as many rows as
-/// `f` made.
+/// Writes what `f` makes of each of `inputs` to the file of the same number in `outputs`; gives the
+/// bytes of each. Files are taken in no order. A header of `outputs` is that of each file, for as
+/// many rows as `f` made.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,12 +1,13 @@
 //! Items in order on one thread, where what is made of one depends on those before it.
 //!
-//! Contract: pieces are read ahead as in any pass; items come to `visit` batch by batch, in the order of
-//! the sequence, and what it makes of them is appended to the output.
+//! Contract: pieces are read ahead as in any pass; items come to `visit` batch by batch, in the
+//! order of the sequence, and what it makes of them is appended to the output.
 //!
-//! N.B. one thread: runs of neighbours cross pieces, and joining them behind parallel pieces costs a second
-//! pass over the result.
+//! N.B. one thread: runs of neighbours cross pieces, and joining them behind parallel pieces costs
+//! a second pass over the result.
 //!
-//! Bounds: one read of the sources, one write of the results; memory is that of a pass with one thread.
+//! Bounds: one read of the sources, one write of the results; memory is that of a pass with one
+//! thread.
 
 use std::collections::BTreeMap;
 

@@ -29,20 +29,22 @@ use outcore_io::{Error, Kind, Result};
 
 /// Length of a piece on drives: larger reads gain nothing.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Where drives like writes to begin: those of 1,000 KiB at multiples of 4 KiB took 1.1 times as long.
+/// Where drives like writes to begin: those of 1,000 KiB at multiples of 4 KiB took 1.1 times as
+/// long.
 const WRITE_ALIGN_BYTES: u64 = 64 << 10;
 /// Length of a piece in memory: what was copied is still in the cache when it is worked on.
 const RAM_PIECE_BYTES: u64 = 256 << 10;
-/// Pieces in flight a thread: for one drive, and for each further one.
-/// N.B. 16, and 12 areas for results, took 7 % from a map and a sum of 2 GiB on a drive of 1.5 GB/s each way, nothing from a scan,
-/// and added 5 % to a filter (medians of 5 by turns); 8 pieces of 4 MiB were no better than 16 of 1 MiB.
+/// Pieces in flight a thread: for one drive, and for each further one. N.B. 16, and 12 areas for
+/// results, took 7 % from a map and a sum of 2 GiB on a drive of 1.5 GB/s each way, nothing from a
+/// scan, and added 5 % to a filter (medians of 5 by turns); 8 pieces of 4 MiB were no better than
+/// 16 of 1 MiB.
 const WINDOW: usize = 6;
 const WINDOW_A_DRIVE: usize = 3;
 /// The least that a thread can work with.
 const WINDOW_MIN: usize = 2;
 
-/// Reservations of a pass by name: what it reads, areas for its results, and what its consumer keeps
-/// beside them.
+/// Reservations of a pass by name: what it reads, areas for its results, and what its consumer
+/// keeps beside them.
 const INPUT: &str = "pieces to read";
 pub(crate) const RESULTS: &str = "areas for results";
 pub(crate) const BESIDE: &str = "what is kept beside the pieces";
@@ -96,8 +98,8 @@ pub(crate) struct Geometry {
     pub(crate) spare_bytes: u64,
 }
 
-/// A multiple of `grain` items of the given size that ends at a multiple of [`WRITE_ALIGN_BYTES`], unless that is
-/// longer than `bytes_max`.
+/// A multiple of `grain` items of the given size that ends at a multiple of [`WRITE_ALIGN_BYTES`],
+/// unless that is longer than `bytes_max`.
 fn aligned_unit(grain: u64, item_bytes: u64, bytes_max: u64) -> u64 {
     let even_bits = (grain * item_bytes).trailing_zeros();
     let aligned = grain * (WRITE_ALIGN_BYTES >> even_bits.min(WRITE_ALIGN_BYTES.ilog2()));
@@ -107,8 +109,9 @@ fn aligned_unit(grain: u64, item_bytes: u64, bytes_max: u64) -> u64 {
     }
 }
 
-/// Memory of a job with which a pass that needs `needed_bytes` finds what it wants: what others hold of it included,
-/// and more for what the caller keeps beside the pieces, of which there may be as much more as there is memory.
+/// Memory of a job with which a pass that needs `needed_bytes` finds what it wants: what others
+/// hold of it included, and more for what the caller keeps beside the pieces, of which there may be
+/// as much more as there is memory.
 fn enough_bytes(needed_bytes: u64, demand: Demand, budget: &Budget) -> u64 {
     const LEAST_BYTES: u64 = 4 << 20;
     let free_bytes = budget.free_bytes().max(1);

@@ -9,8 +9,8 @@
 //!
 //! Where all results go one after another, lanes are neighbours on one drive, and those behind the
 //! one whose results are being placed ([`Pieces::set_front`]) are read *ahead*: of each drive the
-//! next one, as long as there is allowance for the results, so that no drive waits for another. What is
-//! claimed without allowance comes strictly in order.
+//! next one, as long as there is allowance for the results, so that no drive waits for another.
+//! What is claimed without allowance comes strictly in order.
 //!
 //! Piece length is a multiple of the *grain*, which depends on the sizes of elements alone: what
 //! is folded grain by grain comes out the same whatever memory and threads are.
@@ -99,7 +99,8 @@ pub(crate) struct Ahead {
 /// What a piece takes of one source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PieceRead {
-    /// The source whose read brings it: this one, or an earlier one that reads nearly the same place.
+    /// The source whose read brings it: this one, or an earlier one that reads nearly the same
+    /// place.
     pub(crate) reader: usize,
     /// Where in the file it begins, and its length.
     pub(crate) from_bytes: u64,
@@ -193,8 +194,9 @@ impl OpenSources {
         self.reads_at(piece.segment, piece.first, piece.count as u64)
     }
 
-    /// The same of `count` positions from `first` on. Sources that are one file, shifted by no more than a block (the
-    /// neighbours of windows), are read together: the block fits what is left at the borders of a slot.
+    /// The same of `count` positions from `first` on. Sources that are one file, shifted by no more
+    /// than a block (the neighbours of windows), are read together: the block fits what is left at
+    /// the borders of a slot.
     fn reads_at(&self, segment: usize, first: u64, count: u64) -> PieceReads {
         let mut reads: PieceReads = [None; SOURCES_MAX];
         let part_of =
@@ -273,7 +275,8 @@ impl OpenSources {
     }
 }
 
-/// Positions of `bytes` each that are about [`GRAIN_BYTES`], whole blocks where that is not too long.
+/// Positions of `bytes` each that are about [`GRAIN_BYTES`], whole blocks where that is not too
+/// long.
 pub(crate) fn grain_of(bytes: u64) -> u64 {
     let block_bytes = BLOCK_BYTES as u64;
     let unit = block_bytes / (1 << bytes.trailing_zeros().min(block_bytes.ilog2()));

@@ -99,14 +99,15 @@ impl<'a> Emit<'a> {
     }
 }
 
-/// What one thread makes items with: writes those of a batch to an area, which begins at an address that items of
-/// every alignment can have. It fails with what the user's functions fail with, and handing on.
+/// What one thread makes items with: writes those of a batch to an area, which begins at an address
+/// that items of every alignment can have. It fails with what the user's functions fail with, and
+/// handing on.
 pub type Maker<'p> = Box<dyn FnMut(Batch<'_>, &mut Emit<'_>) -> Result<Produced> + 'p>;
 
 /// Makes results of batches; see the module.
 ///
-/// N.B. passes take it as `dyn`, so that they are compiled once: it is called once a piece, and its loop over items is
-/// its own.
+/// N.B. passes take it as `dyn`, so that they are compiled once: it is called once a piece, and its
+/// loop over items is its own.
 pub trait Producer: Sync {
     /// Its sources.
     fn sources(&self) -> Vec<Source>;

@@ -1,11 +1,11 @@
 //! Folding a sequence to one value: any monoid, and the usual ones by name.
 //!
-//! Contract (PALID, SPAA 2025, section 4: reduce; ParlayLib's `map_reduce`): items are folded grain by grain, a fixed number
-//! of positions that depends on the size of elements alone, and the grains' values are combined
-//! from left to right. So the result is the same bits for any number of threads and any memory,
-//! for functions that are associative only in the mathematician's sense (sums of floats) too; it
-//! depends on how the input is cut into files, since grains begin anew in each. Functions need
-//! not commute. An empty sequence gives the identity.
+//! Contract (PALID, SPAA 2025, section 4: reduce; ParlayLib's `map_reduce`): items are folded grain
+//! by grain, a fixed number of positions that depends on the size of elements alone, and the
+//! grains' values are combined from left to right. So the result is the same bits for any number of
+//! threads and any memory, for functions that are associative only in the mathematician's sense
+//! (sums of floats) too; it depends on how the input is cut into files, since grains begin anew in
+//! each. Functions need not commute. An empty sequence gives the identity.
 //!
 //! Bounds: I/O is one read of the sources; memory beside the pass is a value a grain of the pieces
 //! in flight.

@@ -1,12 +1,12 @@
 //! The first item, the largest items, and how many fall where.
 //!
 //! Contract: [`first`] and [`find_if`] give what stands first in the order of the sequence, on any
-//! number of threads, and stop reading soon after. [`top_k`] gives the largest `k`, largest first and
-//! equal ones in the order of the sequence; [`top_k_each`] more of them than the memory holds.
+//! number of threads, and stop reading soon after. [`top_k`] gives the largest `k`, largest first
+//! and equal ones in the order of the sequence; [`top_k_each`] more of them than the memory holds.
 //! [`histogram`] counts items by a number that a function gives each.
 //!
-//! Bounds: I/O is at most one read of the sources, of [`top_k_each`] one for each this many as the memory
-//! selects; memory is twice `k` items and their places, or a counter a bin, a thread.
+//! Bounds: I/O is at most one read of the sources, of [`top_k_each`] one for each this many as the
+//! memory selects; memory is twice `k` items and their places, or a counter a bin, a thread.
 
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering as Atomic};
@@ -82,13 +82,13 @@ pub fn find_if<S: Sequence>(
 /// Reads of the sources after which a sort takes less time.
 const READS_MAX: u64 = 4;
 
-/// The `k` largest items by `compare`, largest first, and of equal ones those that come first in the
-/// sequence; all if there are no more. One read where the memory holds them twice for each thread; up
-/// to four where it holds the result, and a part of it so often.
+/// The `k` largest items by `compare`, largest first, and of equal ones those that come first in
+/// the sequence; all if there are no more. One read where the memory holds them twice for each
+/// thread; up to four where it holds the result, and a part of it so often.
 ///
 /// # Errors
-/// [`crate::Kind::Memory`] where it does not: [`top_k_each`] hands out any number of them, and bytes
-/// can be sorted ([`crate::sort`]); as [`reduce`](super::reduce()).
+/// [`crate::Kind::Memory`] where it does not: [`top_k_each`] hands out any number of them, and
+/// bytes can be sorted ([`crate::sort`]); as [`reduce`](super::reduce()).
 pub fn top_k<S>(
     job: &Job,
     sequence: &S,
@@ -102,7 +102,8 @@ where
     top_k_for(job, sequence, k, compare, 0)
 }
 
-/// The same for a caller who makes `more_bytes` of each item of the result, for which memory is left too.
+/// The same for a caller who makes `more_bytes` of each item of the result, for which memory is
+/// left too.
 pub(super) fn top_k_for<S>(
     job: &Job,
     sequence: &S,

@@ -1,13 +1,14 @@
 //! Sorting what a pass makes, without a file between the two.
 //!
-//! Contract: [`sort_items`] is [`crate::sort::sort`] for the items of a sequence: they go from the pass that
-//! makes them straight to the buckets of the sort. A sample is made first, of which the splitters are chosen;
-//! so some items are made twice, and functions are called again for them. Of filters the plan takes the
-//! number of items from that sample; the output has room for all. A position that becomes any number of items
-//! has no such limit, so its items go to a pipe, or to a file first.
+//! Contract: [`sort_items`] is [`crate::sort::sort`] for the items of a sequence: they go from the
+//! pass that makes them straight to the buckets of the sort. A sample is made first, of which the
+//! splitters are chosen; so some items are made twice, and functions are called again for them. Of
+//! filters the plan takes the number of items from that sample; the output has room for all. A
+//! position that becomes any number of items has no such limit, so its items go to a pipe, or to a
+//! file first.
 //!
-//! Bounds: the memory of a sort, which reads nothing itself and leaves what it would read in to the pass; I/O
-//! one read of the sources and the sample, and what a sort writes and reads back.
+//! Bounds: the memory of a sort, which reads nothing itself and leaves what it would read in to the
+//! pass; I/O one read of the sources and the sample, and what a sort writes and reads back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -38,8 +39,8 @@ const SAMPLE_BYTES: u64 = 4 << 10;
 /// Of the number of items that a sample predicts, the part that the plan adds.
 const SPARE_SHARE: u64 = 32;
 
-/// Writes the items of `sequence` to `output` in the order of `format`, whose records are as long as they
-/// are.
+/// Writes the items of `sequence` to `output` in the order of `format`, whose records are as long
+/// as they are.
 ///
 /// # Errors
 /// As [`crate::sort::sort`]; what the sequence's functions fail with.
@@ -57,13 +58,15 @@ where
     sort_made(job, &Typed(sequence), &output, format, options)
 }
 
-/// Whether [`sort_made`] sorts what `producer` makes into a file; else it has to be written to one first: where
-/// the place of items decides between equal ones, and where a position may become any number of them.
+/// Whether [`sort_made`] sorts what `producer` makes into a file; else it has to be written to one
+/// first: where the place of items decides between equal ones, and where a position may become any
+/// number of them.
 pub(crate) fn can_sort_made(producer: &dyn Producer, options: SortOptions) -> bool {
     can_sort(producer.yields(), options, false)
 }
 
-/// The same by what a position yields, and for a pipe, which needs no room for all items beforehand.
+/// The same by what a position yields, and for a pipe, which needs no room for all items
+/// beforehand.
 pub(crate) fn can_sort(yields: Yield, options: SortOptions, is_piped: bool) -> bool {
     !options.stable && !options.delete_input && (is_piped || yields != Yield::Any)
 }
@@ -74,8 +77,8 @@ pub(crate) fn can_sort(yields: Yield, options: SortOptions, is_piped: bool) -> b
 /// As [`crate::sort::sort`]; what the producer fails with.
 ///
 /// # Panics
-/// For options that need a file first ([`SortOptions::stable`], [`SortOptions::delete_input`]), and for a producer that makes any number of
-/// items of a position, unless the output is a pipe.
+/// For options that need a file first ([`SortOptions::stable`], [`SortOptions::delete_input`]), and
+/// for a producer that makes any number of items of a position, unless the output is a pipe.
 pub fn sort_made(
     job: &Job,
     producer: &dyn Producer,
@@ -115,8 +118,9 @@ impl Made<'_> {
         }
     }
 
-    /// Calls `take` with all items of a pass, some at a time, with the position of the first of them; each
-    /// thread has a state of its own, which it gives to `end`. Gives the number of positions.
+    /// Calls `take` with all items of a pass, some at a time, with the position of the first of
+    /// them; each thread has a state of its own, which it gives to `end`. Gives the number of
+    /// positions.
     fn each_run<T>(
         &self,
         pass: &Pass<'_>,
@@ -231,8 +235,8 @@ impl Source for Made<'_> {
                 budget,
                 ..shared.job.clone()
             };
-            // Where memory is little, as many threads as it is enough for, and never more than the plan of the sort
-            // has buffers for.
+            // Where memory is little, as many threads as it is enough for, and never more than the
+            // plan of the sort has buffers for.
             let enough = job.budget.limit_bytes() / least_bytes.max(1);
             let threads = job.options.threads.min(shared.plan.size.threads);
             job.options.threads = threads.clamp(1, enough.max(1) as usize);

@@ -30,8 +30,9 @@ pub(crate) fn lengths_of(job: &Job, files: &[Input], element_bytes: usize) -> Re
     Ok(parts.iter().map(|part| part.data_len_bytes).collect())
 }
 
-/// How one read of `files` of elements of `element_bytes` would go about it: the `steps` for people, in one `phase`, of
-/// which `moved` gives the reads and writes for files of this many bytes of data. Nothing is read.
+/// How one read of `files` of elements of `element_bytes` would go about it: the `steps` for
+/// people, in one `phase`, of which `moved` gives the reads and writes for files of this many bytes
+/// of data. Nothing is read.
 ///
 /// # Errors
 /// As for reading them.

@@ -41,8 +41,8 @@ pub struct PassPlan {
 }
 
 impl PassPlan {
-    /// How one read of files, or none, would go about it: a phase that reads and writes these amounts on the drives of
-    /// `volume`.
+    /// How one read of files, or none, would go about it: a phase that reads and writes these
+    /// amounts on the drives of `volume`.
     pub(crate) fn of_files(
         job: &Job,
         volume: &Volume,
@@ -99,7 +99,8 @@ impl fmt::Display for PassPlan {
     }
 }
 
-/// The predicted time of a phase that takes pieces of `items` positions, on a number of drives of these rates.
+/// The predicted time of a phase that takes pieces of `items` positions, on a number of drives of
+/// these rates.
 pub(crate) fn plan_phase(
     name: &'static str,
     sources: &OpenSources,
@@ -142,8 +143,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// What one pass over the drives of `volume` did, with its `phases` beside what was `planned` of them: items in and
-    /// out, and this many bytes to a pipe.
+    /// What one pass over the drives of `volume` did, with its `phases` beside what was `planned`
+    /// of them: items in and out, and this many bytes to a pipe.
     pub(crate) fn of_pass(
         volume: &Volume,
         (phases, planned): (Phases, &[PhasePlan]),

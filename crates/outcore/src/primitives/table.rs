@@ -2,9 +2,10 @@
 //!
 //! Contract: a [`Table`] is to the shell and to Python what a typed [`Sequence`] is to Rust: lazy,
 //! refined by [`filter`](Table::filter) and [`map`](Table::map), which fuse into one pass. Steps
-//! work on batches of some 1,000 rows, column by column ([`crate::key::expr`]), and hand on
-//! dense rows. A step of the caller's own ([`BatchStep`]) takes its place among them. Results of expressions are
-//! big-endian if all numbers that they could name are, else in the byte order of this machine.
+//! work on batches of some 1,000 rows, column by column ([`crate::key::expr`]), and hand on dense
+//! rows. A step of the caller's own ([`BatchStep`]) takes its place among them. Results of
+//! expressions are big-endian if all numbers that they could name are, else in the byte order of
+//! this machine.
 //!
 //! Bounds: a few columns of a batch a step and thread.
 
@@ -194,8 +195,8 @@ impl Table {
         if is_big { Endian::Big } else { Endian::NATIVE }
     }
 
-    /// All that `expressions` make of each record, one after another: numbers of one type, called `x` from
-    /// here on.
+    /// All that `expressions` make of each record, one after another: numbers of one type, called
+    /// `x` from here on.
     ///
     /// # Errors
     /// As [`Table::filter`]; [`crate::Kind::Usage`] for types that differ, and for no expression.
@@ -223,7 +224,8 @@ impl Table {
         Ok(table)
     }
 
-    /// Each record with its position, from 0, in front, as records of `format` with the names of `schema`.
+    /// Each record with its position, from 0, in front, as records of `format` with the names of
+    /// `schema`.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] where records were left out before, so that positions are not known.
@@ -308,7 +310,8 @@ impl Table {
         self.mapped(&Expr::Name(name.to_string(), None), name, endian)
     }
 
-    /// The same with numbers that expressions can compute with as items, in the byte order that they have.
+    /// The same with numbers that expressions can compute with as items, in the byte order that
+    /// they have.
     ///
     /// # Errors
     /// [`crate::Kind::Usage`] for records that are not single numbers.
@@ -544,7 +547,8 @@ fn run_steps(
     }
 }
 
-/// Numbers of this machine's byte order in that of `number`, which `turned` holds where it is another.
+/// Numbers of this machine's byte order in that of `number`, which `turned` holds where it is
+/// another.
 fn in_order<'b>(number: Number, native: &'b [u8], turned: &'b mut Vec<u8>) -> &'b [u8] {
     if number == Number::new(number.kind, Endian::NATIVE) {
         return native;

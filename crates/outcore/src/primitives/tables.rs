@@ -1,7 +1,8 @@
 //! Consumers of tables: the typed ones, chosen by the type that the items turn out to have.
 //!
 //! Contract: each does what the function of the same name does for typed sequences, for numbers of
-//! ten types ([`Table::numbers`]) or whole records. Floats are ordered as a sort orders them: all NaNs last.
+//! ten types ([`Table::numbers`]) or whole records. Floats are ordered as a sort orders them: all
+//! NaNs last.
 
 use std::cmp::Ordering;
 use std::sync::Mutex;
@@ -121,7 +122,8 @@ pub fn scalar_of(kind: NumberType, item: &[u8]) -> Scalar {
     with_type!(kind, T => T::scalar(bytemuck::pod_read_unaligned(item)))
 }
 
-/// Writes the prefixes of the numbers of `table` to `output`, in the byte order that the numbers have.
+/// Writes the prefixes of the numbers of `table` to `output`, in the byte order that the numbers
+/// have.
 ///
 /// # Errors
 /// As [`scan`](super::scan()), and usage for records that are not numbers.
@@ -182,8 +184,8 @@ pub fn top_table_for(
     })
 }
 
-/// The numbers that [`top_table`] finds, one after another, through a sort: for more of them than the
-/// memory holds. Leaves nothing behind.
+/// The numbers that [`top_table`] finds, one after another, through a sort: for more of them than
+/// the memory holds. Leaves nothing behind.
 ///
 /// # Errors
 /// As [`top_table`] and [`sort`](mod@crate::sort); what `each` fails with.
@@ -323,8 +325,8 @@ fn to_f64(scalar: Scalar) -> f64 {
     }
 }
 
-/// Writes each record of `table` to the file that `bucket`, an expression, numbers; gives the number
-/// of records in each. A condition is 0 or 1.
+/// Writes each record of `table` to the file that `bucket`, an expression, numbers; gives the
+/// number of records in each. A condition is 0 or 1.
 ///
 /// # Errors
 /// As [`distribute`](super::distribute()), and usage for an expression without meaning.
@@ -359,8 +361,8 @@ pub fn distribute_table(
     distribute_bytes(job, table, &buckets_of, files)
 }
 
-/// Writes each record of `table` to the file that `step` numbers: it makes an `i64` of each record of a
-/// batch. Gives the number of records in each.
+/// Writes each record of `table` to the file that `step` numbers: it makes an `i64` of each record
+/// of a batch. Gives the number of records in each.
 ///
 /// # Errors
 /// As [`distribute_table`], and what `step` fails with.

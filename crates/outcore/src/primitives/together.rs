@@ -1,9 +1,12 @@
-//! Files that are written piece by piece and appear together: results that are made one after another, and may be larger than the memory.
+//! Files that are written piece by piece and appear together: results that are made one after
+//! another, and may be larger than the memory.
 //!
-//! Contract: the length of each file is known before. Pieces come in any order and cover each file exactly once; all files are published
-//! by [`Together::publish`], or none: dropped before, nothing is left.
+//! Contract: the length of each file is known before. Pieces come in any order and cover each file
+//! exactly once; all files are published by [`Together::publish`], or none: dropped before, nothing
+//! is left.
 //!
-//! Bounds: memory is four areas of a 64th of it, at most 256 KiB each, and the border blocks that wait for their other side.
+//! Bounds: memory is four areas of a 64th of it, at most 256 KiB each, and the border blocks that
+//! wait for their other side.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,8 +45,8 @@ impl Together {
     /// Stages files of these lengths.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for a file that exists, unless `replace`, and for no file at all; [`crate::Kind::Memory`]; what making files
-    /// fails with.
+    /// [`crate::Kind::Usage`] for a file that exists, unless `replace`, and for no file at all;
+    /// [`crate::Kind::Memory`]; what making files fails with.
     pub fn create(job: &Job, files: &[(&Path, u64)], replace: bool) -> Result<Self> {
         if files.is_empty() {
             return Err(Error::usage("create output", "no file is named"));

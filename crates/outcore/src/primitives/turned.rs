@@ -1,12 +1,14 @@
 //! The same items in another arrangement: `reverse`, `windows`, `merge` of files that are in order.
 //!
-//! Contract: [`reverse`] writes the last item first. [`windows`] is a lazy sequence of the item at each
-//! position with those after it. [`merge`] writes the records of files, each in order, in one order; of
-//! equal ones those of the earlier file come first. Files that are not in order give a result that is not.
+//! Contract: [`reverse`] writes the last item first. [`windows`] is a lazy sequence of the item at
+//! each position with those after it. [`merge`] writes the records of files, each in order, in one
+//! order; of equal ones those of the earlier file come first. Files that are not in order give a
+//! result that is not.
 //!
-//! Bounds: `reverse` and `merge` are one read and one write, `windows` one read: neighbours come with what is read of the
-//! first of them, but for records so long that they begin in other blocks, which are read side by side.
-//! A merge runs on one thread; each file has its own reads in flight, with an equal share of the memory.
+//! Bounds: `reverse` and `merge` are one read and one write, `windows` one read: neighbours come
+//! with what is read of the first of them, but for records so long that they begin in other blocks,
+//! which are read side by side. A merge runs on one thread; each file has its own reads in flight,
+//! with an equal share of the memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +60,8 @@ where
     reverse_items(job, &Typed(sequence), to)
 }
 
-/// [`reverse`] of what `producer` makes. Items whose number is not known in advance are written once more.
+/// [`reverse`] of what `producer` makes. Items whose number is not known in advance are written
+/// once more.
 ///
 /// # Errors
 /// As [`reverse`].
@@ -185,12 +188,12 @@ impl<T: Pod + Send, const K: usize> Sequence for Windows<T, K> {
 }
 
 /// Writes the records of `inputs`, each of which is in the order that [`sort`](crate::sort::sort)
-/// would give it with `format` and `options`, in that order to `output`. With `options.stable` equal keys
-/// keep the order of the files.
+/// would give it with `format` and `options`, in that order to `output`. With `options.stable`
+/// equal keys keep the order of the files.
 ///
 /// # Errors
-/// [`Kind::Usage`] for shards, and for `unique`; [`Kind::Memory`] where there is too little for two files;
-/// what reading and writing fail with.
+/// [`Kind::Usage`] for shards, and for `unique`; [`Kind::Memory`] where there is too little for two
+/// files; what reading and writing fail with.
 pub fn merge(
     job: &Job,
     inputs: &[Input],
@@ -273,7 +276,8 @@ fn merge_at_once(
     )
 }
 
-/// How [`merge`] of the files that `producer` reads would go about it. Opens them and reads nothing.
+/// How [`merge`] of the files that `producer` reads would go about it. Opens them and reads
+/// nothing.
 ///
 /// # Errors
 /// As [`merge`].

@@ -40,8 +40,9 @@ const EDGE_SLOTS: usize = 128;
 /// Writes `sequence` to `output`.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`] for an output that exists (unless `replace`), for sequences that cannot be
-/// zipped and for functions that panic; what reading and writing fail with. Nothing is left behind.
+/// [`crate::Kind::Usage`] for an output that exists (unless `replace`), for sequences that cannot
+/// be zipped and for functions that panic; what reading and writing fail with. Nothing is left
+/// behind.
 pub fn write<S>(job: &Job, sequence: &S, output: &Output, replace: bool) -> Result<Summary>
 where
     S: Sequence,
@@ -82,8 +83,8 @@ pub enum Fate {
     Open,
 }
 
-/// How passes over the same sources would go about it, one for each of `fates`, the last of which ends with
-/// `consumer`. Opens the sources and reads nothing.
+/// How passes over the same sources would go about it, one for each of `fates`, the last of which
+/// ends with `consumer`. Opens the sources and reads nothing.
 ///
 /// # Errors
 /// As [`write`].
@@ -127,7 +128,8 @@ pub fn plan_of(
     })
 }
 
-/// What items that `producer` makes of `count` positions have together, as far as that is known before.
+/// What items that `producer` makes of `count` positions have together, as far as that is known
+/// before.
 pub(crate) fn written_by(producer: &dyn Producer, count: u64) -> Forecast {
     let bytes = count * producer.item_bytes() as u64;
     match producer.yields() {
@@ -172,8 +174,8 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// Writes items at their final place, by any thread; only of producers with one at each position, and to
-/// files.
+/// Writes items at their final place, by any thread; only of producers with one at each position,
+/// and to files.
 pub(crate) fn write_placed(
     job: &Job,
     producer: &dyn Producer,
@@ -201,7 +203,8 @@ pub(crate) fn write_placed(
 /// Writes files that appear together, all or none: what they hold is in memory.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`] for a file that exists, unless `replace`; what writing fails with. Nothing is left behind.
+/// [`crate::Kind::Usage`] for a file that exists, unless `replace`; what writing fails with.
+/// Nothing is left behind.
 pub fn write_together(job: &Job, files: &[(&Path, &[u8])], replace: bool) -> Result<Summary> {
     let lens: Vec<(&Path, u64)> = files
         .iter()
@@ -214,8 +217,8 @@ pub fn write_together(job: &Job, files: &[(&Path, &[u8])], replace: bool) -> Res
     together.publish()
 }
 
-/// Writes what `producer` makes to the file `output`, and files beside it that are in memory; all of them appear, or none. Only of producers
-/// with one item at each position.
+/// Writes what `producer` makes to the file `output`, and files beside it that are in memory; all
+/// of them appear, or none. Only of producers with one item at each position.
 ///
 /// # Errors
 /// As [`write_together`].
@@ -280,7 +283,8 @@ fn open_placed<'j>(job: &'j Job, producer: &dyn Producer, output: &Output) -> Re
     Pass::open(job, &sources, lanes, demand)
 }
 
-/// Writes what `producer` makes in `pass`, and then `rest`, to files that are staged, and publishes them.
+/// Writes what `producer` makes in `pass`, and then `rest`, to files that are staged, and publishes
+/// them.
 fn write_staged(
     pass: Pass<'_>,
     producer: &dyn Producer,

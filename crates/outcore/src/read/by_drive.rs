@@ -1,8 +1,8 @@
 //! What is to be read, by the drive that it lies on.
 //!
-//! Contract: a [`ByDrive`] has a queue for each drive, in the order in which things were given, and says which
-//! drive is next: the one that has the least to do for the port that asks, by turns among equals. So all drives
-//! read at once, and one that hesitates holds up only itself.
+//! Contract: a [`ByDrive`] has a queue for each drive, in the order in which things were given, and
+//! says which drive is next: the one that has the least to do for the port that asks, by turns
+//! among equals. So all drives read at once, and one that hesitates holds up only itself.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,8 @@ impl<T> ByDrive<T> {
         self.drives.iter().all(|(_, queue)| queue.is_empty())
     }
 
-    /// The queue of the drive that is next, of which one thing is to be taken; none once all are empty.
+    /// The queue of the drive that is next, of which one thing is to be taken; none once all are
+    /// empty.
     pub(crate) fn next(&mut self, port: &Port) -> Option<&mut VecDeque<T>> {
         let count = self.drives.len();
         let turns = (0..count).map(|step| (self.next + step) % count);

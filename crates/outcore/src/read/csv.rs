@@ -1,11 +1,11 @@
 //! CSV: where its records end, and their fields.
 //!
-//! Contract: RFC 4180, with any separator. A field that begins with a quote goes on to the quote that
-//! ends it; two quotes within are one; separators and newlines within belong to the field. Quotes
-//! inside other fields are bytes like any other (`5" disk`). Lines end with `\n` or `\r\n`, or with `\r` alone where
-//! no record of the file's front ends otherwise ([`line_end`]). [`Framer`] finds where
-//! records end, whatever pieces the text comes in; [`fields`] cuts a record, and [`value`] says what a field holds. Pure;
-//! each byte is looked at once.
+//! Contract: RFC 4180, with any separator. A field that begins with a quote goes on to the quote
+//! that ends it; two quotes within are one; separators and newlines within belong to the field.
+//! Quotes inside other fields are bytes like any other (`5" disk`). Lines end with `\n` or `\r\n`,
+//! or with `\r` alone where no record of the file's front ends otherwise ([`line_end`]). [`Framer`]
+//! finds where records end, whatever pieces the text comes in; [`fields`] cuts a record, and
+//! [`value`] says what a field holds. Pure; each byte is looked at once.
 
 use memchr::{memchr, memchr2, memrchr};
 
@@ -90,8 +90,8 @@ impl Framer {
 /// How much of a file tells [`line_end`] what ends its lines.
 pub const FRONT_BYTES: usize = 64 << 10;
 
-/// What ends the lines of a file of CSV with this front: a newline, or a carriage return where a line ends with one and
-/// none with a newline.
+/// What ends the lines of a file of CSV with this front: a newline, or a carriage return where a
+/// line ends with one and none with a newline.
 pub fn line_end(front: &[u8], separator: u8) -> u8 {
     let front = &front[..front.len().min(FRONT_BYTES)];
     let front = front.strip_prefix(BYTE_ORDER_MARK).unwrap_or(front);
@@ -106,8 +106,8 @@ pub fn line_end(front: &[u8], separator: u8) -> u8 {
     }
 }
 
-/// Where the first record begins that does not end with its line, in `text` of whole lines, the first of
-/// which begins a record. Only lines with quotes are looked at.
+/// Where the first record begins that does not end with its line, in `text` of whole lines, the
+/// first of which begins a record. Only lines with quotes are looked at.
 pub fn first_across_lines(text: &[u8], separator: u8) -> Option<usize> {
     let mut at = 0;
     while let Some(quote) = memchr(b'"', &text[at..]) {
@@ -177,8 +177,8 @@ fn quoted_len(text: &[u8]) -> usize {
     text.len()
 }
 
-/// What a field says, without its quotes; `unquoted` holds it where it is not said in one piece. Nothing if a quote does
-/// not end.
+/// What a field says, without its quotes; `unquoted` holds it where it is not said in one piece.
+/// Nothing if a quote does not end.
 pub fn value<'a>(field: &'a [u8], unquoted: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     let Some(inner) = field.strip_prefix(b"\"") else {
         return Some(field);

@@ -1,8 +1,8 @@
 //! Where records begin and end in a stream of bytes.
 //!
 //! Contract: a [`Framing`] is asked about stretches of bytes in the order of the file and remembers
-//! what it has to from one to the next; it looks at each byte once, and does no I/O. Records are cut
-//! with their ends: a terminator is part of its record.
+//! what it has to from one to the next; it looks at each byte once, and does no I/O. Records are
+//! cut with their ends: a terminator is part of its record.
 
 use memchr::{memchr, memchr_iter, memrchr};
 
@@ -14,8 +14,8 @@ pub(crate) trait Framing: Clone + Send + Sync {
     /// chunks are cut at records.
     const IS_SCANNED: bool;
 
-    /// How many bytes at the front of `bytes` finish a record of which `begun` is the front; none if
-    /// it continues after them. Remembers what it saw if it does.
+    /// How many bytes at the front of `bytes` finish a record of which `begun` is the front; none
+    /// if it continues after them. Remembers what it saw if it does.
     fn first_end(&mut self, begun: &[u8], bytes: &[u8]) -> Option<usize>;
 
     /// How many bytes at the front of `bytes`, which begin with a record, are whole records.
@@ -90,7 +90,8 @@ impl Framing for Terminated {
 
 /// How items of varying lengths lie one after another in memory.
 ///
-/// What is compared and counted of an item is its *content*; what goes from place to place is all of it.
+/// What is compared and counted of an item is its *content*; what goes from place to place is all
+/// of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ItemFraming {
     /// A byte ends each item, and is in none of them: lines.
@@ -146,8 +147,9 @@ impl ItemFraming {
         item.into()
     }
 
-    /// Calls `found` with where the content of each item lies, of at most `items_max` whole items from `from`
-    /// on; gives where the next item begins, which is the end of `bytes` if there is none.
+    /// Calls `found` with where the content of each item lies, of at most `items_max` whole items
+    /// from `from` on; gives where the next item begins, which is the end of `bytes` if there is
+    /// none.
     #[inline]
     pub(crate) fn find(
         self,
@@ -226,7 +228,8 @@ impl ItemFraming {
         (&bytes[begin..end], &bytes[behind..])
     }
 
-    /// Number of items that end in `bytes`; those of length-prefixed ones only if an item begins at their front.
+    /// Number of items that end in `bytes`; those of length-prefixed ones only if an item begins at
+    /// their front.
     pub(crate) fn count(self, bytes: &[u8]) -> u64 {
         match self {
             ItemFraming::Terminated(terminator) => memchr_iter(terminator, bytes).count() as u64,
@@ -238,8 +241,8 @@ impl ItemFraming {
         }
     }
 
-    /// Where the item begins that holds the byte at `at`; `bytes` begin with an item. Where items have their lengths in
-    /// front, those before it are gone through.
+    /// Where the item begins that holds the byte at `at`; `bytes` begin with an item. Where items
+    /// have their lengths in front, those before it are gone through.
     pub(crate) fn begin_of(self, bytes: &[u8], at: usize) -> usize {
         match self {
             ItemFraming::Terminated(terminator) => {

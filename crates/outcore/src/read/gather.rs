@@ -209,7 +209,8 @@ impl<'a> Gatherer<'a> {
     /// element. `check` says when to stop.
     ///
     /// # Errors
-    /// What reading, `check` and `found` fail with; [`crate::Kind::Corrupt`] for a file that became shorter.
+    /// What reading, `check` and `found` fail with; [`crate::Kind::Corrupt`] for a file that became
+    /// shorter.
     pub(crate) fn run(
         &mut self,
         check: impl Fn() -> Result<()>,

@@ -1,13 +1,14 @@
 //! JSON as programs write it: with numbers that RFC 8259 does not have, and halves of characters.
 //!
-//! Contract: [`strict`] makes JSON of the same length of a line in which Python and JavaScript wrote `NaN`, `Infinity` or
-//! `-Infinity`, or an escape of half a surrogate pair, so that what a parser finds stands at the same bytes. Pure; each byte is
-//! looked at once.
+//! Contract: [`strict`] makes JSON of the same length of a line in which Python and JavaScript
+//! wrote `NaN`, `Infinity` or `-Infinity`, or an escape of half a surrogate pair, so that what a
+//! parser finds stands at the same bytes. Pure; each byte is looked at once.
 
 /// Names of numbers outside of strings, and numbers of the same length.
 const NUMBERS: [(&[u8], &[u8]); 2] = [(b"NaN", b"0.5"), (b"Infinity", b"0.500000")];
 
-/// The line with other numbers and escapes in the place of those that JSON does not have; nothing if it has none of them.
+/// The line with other numbers and escapes in the place of those that JSON does not have; nothing
+/// if it has none of them.
 pub fn strict(line: &[u8]) -> Option<Vec<u8>> {
     let mut changed: Option<Vec<u8>> = None;
     let mut change = |at: usize, bytes: &[u8]| {

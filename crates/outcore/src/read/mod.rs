@@ -1,6 +1,6 @@
-//! Streams over a volume: blocks in ([`source`]), whole records of any length in order
-//! (`regions`), the records of CSV ([`csv`], [`separator`]), what JSON lacks ([`json`]), what text holds ([`text_kind`]),
-//! the ends of lines (`terminators`), and random pieces for samples ([`sample`]).
+//! Streams over a volume: blocks in ([`source`]), whole records of any length in order (`regions`),
+//! the records of CSV ([`csv`], [`separator`]), what JSON lacks ([`json`]), what text holds
+//! ([`text_kind`]), the ends of lines (`terminators`), and random pieces for samples ([`sample`]).
 
 pub(crate) mod by_drive;
 pub mod chunks;

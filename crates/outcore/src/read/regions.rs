@@ -1,4 +1,5 @@
-//! The input as regions of whole records, whatever their length: what shuffles and sorts of lines read.
+//! The input as regions of whole records, whatever their length: what shuffles and sorts of lines
+//! read.
 //!
 //! Contract: the input is the concatenation of its files' data, cut into [`Chunks`] of equal length
 //! (but for the last). A record belongs to the chunk in which its first byte lies. A
@@ -8,10 +9,11 @@
 //! [`Framing`]. Records do not run from one file into the next; a last one that is not ended is
 //! ended here.
 //!
-//! Bounds: regions of `open_chunks` chunks are given by turns, each with a window of reads of `block_bytes` from
-//! the pool, and a record of at most `record_bytes_max` that is being put together. Where all of them has been
-//! asked for, the chunks that follow are read ahead in what is left of the windows: a chunk may be no longer than
-//! one read. Each byte is read once, but for a block or two at the borders of chunks.
+//! Bounds: regions of `open_chunks` chunks are given by turns, each with a window of reads of
+//! `block_bytes` from the pool, and a record of at most `record_bytes_max` that is being put
+//! together. Where all of them has been asked for, the chunks that follow are read ahead in what is
+//! left of the windows: a chunk may be no longer than one read. Each byte is read once, but for a
+//! block or two at the borders of chunks.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -30,8 +32,8 @@ use outcore_io::{Error, Kind, Result};
 /// Marks the tokens of reads made here; owners of the port use others.
 pub(crate) const REGION_TOKENS: u64 = 1 << 61;
 
-/// The longest line, however large the memory: offsets in memory have 32 bits, half of which a bucket
-/// of lines may take.
+/// The longest line, however large the memory: offsets in memory have 32 bits, half of which a
+/// bucket of lines may take.
 pub(crate) const LINE_BYTES_LIMIT: usize = 1 << 30;
 
 /// Whole records, neighbours in one file, in order: `head`, then those in `body`, then `tail`.
@@ -67,7 +69,8 @@ struct Read {
     /// Data from..to of the file that are wanted of it.
     from: u64,
     to: u64,
-    /// Whether it is the first of its stretch, and begins where the begin of a record is looked for.
+    /// Whether it is the first of its stretch, and begins where the begin of a record is looked
+    /// for.
     is_first: bool,
     token: u64,
     buf: Option<Buf>,
@@ -137,7 +140,8 @@ pub(crate) struct RegionReader<'a, F> {
 }
 
 impl<'a, F: Framing> RegionReader<'a, F> {
-    /// A reader with its own share of `pool`: [`RegionSizes::slots`] of [`RegionSizes::slot_bytes`].
+    /// A reader with its own share of `pool`: [`RegionSizes::slots`] of
+    /// [`RegionSizes::slot_bytes`].
     pub(crate) fn new(chunks: &'a Chunks, framing: F, sizes: RegionSizes, pool: Pool) -> Self {
         RegionReader {
             chunks,
@@ -188,8 +192,8 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         Ok(())
     }
 
-    /// Whether a chunk more may be opened: there are fewer than are given by turns, or there is nothing left to ask
-    /// for of those that are open.
+    /// Whether a chunk more may be opened: there are fewer than are given by turns, or there is
+    /// nothing left to ask for of those that are open.
     fn has_room(&self) -> bool {
         let is_all_asked_for = || self.open.iter().all(|open| open.left.is_empty());
         self.reads < self.sizes.reads()
@@ -375,8 +379,8 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         }
     }
 
-    /// Cuts `body`, which begins at `offset_bytes` of the buffer, into whole records and the front of
-    /// another.
+    /// Cuts `body`, which begins at `offset_bytes` of the buffer, into whole records and the front
+    /// of another.
     fn cut(
         &self,
         open_chunk: &mut OpenChunk<F>,

@@ -1,7 +1,8 @@
 //! Which byte stands between the fields of CSV, by a sample of its records.
 //!
-//! Contract: [`likely_separator`] keeps the usual byte wherever the header has it and all records agree, and
-//! chooses another one only if every record of the sample has as many fields as the header. Pure.
+//! Contract: [`likely_separator`] keeps the usual byte wherever the header has it and all records
+//! agree, and chooses another one only if every record of the sample has as many fields as the
+//! header. Pure.
 
 use std::path::Path;
 
@@ -12,8 +13,9 @@ const CANDIDATES: [u8; 4] = [b',', b';', b'\t', b'|'];
 /// Records that are looked at.
 const RECORDS_MAX: usize = 200;
 
-/// The byte between the fields of CSV that begins with `head`: `usual`, unless all records of the sample agree on
-/// another one. `is_all` says that `head` is the whole text; else its last record may be cut off.
+/// The byte between the fields of CSV that begins with `head`: `usual`, unless all records of the
+/// sample agree on another one. `is_all` says that `head` is the whole text; else its last record
+/// may be cut off.
 pub fn likely_separator(head: &[u8], usual: u8, is_all: bool) -> u8 {
     let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
     if fields_of_all(head, usual, is_all).is_some() {

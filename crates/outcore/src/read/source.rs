@@ -94,8 +94,8 @@ impl Blocks {
         self.next_of(&mut one)
     }
 
-    /// Reads the blocks that other threads leave to this one, ahead into buffers of `pool`, and gives each to `visit`
-    /// with its elements, in no order.
+    /// Reads the blocks that other threads leave to this one, ahead into buffers of `pool`, and
+    /// gives each to `visit` with its elements, in no order.
     ///
     /// # Errors
     /// What reading, `check` and `visit` fail with; corrupt for a file that became shorter.

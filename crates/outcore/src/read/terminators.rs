@@ -1,9 +1,11 @@
-//! Where a terminator lies in a stretch of bytes: 64 bytes are compared at once, and what was hit is kept as bits.
+//! Where a terminator lies in a stretch of bytes: 64 bytes are compared at once, and what was hit
+//! is kept as bits.
 //!
-//! Contract: [`Terminators`] gives the places of one byte, ascending. Each byte of the stretch is compared once.
+//! Contract: [`Terminators`] gives the places of one byte, ascending. Each byte of the stretch is
+//! compared once.
 //!
-//! N.B. `memchr_iter` begins a new search behind each hit, and takes 4.5 times as long; words of eight bytes in place of
-//! vectors take 2 to 4 times as long (docs/decisions/0022).
+//! N.B. `memchr_iter` begins a new search behind each hit, and takes 4.5 times as long; words of
+//! eight bytes in place of vectors take 2 to 4 times as long (docs/decisions/0022).
 
 #![allow(unsafe_code)]
 

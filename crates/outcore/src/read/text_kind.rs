@@ -1,6 +1,7 @@
 //! What text holds, by the name of its file.
 //!
-//! Contract: the one list of endings that say so; one more ending of a compressed file is left aside. Pure.
+//! Contract: the one list of endings that say so; one more ending of a compressed file is left
+//! aside. Pure.
 
 use std::path::Path;
 
@@ -33,7 +34,8 @@ impl TextKind {
     }
 }
 
-/// The byte that stands between fields of CSV in a file of this name, unless its records say otherwise.
+/// The byte that stands between fields of CSV in a file of this name, unless its records say
+/// otherwise.
 pub fn usual_separator(name: &Path) -> u8 {
     match ending_of(name).as_deref() {
         Some("tsv") => b'\t',

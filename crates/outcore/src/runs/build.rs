@@ -1,16 +1,17 @@
 //! Building a view: sorted runs, each written once.
 //!
 //! Contract: the input is cut into runs of consecutive records that fill an area of memory each. A
-//! thread reads a run, sorts it where it lies, adds its index and writes it from there, while
-//! other areas are being filled from each drive and written to each (lines, which cannot change places, are put in
-//! order in small buffers as they are written); the runs are spread over the drives by weight. Where a
-//! reader could not merge so many, they are merged in groups first ([`super::plan`]). All is staged
-//! in private directories; the view appears with its manifest, after everything is durable, and a job that
-//! is killed leaves the view as it was, or whole, or to be finished by who comes next. What is
-//! in memory at the end can stay there for a first read ([`BuildOptions::keeps_runs`]).
+//! thread reads a run, sorts it where it lies, adds its index and writes it from there, while other
+//! areas are being filled from each drive and written to each (lines, which cannot change places,
+//! are put in order in small buffers as they are written); the runs are spread over the drives by
+//! weight. Where a reader could not merge so many, they are merged in groups first
+//! ([`super::plan`]). All is staged in private directories; the view appears with its manifest,
+//! after everything is durable, and a job that is killed leaves the view as it was, or whole, or to
+//! be finished by who comes next. What is in memory at the end can stay there for a first read
+//! ([`BuildOptions::keeps_runs`]).
 //!
-//! Bounds: memory as planned; one read and one write of the data, plus 24 bytes a block, and one more
-//! of each for a merge beforehand.
+//! Bounds: memory as planned; one read and one write of the data, plus 24 bytes a block, and one
+//! more of each for a merge beforehand.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -67,8 +68,9 @@ pub struct BuildSummary {
     pub plan: ViewPlan,
 }
 
-/// Builds a view of `inputs`, in the given order, in `dir`, which must be there, and opens it. What the
-/// inputs hold is a [`ViewType`], or a reference to the format of records. Runs are spread over the drives of the job, or lie in `dir` if there are none.
+/// Builds a view of `inputs`, in the given order, in `dir`, which must be there, and opens it. What
+/// the inputs hold is a [`ViewType`], or a reference to the format of records. Runs are spread over
+/// the drives of the job, or lie in `dir` if there are none.
 ///
 /// # Errors
 /// [`Kind::Usage`] for requests that make no sense, [`Kind::Memory`] if the plan does not fit,
@@ -87,8 +89,8 @@ pub fn build(
     build_from(job, From::Files(inputs), dir, &what, options)
 }
 
-/// The same of rows that `source` makes. Which of equal rows comes first is not known, so `rows` must have an order whose tie is
-/// that of bytes.
+/// The same of rows that `source` makes. Which of equal rows comes first is not known, so `rows`
+/// must have an order whose tie is that of bytes.
 ///
 /// # Errors
 /// As [`build`], and what `source` fails with.
@@ -172,8 +174,8 @@ pub fn append_with(
 /// Sorts the rows that `source` makes into further runs of the view of such `rows` in `dir`.
 ///
 /// # Errors
-/// As [`append`], and what `source` fails with; [`Kind::Usage`] for a view of other rows, as one that was built anew since
-/// somebody looked.
+/// As [`append`], and what `source` fails with; [`Kind::Usage`] for a view of other rows, as one
+/// that was built anew since somebody looked.
 pub fn append_rows(
     job: &Job,
     source: &dyn RowSource,

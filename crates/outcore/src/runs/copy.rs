@@ -1,13 +1,13 @@
 //! Merged records on their way into a stream, in order, by one thread or several.
 //!
-//! Contract: [`SortedView::copy_to`] writes a range while it is merged. Short records take longer to merge
-//! than to write, so several threads merge: each takes every n-th *segment* of the range and fills its own
-//! buffers, which hold a whole segment, while the segments before it are written. Whoever writes takes the
-//! segments in turn. It ends early if nobody wants more.
+//! Contract: [`SortedView::copy_to`] writes a range while it is merged. Short records take longer
+//! to merge than to write, so several threads merge: each takes every n-th *segment* of the range
+//! and fills its own buffers, which hold a whole segment, while the segments before it are written.
+//! Whoever writes takes the segments in turn. It ends early if nobody wants more.
 //!
-//! Bounds: a segment is so long that the blocks at its borders, which two threads read, and those that
-//! are looked at to find them are at most a hundredth of it; where the memory has no room for that, one
-//! thread merges. Half of the memory at most is for segments.
+//! Bounds: a segment is so long that the blocks at its borders, which two threads read, and those
+//! that are looked at to find them are at most a hundredth of it; where the memory has no room for
+//! that, one thread merges. Half of the memory at most is for segments.
 
 use std::io::Write;
 use std::ops::Range;
@@ -21,8 +21,8 @@ use outcore_io::{Error, Kind, Result};
 const BUFFER_BYTES: usize = 1 << 20;
 /// Buffers of one thread that merges alone.
 const BUFFERS: usize = 4;
-/// Longer records are merged by one thread: copying them costs more than comparing their keys, and who
-/// reads them one after another copies no faster.
+/// Longer records are merged by one thread: copying them costs more than comparing their keys, and
+/// who reads them one after another copies no faster.
 const SHORT_RECORD_BYTES: usize = 256;
 /// A segment has this many blocks of each run at least: one at either end is read twice.
 const SEGMENT_BLOCKS: u64 = 250;

@@ -1,9 +1,9 @@
 //! Where the merge happens: a seam for drives that merge what they store.
 //!
 //! Model: ActiveSort (Lee et al.), section 5: the host tells the drive where the runs lie and what
-//! their keys are, and then reads the merged file as if it were there. [`MergeDevice::open`] is that
-//! call, [`MergeStream::read`] that file. [`HostMerge`] is the one backend: this machine merges.
-//! Whoever reads a view from several threads opens a stream on each.
+//! their keys are, and then reads the merged file as if it were there. [`MergeDevice::open`] is
+//! that call, [`MergeStream::read`] that file. [`HostMerge`] is the one backend: this machine
+//! merges. Whoever reads a view from several threads opens a stream on each.
 
 use std::path::PathBuf;
 
@@ -45,8 +45,8 @@ pub trait MergeDevice {
 
 /// The merged file.
 pub trait MergeStream {
-    /// Reads from `offset_bytes` on; gives how many bytes there were, fewer than `buffer` holds only
-    /// at the end.
+    /// Reads from `offset_bytes` on; gives how many bytes there were, fewer than `buffer` holds
+    /// only at the end.
     ///
     /// # Errors
     /// What reading the runs fails with.

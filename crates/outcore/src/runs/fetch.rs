@@ -1,13 +1,13 @@
 //! Blocks of runs on their way into memory, for one thread.
 //!
-//! Contract: [`Fetcher::fetch`] starts to read a stretch of blocks into a slot of its pool; what has
-//! come is handed out by [`Fetcher::take_arrived`] as [`RunBlocks`]s, in any order. What a run still has
-//! in memory since it was sorted is copied instead. [`RunBlocks`]s that were read must be checked
-//! ([`Fetcher::check`]) before their records are used. A failed or short read is an error that
-//! names run, drive and offset.
+//! Contract: [`Fetcher::fetch`] starts to read a stretch of blocks into a slot of its pool; what
+//! has come is handed out by [`Fetcher::take_arrived`] as [`RunBlocks`]s, in any order. What a run
+//! still has in memory since it was sorted is copied instead. [`RunBlocks`]s that were read must be
+//! checked ([`Fetcher::check`]) before their records are used. A failed or short read is an error
+//! that names run, drive and offset.
 //!
-//! Memory: the pool, and a description of each stretch in flight. A block that no slot holds, for a line
-//! in it is long, takes memory of its own from the job's budget while it is here.
+//! Memory: the pool, and a description of each stretch in flight. A block that no slot holds, for a
+//! line in it is long, takes memory of its own from the job's budget while it is here.
 
 use std::sync::Arc;
 
@@ -219,7 +219,8 @@ impl Fetcher {
     }
 }
 
-/// Bytes of a slot for one block, or for `blocks`. Slots of lines hold what is a little longer, too.
+/// Bytes of a slot for one block, or for `blocks`. Slots of lines hold what is a little longer,
+/// too.
 pub(super) fn slot_bytes(set: &RunSet, blocks: usize) -> usize {
     let nominal_bytes = set.shape.block_bytes();
     let longest_bytes = set.longest_block_bytes().min(LONG_BLOCKS * nominal_bytes);

@@ -1,13 +1,14 @@
 //! The index of a run: what is known of each of its blocks without reading it.
 //!
 //! Layout of an entry, integers little-endian: the first bytes of the order string of the block's
-//! first record, 16 a word ([`Shape::prefix`]), each word a big-endian integer; the block's XXH3; and for
-//! lines, where the first line of the block begins in the run and how many lines come before it.
+//! first record, 16 a word ([`Shape::prefix`]), each word a big-endian integer; the block's XXH3;
+//! and for lines, where the first line of the block begins in the run and how many lines come
+//! before it.
 //!
-//! Contract: block `j` holds the records that begin in units `j * B` to `(j + 1) * B` of the run, so
-//! that the number of blocks is known from the run's length alone, and a record's block from its place.
-//! A block in which no line begins is empty, and its entry is that of the next line's. An [`Indexer`]
-//! makes the index from the bytes of the run as they go by.
+//! Contract: block `j` holds the records that begin in units `j * B` to `(j + 1) * B` of the run,
+//! so that the number of blocks is known from the run's length alone, and a record's block from its
+//! place. A block in which no line begins is empty, and its entry is that of the next line's. An
+//! [`Indexer`] makes the index from the bytes of the run as they go by.
 //!
 //! Memory: an entry a block; the indexer of lines keeps one line that has not ended yet.
 
@@ -149,8 +150,9 @@ impl Index {
         bytes_checksum(&bytes)
     }
 
-    /// Whether places and ranks of lines go up, as far as the run goes, and each block of `block_bytes`
-    /// has the line that begins in it, or that of the next: whoever searches the index relies on it.
+    /// Whether places and ranks of lines go up, as far as the run goes, and each block of
+    /// `block_bytes` has the line that begins in it, or that of the next: whoever searches the
+    /// index relies on it.
     pub(crate) fn is_sound(&self, block_bytes: u64, run_bytes: u64, lines: u64) -> bool {
         let blocks = self.starts.iter().enumerate();
         let holds_its_line = |(block, start): (usize, &u64)| {
@@ -183,7 +185,8 @@ pub(crate) struct Indexer<'a> {
     is_at_line: bool,
     /// A first line of a block that has not ended.
     open: Option<Vec<u8>>,
-    /// Of a row that has not ended: its length, as far as it is known, and how much of the rest is to come.
+    /// Of a row that has not ended: its length, as far as it is known, and how much of the rest is
+    /// to come.
     row_head: Vec<u8>,
     row_left_bytes: usize,
 }

@@ -1,7 +1,8 @@
 //! How lines and rows are compared where sorted runs of them are merged.
 //!
-//! Contract: items come without what frames them, a terminator or a length. Their order is that of the keys which the
-//! order makes of them, then that of the tie; one that is its own key is compared as it lies there.
+//! Contract: items come without what frames them, a terminator or a length. Their order is that of
+//! the keys which the order makes of them, then that of the tie; one that is its own key is
+//! compared as it lies there.
 
 use std::cmp::Ordering;
 use std::fmt;

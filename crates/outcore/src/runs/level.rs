@@ -1,11 +1,11 @@
 //! Runs that are being written: all of one generation, staged together.
 //!
-//! Contract: [`Level::stage`] reserves a place for every run, spread over the drives by weight: a file
-//! each for the runs of a view, one file a drive for runs that are merged once more. Until
+//! Contract: [`Level::stage`] reserves a place for every run, spread over the drives by weight: a
+//! file each for the runs of a view, one file a drive for runs that are merged once more. Until
 //! [`Level::publish`] they lie in private directories and are gone if the job is; it makes them
 //! durable and gives them and the manifest their names, all or none: whoever sweeps what a job left
-//! that was killed in between finishes it. Where it shows only on the way how many runs there are, and how long,
-//! a [`GrowingLevel`] gives each its place when it is full. Nothing is written here.
+//! that was killed in between finishes it. Where it shows only on the way how many runs there are,
+//! and how long, a [`GrowingLevel`] gives each its place when it is full. Nothing is written here.
 //!
 //! Memory: the indexes of the runs, which their writers hand in.
 
@@ -41,7 +41,8 @@ impl Places<'_> {
         chosen
     }
 
-    /// The drive for a run of this many bytes: the one with the least for its weight, of which it takes them.
+    /// The drive for a run of this many bytes: the one with the least for its weight, of which it
+    /// takes them.
     fn choose(&self, taken_bytes: &mut [u64], bytes: u64) -> usize {
         let load = |drive: usize| {
             let after_bytes = taken_bytes[drive] + bytes;
@@ -59,8 +60,8 @@ impl Places<'_> {
         drive
     }
 
-    /// The name of a run's file on a drive: with the view's id, and with when it was made, since the runs
-    /// that are added to a view and to a copy of it must never have one name.
+    /// The name of a run's file on a drive: with the view's id, and with when it was made, since
+    /// the runs that are added to a view and to a copy of it must never have one name.
     fn path_of(&self, drive: usize, (id, made): (u64, u32), name: &str) -> PathBuf {
         let drive_dir = &self.drives[drive].dir;
         let file = format!("{name}-{id:016x}-{made:08x}");
@@ -109,8 +110,8 @@ impl LevelRun {
 }
 
 impl Level {
-    /// Stages the files of runs of these numbers of units, which are written in the order of `turns`: one for each if they
-    /// are those of the view, else one a drive.
+    /// Stages the files of runs of these numbers of units, which are written in the order of
+    /// `turns`: one for each if they are those of the view, else one a drive.
     pub(super) fn stage(
         places: &Places<'_>,
         shape: &Shape,

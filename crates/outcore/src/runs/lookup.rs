@@ -1,14 +1,16 @@
 //! Where keys belong in a view, and in a file of sorted lines: the ranks of many keys at once.
 //!
-//! Contract: the rank of a key is the number of records whose keys come before it in the order of the view, or, from the right, do not
-//! come after it. Ranks come in the order in which keys were asked for.
+//! Contract: the rank of a key is the number of records whose keys come before it in the order of
+//! the view, or, from the right, do not come after it. Ranks come in the order in which keys were
+//! asked for.
 //!
-//! A file of sorted lines is searched as a view of one run whose index is made by one read of the file ([`SortedView::of_sorted_lines`]).
-//! That read also checks that the lines ascend.
+//! A file of sorted lines is searched as a view of one run whose index is made by one read of the
+//! file ([`SortedView::of_sorted_lines`]). That read also checks that the lines ascend.
 //!
-//! Bounds: at most one block of each run a key (two where keys are longer than the index tells), each once for all keys that are looked
-//! for at the same time; all with as many reads in flight as there are slots. Memory: 112 bytes a key and run and 240 bytes
-//! a key of those, 40 bytes a key of all, and the slots.
+//! Bounds: at most one block of each run a key (two where keys are longer than the index tells),
+//! each once for all keys that are looked for at the same time; all with as many reads in flight as
+//! there are slots. Memory: 112 bytes a key and run and 240 bytes a key of those, 40 bytes a key of
+//! all, and the slots.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,7 +37,8 @@ const LOOKUP: &str = "look up keys";
 const PHASE: &str = "look up";
 /// Memory of a key beside its searches: its own bytes, its prefix, its rank.
 const KEY_BYTES: u64 = 240;
-/// Memory of a key for as long as all are looked for: its place, its rank twice, its bytes' place for a thread.
+/// Memory of a key for as long as all are looked for: its place, its rank twice, its bytes' place
+/// for a thread.
 const RANK_BYTES: u64 = 40;
 /// Memory of a search of a key in a run.
 const SEARCH_BYTES: u64 = 112;
@@ -50,11 +53,12 @@ const READS: usize = 8;
 const WINDOW_BYTES_MAX: u64 = 64 << 20;
 
 impl SortedView {
-    /// The ranks of `keys`: whole records of which only the keys count, or lines without terminators. With `counts_equal`, records whose
-    /// keys are equal count, too.
+    /// The ranks of `keys`: whole records of which only the keys count, or lines without
+    /// terminators. With `counts_equal`, records whose keys are equal count, too.
     ///
     /// # Errors
-    /// [`Kind::Usage`] for what has no key, [`Kind::Memory`] where not even some keys fit; what reading fails with.
+    /// [`Kind::Usage`] for what has no key, [`Kind::Memory`] where not even some keys fit; what
+    /// reading fails with.
     pub fn lookup(&self, keys: &[&[u8]], counts_equal: bool) -> Result<(Vec<u64>, Phase)> {
         let rank =
             |cuts: &[Cut], ranks: &mut [u64]| ranks[0] = cuts.iter().map(|cut| cut.rank).sum();
@@ -149,11 +153,13 @@ impl SortedView {
         ))
     }
 
-    /// The lines of the file `path`, which ascend, as a view of one run; nothing is written. Reads the file once.
+    /// The lines of the file `path`, which ascend, as a view of one run; nothing is written. Reads
+    /// the file once.
     ///
     /// # Errors
-    /// [`Kind::Usage`] for lines that do not ascend, [`Kind::Memory`] where the index does not fit (88 bytes
-    /// a block of at least 16 KiB) or a line is longer than an eighth of the memory; what reading fails with.
+    /// [`Kind::Usage`] for lines that do not ascend, [`Kind::Memory`] where the index does not fit
+    /// (88 bytes a block of at least 16 KiB) or a line is longer than an eighth of the memory; what
+    /// reading fails with.
     pub fn of_sorted_lines(job: &Job, path: &Path, lines: &LineType) -> Result<Self> {
         let volume = Volume::new(Arc::clone(&job.device), &[])?;
         let file = volume.open(path, Access::Read)?;
@@ -257,7 +263,8 @@ fn index_lines(
     Ok(index)
 }
 
-/// Appends bytes to a line that takes no more memory than its longest possible form, or these bytes.
+/// Appends bytes to a line that takes no more memory than its longest possible form, or these
+/// bytes.
 fn append_within(line: &mut Vec<u8>, bytes: &[u8], len_max_bytes: usize) {
     let len_bytes = line.len() + bytes.len();
     if len_bytes > line.capacity() {

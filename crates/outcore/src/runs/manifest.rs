@@ -1,18 +1,18 @@
 //! The manifest of a view: what ties its runs together, and how they are found again.
 //!
-//! Contract: `view.json` in the view's directory, [metadata](outcore_io::metadata) with a checksum, names
-//! format, order, block size and every run with
-//! its place, length and the checksum of its index (what section 5 of the ActiveSort paper asks an
-//! interface to carry: key and record lengths, key type, sizes and places of runs). It appears last,
-//! together with the runs or not at all ([`super::level`]), so a directory with a manifest is a whole
-//! view. Opening reads the manifest and the runs' indexes, and checks both; no record is read.
+//! Contract: `view.json` in the view's directory, [metadata](outcore_io::metadata) with a checksum,
+//! names format, order, block size and every run with its place, length and the checksum of its
+//! index (what section 5 of the ActiveSort paper asks an interface to carry: key and record
+//! lengths, key type, sizes and places of runs). It appears last, together with the runs or not at
+//! all ([`super::level`]), so a directory with a manifest is a whole view. Opening reads the
+//! manifest and the runs' indexes, and checks both; no record is read.
 //!
-//! Runs that a manifest replaces are removed after it is there. It names them, so that who changes the
-//! view next removes what a killed job did not come to ([`tidy`]).
+//! Runs that a manifest replaces are removed after it is there. It names them, so that who changes
+//! the view next removes what a killed job did not come to ([`tidy`]).
 //!
-//! Runs belong to a view's id and directory ([`ViewDir`]). Those inside of the directory go where it goes;
-//! those on other drives are the original's, however often its directory is copied: no copy removes them,
-//! or adds to them.
+//! Runs belong to a view's id and directory ([`ViewDir`]). Those inside of the directory go where
+//! it goes; those on other drives are the original's, however often its directory is copied: no
+//! copy removes them, or adds to them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -332,13 +332,14 @@ impl Manifest {
         self.runs.iter().any(|run| run.path.is_absolute())
     }
 
-    /// Whether the view in `dir`, which this is the manifest of, may do with all of its runs as it likes.
+    /// Whether the view in `dir`, which this is the manifest of, may do with all of its runs as it
+    /// likes.
     pub(super) fn owns_runs(&self, dir: &Path) -> bool {
         !self.has_runs_elsewhere() || self.original_dir.is(dir)
     }
 
-    /// Fails for a copy of a view whose runs on other drives are the original's: what is added to one
-    /// would be lost with the other.
+    /// Fails for a copy of a view whose runs on other drives are the original's: what is added to
+    /// one would be lost with the other.
     pub(super) fn refuse_to_add_to_a_copy(&self, dir: &Path) -> Result<()> {
         match self.owns_runs(dir) {
             true => Ok(()),
@@ -346,8 +347,8 @@ impl Manifest {
         }
     }
 
-    /// Fails unless the runs on other drives are this view's, or surely those of the view that it is a
-    /// copy of: else whoever replaces the view would leave them behind unseen.
+    /// Fails unless the runs on other drives are this view's, or surely those of the view that it
+    /// is a copy of: else whoever replaces the view would leave them behind unseen.
     pub(super) fn refuse_to_forget_runs(&self, job: &Job, dir: &Path) -> Result<()> {
         let original = self.original_dir.dir();
         let is_there = || {
@@ -416,8 +417,8 @@ impl Manifest {
     }
 }
 
-/// Finishes what jobs that were killed left of the view in `dir`; gives its manifest, if there is one.
-/// To be called before a view is changed.
+/// Finishes what jobs that were killed left of the view in `dir`; gives its manifest, if there is
+/// one. To be called before a view is changed.
 pub(super) fn tidy(job: &Job, dir: &Path) -> Result<Option<Manifest>> {
     job.device.sweep_private_dirs(dir)?;
     let manifest = Manifest::look(job, dir)?;
@@ -429,8 +430,8 @@ pub(super) fn tidy(job: &Job, dir: &Path) -> Result<Option<Manifest>> {
     Ok(manifest)
 }
 
-/// Removes runs of a view that has been replaced: those in its directory, and, if it `owns` them, those on
-/// other drives.
+/// Removes runs of a view that has been replaced: those in its directory, and, if it `owns` them,
+/// those on other drives.
 pub(super) fn remove_runs(job: &Job, dir: &Path, replaced: &Replaced, owns: bool) {
     let is_inside = |path: &Path| path.components().count() == 1;
     let is_its = |path: &&PathBuf| {
@@ -445,7 +446,8 @@ pub(super) fn remove_runs(job: &Job, dir: &Path, replaced: &Replaced, owns: bool
 /// Front of the last part of a run's name.
 pub(super) const RUN: &str = "run-";
 
-/// Whether a path ends as those of the runs of the view `id` do ([`super::level`]): `run-NUMBER-ID-MADE`.
+/// Whether a path ends as those of the runs of the view `id` do ([`super::level`]):
+/// `run-NUMBER-ID-MADE`.
 fn is_run_name(path: &Path, id: &str) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let last = name.rsplit('.').next().unwrap_or_default();
@@ -563,7 +565,8 @@ pub(super) fn read_range(
     Ok(all)
 }
 
-/// Reads this many bytes from a 4 KiB border on of each of some files, and gives them to `take` in order.
+/// Reads this many bytes from a 4 KiB border on of each of some files, and gives them to `take` in
+/// order.
 fn read_ranges(
     job: &Job,
     volume: &Volume,

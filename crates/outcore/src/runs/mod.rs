@@ -1,21 +1,23 @@
 //! Sorted views: a sorted file whose last merge happens while it is read.
 //!
-//! Model: ActiveSort (Lee et al., "Accelerating External Sorting via On-the-fly Data Merge in Active
-//! SSDs"): after the runs are formed, data that are read once move two reads and one write, where a
-//! sort that writes its result moves three and two. Here the host merges; [`MergeDevice`] is where a
-//! drive that computes could stand in.
+//! Model: ActiveSort (Lee et al., "Accelerating External Sorting via On-the-fly Data Merge in
+//! Active SSDs"): after the runs are formed, data that are read once move two reads and one write,
+//! where a sort that writes its result moves three and two. Here the host merges; [`MergeDevice`]
+//! is where a drive that computes could stand in.
 //!
 //! Contract: a view is a directory with a manifest and sorted runs, spread over drives, that
 //! [`build`] makes and [`SortedView::open`] opens again. Whatever is read through a [`ViewReader`],
 //! in any order, equals the file that [`crate::sort::sort`] would have written, byte for byte.
-//! Every block is checked against its checksum before it is merged: a run that is gone, too short or
-//! rotten is an error that names run, drive and offset, never wrong data.
+//! Every block is checked against its checksum before it is merged: a run that is gone, too short
+//! or rotten is an error that names run, drive and offset, never wrong data.
 //!
-//! Records are of one length, or lines, or rows of any bytes that somebody makes ([`ViewType`]). Places in runs count
-//! units: records, or bytes of lines and rows; such a view is read by bytes, and its items are found by their number.
+//! Records are of one length, or lines, or rows of any bytes that somebody makes ([`ViewType`]).
+//! Places in runs count units: records, or bytes of lines and rows; such a view is read by bytes,
+//! and its items are found by their number.
 //!
-//! Bounds: memory of the job; the index takes 24 bytes a block of 16 KiB to 1 MiB, 88 where there are
-//! lines; a reader at least two blocks a run. A seek reads one block of each run, and now and then a second one.
+//! Bounds: memory of the job; the index takes 24 bytes a block of 16 KiB to 1 MiB, 88 where there
+//! are lines; a reader at least two blocks a run. A seek reads one block of each run, and now and
+//! then a second one.
 
 mod build;
 mod copy;
@@ -81,8 +83,9 @@ const SKIP_BYTES: usize = 64 << 10;
 const PIECE_BYTES_MAX: usize = 1 << 20;
 /// Shorter pieces cost drives more than they gain.
 const PIECE_BYTES_MIN: usize = 128 << 10;
-/// All pieces of a reader are no longer, if they need not be: half of them are being merged, and would be out of the cache before they are.
-/// N.B. 2 GiB of u64 in 128 runs took 6.0 s of user time in pieces of 1 MiB and 4.4 s in shorter ones (docs/decisions/0022).
+/// All pieces of a reader are no longer, if they need not be: half of them are being merged, and
+/// would be out of the cache before they are. N.B. 2 GiB of u64 in 128 runs took 6.0 s of user time
+/// in pieces of 1 MiB and 4.4 s in shorter ones (docs/decisions/0022).
 const PIECES_BYTES_MAX: usize = 64 << 20;
 
 /// A sorted file that is merged while it is read. Clones share all of it.
@@ -119,8 +122,8 @@ impl SortedView {
     ///
     /// # Errors
     /// [`Kind::Io`] if a run or the manifest is missing, [`Kind::Corrupt`] if one is not what was
-    /// written, [`Kind::Memory`] if the index does not fit, [`Kind::Usage`] for lines in an order that
-    /// is not the engine's own.
+    /// written, [`Kind::Memory`] if the index does not fit, [`Kind::Usage`] for lines in an order
+    /// that is not the engine's own.
     pub fn open(job: &Job, dir: &Path) -> Result<Self> {
         Self::open_with(job, dir, &own_orders)
     }
@@ -176,7 +179,8 @@ impl SortedView {
         self.front().len() as u64 + self.set.units() * self.unit_bytes() as u64
     }
 
-    /// What stands before the first record in the sorted file: the header of CSV. No rank counts it.
+    /// What stands before the first record in the sorted file: the header of CSV. No rank counts
+    /// it.
     pub fn front(&self) -> &[u8] {
         self.set.shape.front()
     }
@@ -201,7 +205,8 @@ impl SortedView {
         self.set.volume.traffic_bytes()
     }
 
-    /// What reading `units` units of all runs is predicted to take, while the given amount is written.
+    /// What reading `units` units of all runs is predicted to take, while the given amount is
+    /// written.
     fn plan_phase(&self, name: &'static str, units: u64, written: Forecast) -> PhasePlan {
         let set = &self.set;
         // A part begins and ends within blocks, which are read whole: in each run about one more.
@@ -264,8 +269,8 @@ impl SortedView {
         Ok(reader)
     }
 
-    /// The same for who must tell lines apart: they end as they do in runs, also where the sorted file
-    /// ends them with a byte that they may hold.
+    /// The same for who must tell lines apart: they end as they do in runs, also where the sorted
+    /// file ends them with a byte that they may hold.
     ///
     /// # Errors
     /// As [`SortedView::reader`].
@@ -292,7 +297,8 @@ impl SortedView {
             .clamp(1, readers.max(1))
     }
 
-    /// The places of a range of records in units. For lines two are looked for, unless all are wanted.
+    /// The places of a range of records in units. For lines two are looked for, unless all are
+    /// wanted.
     fn units_of(&self, range: Range<u64>) -> Result<Range<u64>> {
         if self.set.shape.items().is_none() {
             return Ok(range);
@@ -305,8 +311,8 @@ impl SortedView {
         Ok(reader.next.unwrap_or(0)..reader.end)
     }
 
-    /// Ranges of equal length, one after another, that `parts` threads or processes can read side by
-    /// side.
+    /// Ranges of equal length, one after another, that `parts` threads or processes can read side
+    /// by side.
     pub fn split(&self, parts: u64) -> Vec<Range<u64>> {
         let records = u128::from(self.len());
         let border = |part: u64| (records * u128::from(part) / u128::from(parts.max(1))) as u64;
@@ -485,8 +491,8 @@ impl ViewReader {
             .start(&mut self.fetcher, (from, to), given, is_long)
     }
 
-    /// Reads as many whole records as fit `out` and are left of the range; gives the bytes. Of lines it
-    /// reads as many bytes as fit, and goes on inside a line the next time.
+    /// Reads as many whole records as fit `out` and are left of the range; gives the bytes. Of
+    /// lines it reads as many bytes as fit, and goes on inside a line the next time.
     ///
     /// # Errors
     /// What reading fails with; seek again after that.
@@ -508,11 +514,13 @@ impl ViewReader {
         Ok(len_bytes)
     }
 
-    /// Appends the next rows of the range to `rows`, of `bytes_max` bytes or one more row than that; none if none are left.
-    /// `grow` is told before how many bytes `rows` is going to have, to reserve them: a row may be long.
+    /// Appends the next rows of the range to `rows`, of `bytes_max` bytes or one more row than
+    /// that; none if none are left. `grow` is told before how many bytes `rows` is going to have,
+    /// to reserve them: a row may be long.
     ///
     /// # Errors
-    /// As [`ViewReader::read`], and what `grow` fails with; [`Kind::Usage`] where the view does not hold rows.
+    /// As [`ViewReader::read`], and what `grow` fails with; [`Kind::Usage`] where the view does not
+    /// hold rows.
     pub fn read_rows(
         &mut self,
         rows: &mut RowBatch,

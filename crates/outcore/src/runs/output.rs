@@ -1,9 +1,10 @@
 //! Merged records on their way out of a view: to a longer run, a sorted file, shards, or a pipe.
 //!
-//! Contract: [`SortedView::write_file`] writes the sorted file as a sort would have written it: absent
-//! or whole, every byte at its final place, in parallel by as many threads as have memory for a
-//! reader. [`SortedView::write_to`] does so with a range of records. Runs that are merged beforehand go to the files of the next level, each by one thread. Pipes
-//! are written by [`super::copy`].
+//! Contract: [`SortedView::write_file`] writes the sorted file as a sort would have written it:
+//! absent or whole, every byte at its final place, in parallel by as many threads as have memory
+//! for a reader. [`SortedView::write_to`] does so with a range of records. Runs that are merged
+//! beforehand go to the files of the next level, each by one thread. Pipes are written by
+//! [`super::copy`].
 //!
 //! Memory: a reader a thread, and a few buffers of 1 MiB.
 
@@ -93,7 +94,8 @@ impl SortedView {
         }
     }
 
-    /// What [`SortedView::write_to`] of `range` is predicted to take; of lines, where a part begins is looked up.
+    /// What [`SortedView::write_to`] of `range` is predicted to take; of lines, where a part begins
+    /// is looked up.
     ///
     /// # Errors
     /// What looking fails with.
@@ -332,8 +334,8 @@ impl<'a> RunWriter<'a> {
         }
     }
 
-    /// Writes what `read` puts into buffers of `chunk_bytes`, 4 KiB less than those of the pool, until
-    /// it puts nothing there.
+    /// Writes what `read` puts into buffers of `chunk_bytes`, 4 KiB less than those of the pool,
+    /// until it puts nothing there.
     pub(super) fn take(
         &mut self,
         chunk_bytes: usize,

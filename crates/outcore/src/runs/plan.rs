@@ -1,11 +1,13 @@
 //! The plan of a view: runs, areas, blocks, merges beforehand, predicted traffic. Pure.
 //!
 //! Contract: [`plan_view`] turns sizes into a [`ViewPlan`] before anything is read; printing it is
-//! `--explain`. Every run fits an *area*. Each thread sorts one, for each drive one is being filled and one
-//! written, and as many again let none of them wait for another, unless so small areas made so many runs that they were
-//! hard to merge; as many once more, if runs of numbers are as long even so. Up to 64 runs of numbers are shorter than the memory would allow, since a reader merges them easily. The sort's own space, the
-//! index and, where the runs are kept in memory for a first read, a reader are counted too. Runs that are more than a reader with most of the memory, or
-//! a process with its open files, can merge are merged beforehand, in groups.
+//! `--explain`. Every run fits an *area*. Each thread sorts one, for each drive one is being filled
+//! and one written, and as many again let none of them wait for another, unless so small areas made
+//! so many runs that they were hard to merge; as many once more, if runs of numbers are as long
+//! even so. Up to 64 runs of numbers are shorter than the memory would allow, since a reader merges
+//! them easily. The sort's own space, the index and, where the runs are kept in memory for a first
+//! read, a reader are counted too. Runs that are more than a reader with most of the memory, or a
+//! process with its open files, can merge are merged beforehand, in groups.
 //!
 //! | in ActiveSort | here |
 //! |---|---|
@@ -77,7 +79,8 @@ pub struct ViewPlan {
 /// The plan for a view.
 ///
 /// # Errors
-/// [`Kind::Memory`](crate::Kind::Memory) with one that would do, if the memory is too little for records of that size.
+/// [`Kind::Memory`](crate::Kind::Memory) with one that would do, if the memory is too little for
+/// records of that size.
 pub fn plan_view(size: ViewSize) -> Result<ViewPlan> {
     plan_with(size, block_units_for)
 }
@@ -95,8 +98,8 @@ fn block_units_for(size: &ViewSize) -> u64 {
     block_units(size.record_bytes, size.data_bytes.max(wanted_bytes))
 }
 
-/// The plan for runs of rows that somebody makes: each thread fills an area, sorts it and writes it from there. In blocks of
-/// `block_units`, if that is given.
+/// The plan for runs of rows that somebody makes: each thread fills an area, sorts it and writes it
+/// from there. In blocks of `block_units`, if that is given.
 pub(super) fn plan_rows(size: ViewSize, block_units: Option<u64>) -> Result<ViewPlan> {
     let lines = size.lines.map_or(1, |lines| lines.line_bytes);
     let items = rows_text(size.job.data_bytes, lines);
@@ -139,7 +142,8 @@ fn plan_with(size: ViewSize, block_records: impl Fn(&ViewSize) -> u64) -> Result
         ),
     };
     plan_within(size.job, ("plan view", &items), |job| {
-        // Runs are merged by all threads of the job; little memory is better sorted by few than by none.
+        // Runs are merged by all threads of the job; little memory is better sorted by few than by
+        // none.
         let threads = size.threads.max(1);
         let size = ViewSize {
             job: JobSize { threads, ..job },
@@ -186,9 +190,11 @@ struct Busy {
     threads: usize,
     /// Drives, with one that is filled and one that is written each.
     drives: usize,
-    /// How many times as many areas there are. With one round a drive idles while the thread that wrote its area sorts the next one:
-    /// a view of 2 GiB in 512 MiB took 4.1 s on 2 cores, 2.8 s with two rounds and 2.7 s with three. A third is taken where numbers have runs
-    /// as long even so: with more of them loaded ahead, the same took 1.98 s on a faster disk, against 2.33 s with two rounds.
+    /// How many times as many areas there are. With one round a drive idles while the thread that
+    /// wrote its area sorts the next one: a view of 2 GiB in 512 MiB took 4.1 s on 2 cores, 2.8 s
+    /// with two rounds and 2.7 s with three. A third is taken where numbers have runs as long even
+    /// so: with more of them loaded ahead, the same took 1.98 s on a faster disk, against 2.33 s
+    /// with two rounds.
     rounds: u64,
 }
 
@@ -247,8 +253,8 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
         return None;
     }
     let mut run_records = room_bytes / record_bytes;
-    // Data that fit several areas are spread evenly, so that all threads have some; who reads them has few runs to merge.
-    // Rows fill areas as they come: shorter ones would only make more runs.
+    // Data that fit several areas are spread evenly, so that all threads have some; who reads them
+    // has few runs to merge. Rows fill areas as they come: shorter ones would only make more runs.
     let is_made = busy.drives == 0;
     let records = size.data_bytes / record_bytes;
     if records <= run_records * areas && !is_made {
@@ -316,8 +322,8 @@ fn merges(size: ViewSize, slot_bytes: u64, runs: u64) -> Option<Vec<u64>> {
 const AREA_SLACK_BYTES: u64 = (INPUT_PIECES_MAX as u64 * 3 + 4) * BLOCK_BYTES as u64;
 
 impl ViewPlan {
-    /// Whether more runs than those of `other` cost neither a merge beforehand nor more than a quarter of the memory for
-    /// who reads them.
+    /// Whether more runs than those of `other` cost neither a merge beforehand nor more than a
+    /// quarter of the memory for who reads them.
     fn is_as_easily_read_as(&self, other: &ViewPlan) -> bool {
         let slots = 2 * self.view_runs() + SPARE_SLOTS as u64;
         let reader_bytes = slots * self.size.slot_bytes(self.block_records);
@@ -325,7 +331,8 @@ impl ViewPlan {
         self.merges.len() == other.merges.len() && (is_little || self.runs <= other.runs)
     }
 
-    /// Whether the runs can be those of the view, even if they become more than planned by a quarter and one a thread.
+    /// Whether the runs can be those of the view, even if they become more than planned by a
+    /// quarter and one a thread.
     pub(super) fn may_be_last(&self) -> bool {
         let slot_bytes = self.size.slot_bytes(self.block_records);
         let runs = self.runs + self.runs / 4 + self.sort_threads as u64;
@@ -353,8 +360,8 @@ impl ViewPlan {
         Ledger::new("runs in memory").always(RUNS, Pool::total_bytes(self.area_bytes, areas))
     }
 
-    /// What sorting runs reserves beside them: `index_bytes` of index, and buffers of `chunk_bytes` for
-    /// lines.
+    /// What sorting runs reserves beside them: `index_bytes` of index, and buffers of `chunk_bytes`
+    /// for lines.
     pub(super) fn sort_ledger(&self, index_bytes: u64, chunk_bytes: usize) -> Ledger {
         let threads = self.sort_threads;
         let space_bytes = threads as u64 * self.size.sort_space_bytes(self.run_bytes());
@@ -368,8 +375,8 @@ impl ViewPlan {
             .always(LINES, lines_bytes)
     }
 
-    /// All that the sort of the view's runs reserves, about: how input files are cut into runs tells how
-    /// long the index is.
+    /// All that the sort of the view's runs reserves, about: how input files are cut into runs
+    /// tells how long the index is.
     pub fn ledger(&self) -> Ledger {
         let block_bytes = self.block_records * self.size.record_bytes as u64;
         let blocks = self.runs * self.run_records.div_ceil(self.block_records);

@@ -1,7 +1,7 @@
 //! The input of a view, cut into the runs that it will have.
 //!
-//! Contract: runs take consecutive records, as many as the plan says, out of parts of input files. Nothing
-//! is read here; lines are cut by [`super::sort_lines`], which has to find where they end.
+//! Contract: runs take consecutive records, as many as the plan says, out of parts of input files.
+//! Nothing is read here; lines are cut by [`super::sort_lines`], which has to find where they end.
 
 use std::collections::BTreeMap;
 
@@ -36,8 +36,8 @@ impl PlannedRun {
     }
 }
 
-/// The runs in the order in which threads take them, about: one of each drive by turns. Neighbours in it are
-/// written at the same time, so they belong on different drives.
+/// The runs in the order in which threads take them, about: one of each drive by turns. Neighbours
+/// in it are written at the same time, so they belong on different drives.
 pub(super) fn by_turns(cuts: &[PlannedRun], parts: &[InputPart]) -> Vec<usize> {
     let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
     let turns = cuts.iter().enumerate().map(|(run, cut)| {

@@ -1,13 +1,13 @@
 //! Reading a view in order, from any place: pieces of runs are prefetched and merged.
 //!
 //! Model: forecasting (Knuth, TAOCP volume 3, section 5.4.6): the run whose last record in memory
-//! comes first is the one that needs its next block first. The index knows the first record of every
-//! block, so the order in which blocks will be needed is known before they are read.
+//! comes first is the one that needs its next block first. The index knows the first record of
+//! every block, so the order in which blocks will be needed is known before they are read.
 //!
 //! Contract: each run has the piece that is being merged and, when reading on, at least one more on
 //! its way; what is left of the slots is filled with the pieces that will be needed first. A reader
-//! of a few records reads single blocks and nothing ahead. Everything that is merged has been checked
-//! against the index. After an error a reader must be started again.
+//! of a few records reads single blocks and nothing ahead. Everything that is merged has been
+//! checked against the index. After an error a reader must be started again.
 //!
 //! Memory: the pool that the caller gave; two slots a run at least.
 
@@ -76,8 +76,8 @@ impl MergeReader {
         }
     }
 
-    /// Starts at the units `from` of the runs, where records begin, to end before `to`. `given` are pieces that are in
-    /// memory already. With `is_reading_on`, all of the range will be wanted.
+    /// Starts at the units `from` of the runs, where records begin, to end before `to`. `given` are
+    /// pieces that are in memory already. With `is_reading_on`, all of the range will be wanted.
     pub(super) fn start(
         &mut self,
         fetcher: &mut Fetcher,
@@ -295,8 +295,8 @@ impl MergeReader {
         self.set.runs[run].index.prefix(block)
     }
 
-    /// Asks for the next piece of a run; false if it has none or there is no slot. What has no slot of
-    /// its size waits until it is needed.
+    /// Asks for the next piece of a run; false if it has none or there is no slot. What has no slot
+    /// of its size waits until it is needed.
     fn ask_for(&mut self, fetcher: &mut Fetcher, run: usize, is_needed: bool) -> bool {
         let blocks_max = match self.is_reading_on {
             true => fetcher.blocks_max(),

@@ -1,11 +1,12 @@
 //! Runs of rows that somebody makes.
 //!
-//! Contract: [`form_runs`] lets all threads make rows ([`RowSource`]). Each fills an area of its own with them, and when that is
-//! full, puts them in order and writes them as a run, whose length is known by then. How many runs there are is known at
-//! the end. Rows that are longer than the plan allows, and rows without a key, are errors.
+//! Contract: [`form_runs`] lets all threads make rows ([`RowSource`]). Each fills an area of its
+//! own with them, and when that is full, puts them in order and writes them as a run, whose length
+//! is known by then. How many runs there are is known at the end. Rows that are longer than the
+//! plan allows, and rows without a key, are errors.
 //!
-//! Memory: as planned ([`super::plan`]): an area, references and keys, and buffers a thread; the index of each run from the
-//! job's budget as it is made.
+//! Memory: as planned ([`super::plan`]): an area, references and keys, and buffers a thread; the
+//! index of each run from the job's budget as it is made.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -25,7 +26,8 @@ use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, Reservation};
 use outcore_io::transfers::Transfers;
 use outcore_io::{Error, Kind, Result, units};
 
-/// What the plan has to know of rows: how long they and their keys are is told by the source's sample.
+/// What the plan has to know of rows: how long they and their keys are is told by the source's
+/// sample.
 pub(super) fn size_of_rows(
     job: &Job,
     source: &dyn RowSource,

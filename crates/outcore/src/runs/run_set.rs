@@ -1,9 +1,9 @@
 //! The sorted runs of a view: where they lie and how what is read of them is checked.
 //!
-//! Contract: a [`RunSet`] is what is known of all runs of a view, in the order that decides between equal
-//! records. Its index is in memory; every block that is read is checked against it, seeded by view, run
-//! and place, so that a block that rotted, or came from elsewhere, is named and never merged. What a run
-//! looks like: [`super::shape`].
+//! Contract: a [`RunSet`] is what is known of all runs of a view, in the order that decides between
+//! equal records. Its index is in memory; every block that is read is checked against it, seeded by
+//! view, run and place, so that a block that rotted, or came from elsewhere, is named and never
+//! merged. What a run looks like: [`super::shape`].
 
 use std::sync::Arc;
 

@@ -2,13 +2,13 @@
 //!
 //! Model: multi-sequence selection (Varman, Scheufler, Iyer, Ricard, "Merging multiple lists on
 //! hierarchical-memory multiprocessors", JPDC 1991): the records before rank i are a prefix of each
-//! run. A first pivot comes from the index alone: the sample whose rank, estimated with half a block
-//! for each run, is next to i. One block of each run tells its rank exactly. It is about
+//! run. A first pivot comes from the index alone: the sample whose rank, estimated with half a
+//! block for each run, is next to i. One block of each run tells its rank exactly. It is about
 //! sqrt(k / 12) blocks away from i, so that further pivots, chosen by interpolation, mostly lie in
 //! the blocks that are here already.
 //!
-//! Ranks count units or records ([`Measure`]): for lines a place in the sorted text, or the number of a
-//! line. A unit inside a line has the cut in front of that line.
+//! Ranks count units or records ([`Measure`]): for lines a place in the sorted text, or the number
+//! of a line. A unit inside a line has the cut in front of that line.
 //!
 //! Contract: records are ordered by their order strings, equal ones by run and place; so every rank
 //! has one cut, whatever is repeated. Blocks are checked before they are looked at. At most two
@@ -242,7 +242,8 @@ impl<'a> Selector<'a> {
             if below == 0 || above == 0 {
                 break;
             }
-            // Each round brings the bounds closer, unless the index and the runs contradict each other.
+            // Each round brings the bounds closer, unless the index and the runs contradict each
+            // other.
             let is_apart = lo.iter().zip(&hi).all(|(lo, hi)| lo <= hi);
             if !is_apart || known.as_ref() == Some(&(lo.clone(), hi.clone())) {
                 return Err(self.contradiction(0, 0));
@@ -296,9 +297,10 @@ impl<'a> Selector<'a> {
         Ok(RankSplit::at(if below == 0 { lo } else { hi }))
     }
 
-    /// Where in each run the first record is that is not before each of `keys`, or comes after it if equal ones count: all runs of a
-    /// key, then those of the next. Each round reads the blocks that all keys wait for, with as many reads in flight as there
-    /// are slots; the keys of a block are looked at while it is here.
+    /// Where in each run the first record is that is not before each of `keys`, or comes after it
+    /// if equal ones count: all runs of a key, then those of the next. Each round reads the blocks
+    /// that all keys wait for, with as many reads in flight as there are slots; the keys of a block
+    /// are looked at while it is here.
     pub(super) fn cuts_at_keys(&mut self, keys: &[&[u8]], counts_equal: bool) -> Result<Vec<Cut>> {
         let set = Arc::clone(&self.set);
         let pivots = keys
@@ -366,7 +368,8 @@ impl<'a> Selector<'a> {
         Ok(cuts)
     }
 
-    /// Looks for a key in a run as far as the blocks allow that are here; true, with the cut kept, if it is found.
+    /// Looks for a key in a run as far as the blocks allow that are here; true, with the cut kept,
+    /// if it is found.
     fn advance(&self, pivot: &dyn Pivot, search: &mut Search, cuts: &mut [Cut]) -> Result<bool> {
         let run = search.run as usize;
         let missing = match self.narrow(pivot, run, &mut search.bounds)? {
@@ -496,7 +499,8 @@ impl<'a> Selector<'a> {
         }
     }
 
-    /// Closes the bounds of the cut in one run; gives the block that is missing for that, if one is.
+    /// Closes the bounds of the cut in one run; gives the block that is missing for that, if one
+    /// is.
     fn narrow(
         &self,
         pivot: &dyn Pivot,

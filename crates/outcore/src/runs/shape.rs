@@ -1,12 +1,13 @@
 //! The shape of a view's runs: how records are compared, how many a block holds, where bytes lie.
 //!
-//! Layout of a run, from a 4 KiB border of its file: its records, one after another; zeros up to the
-//! next 4 KiB border; then its *index* ([`super::index`]), an entry a block.
+//! Layout of a run, from a 4 KiB border of its file: its records, one after another; zeros up to
+//! the next 4 KiB border; then its *index* ([`super::index`]), an entry a block.
 //!
-//! Contract: a place in a run counts *units*: records, or bytes where the records are lines or rows. A block
-//! holds the records that begin in as many units, the last one of a run excepted: for records of one
-//! length these are its units; a block of lines begins with its first line and ends with its last,
-//! however far that goes. Everything here is arithmetic and comparison; nothing is read.
+//! Contract: a place in a run counts *units*: records, or bytes where the records are lines or
+//! rows. A block holds the records that begin in as many units, the last one of a run excepted: for
+//! records of one length these are its units; a block of lines begins with its first line and ends
+//! with its last, however far that goes. Everything here is arithmetic and comparison; nothing is
+//! read.
 
 use std::cmp::Ordering;
 

@@ -1,6 +1,8 @@
-//! What a view is made of and with: sizes that its plan depends on. Pure, but for the sample of lines.
+//! What a view is made of and with: sizes that its plan depends on. Pure, but for the sample of
+//! lines.
 //!
-//! Contract: how long lines and rows are is told by a sample; everything that is reserved by them follows from these lengths.
+//! Contract: how long lines and rows are is told by a sample; everything that is reserved by them
+//! follows from these lengths.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -24,7 +26,8 @@ const LINE_BUFFER_BYTES_MAX: u64 = 1 << 20;
 /// The share of the memory that the longest line may take, as in a sort of lines.
 const LINE_SHARE: u64 = 32;
 const LINE_BYTES_MIN: u64 = 64 << 10;
-/// Runs that are merged easily: while there are no more, shorter ones are sorted faster, in less memory, and sooner.
+/// Runs that are merged easily: while there are no more, shorter ones are sorted faster, in less
+/// memory, and sooner.
 const EASY_RUNS: u64 = 64;
 /// Runs that are no longer are not shortened.
 const EASY_RUN_BYTES_MIN: u64 = 16 << 20;
@@ -153,11 +156,13 @@ impl ViewSize {
         self.is_scalar && !self.keeps_runs && self.run_bytes.is_none()
     }
 
-    /// Numbers of a run of data that fill all areas several times, if a run may have `run_records`: fewer where half as many runs
-    /// more, and [`EASY_RUNS`] at most, are read in a little of the memory. A seek looks at a block of each run.
+    /// Numbers of a run of data that fill all areas several times, if a run may have `run_records`:
+    /// fewer where half as many runs more, and [`EASY_RUNS`] at most, are read in a little of the
+    /// memory. A seek looks at a block of each run.
     ///
-    /// N.B. 2 GiB of u64 in 512 MiB take a sixth less processor time in 64 runs than in 43, and leave memory for half as many areas
-    /// more; runs of 16 and 24 MiB gain no more. Lines gain nothing, and are merged more slowly (docs/benchmarks.md).
+    /// N.B. 2 GiB of u64 in 512 MiB take a sixth less processor time in 64 runs than in 43, and
+    /// leave memory for half as many areas more; runs of 16 and 24 MiB gain no more. Lines gain
+    /// nothing, and are merged more slowly (docs/benchmarks.md).
     pub(super) fn easy_run_records(&self, slot_bytes: u64, run_records: u64) -> u64 {
         let record_bytes = self.record_bytes as u64;
         let longest_runs = self.data_bytes.div_ceil(run_records * record_bytes);

@@ -1,14 +1,14 @@
 //! Runs of lines: where the input is cut, and how an area of lines is put in order.
 //!
-//! Contract: [`cut_lines`] cuts the input between lines, so that each run fits its area, reading only
-//! what lies around the cuts. [`Passes`] gives the lines of an area in order, as references: all at once
-//! where their references, and keys where lines are not their own, fit the space that was planned from a
-//! sample; otherwise the first ones, then those after them, in as many passes over the area as it takes
-//! (selection by repeated partition: of a full space the later half is forgotten). So no input needs more
-//! memory than was planned.
+//! Contract: [`cut_lines`] cuts the input between lines, so that each run fits its area, reading
+//! only what lies around the cuts. [`Passes`] gives the lines of an area in order, as references:
+//! all at once where their references, and keys where lines are not their own, fit the space that
+//! was planned from a sample; otherwise the first ones, then those after them, in as many passes
+//! over the area as it takes (selection by repeated partition: of a full space the later half is
+//! forgotten). So no input needs more memory than was planned.
 //!
-//! Bounds: the space; for cuts 64 KiB each, more only where lines are longer. A pass puts out half of
-//! what the space holds at least.
+//! Bounds: the space; for cuts 64 KiB each, more only where lines are longer. A pass puts out half
+//! of what the space holds at least.
 
 use memchr::{memchr, memrchr};
 
@@ -104,8 +104,8 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Where the last line ends that begins at or after `from` and ends at `to` at the latest, and not
-    /// further in front of it than `reach_bytes`.
+    /// Where the last line ends that begins at or after `from` and ends at `to` at the latest, and
+    /// not further in front of it than `reach_bytes`.
     fn last_end(
         &self,
         part: &InputPart,

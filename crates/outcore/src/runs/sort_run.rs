@@ -1,10 +1,10 @@
 //! One run sorted where it lies in memory.
 //!
-//! Contract: [`sort_run`] brings the records of an area into the order of the view, in place: scalar
-//! numbers as native integers, records by reference and then moved along the cycles of the
+//! Contract: [`sort_run`] brings the records of an area into the order of the view, in place:
+//! scalar numbers as native integers, records by reference and then moved along the cycles of the
 //! permutation, so that no second copy of the data is needed. Equal records are ordered as the view
-//! wants. Memory: the radix sort's space for numbers; entries and their space for records. The caller
-//! plans both, and keeps them from run to run.
+//! wants. Memory: the radix sort's space for numbers; entries and their space for records. The
+//! caller plans both, and keeps them from run to run.
 
 use crate::key::scalar::ScalarClass;
 use crate::partition::no_buffer;

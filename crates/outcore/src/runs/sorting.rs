@@ -1,9 +1,10 @@
 //! Sorting runs: several threads read areas, put them in order and write them.
 //!
-//! Contract: every run of the level is read once, sorted and written with its index, by the thread that
-//! took it. Threads fill areas from all drives while they sort others and write others to all drives; records are
-//! sorted where they lie and written from there, lines are put in order in small buffers on their way out. Short reads are errors
-//! that name the input. With `keeps`, areas that nobody needs keep what was written.
+//! Contract: every run of the level is read once, sorted and written with its index, by the thread
+//! that took it. Threads fill areas from all drives while they sort others and write others to all
+//! drives; records are sorted where they lie and written from there, lines are put in order in
+//! small buffers on their way out. Short reads are errors that name the input. With `keeps`, areas
+//! that nobody needs keep what was written.
 //!
 //! Memory: the areas, the sort's space, the indexes of the runs, and the buffers of lines, all as
 //! planned.
@@ -66,8 +67,8 @@ impl Sorting<'_> {
         left.is_empty()
     }
 
-    /// An error of a line, whose offset is a place in the area of a run, with the file and the line there. What a drive says
-    /// has a file already.
+    /// An error of a line, whose offset is a place in the area of a run, with the file and the line
+    /// there. What a drive says has a file already.
     fn with_line(&self, cut: &PlannedRun, error: Error) -> Error {
         if error.kind() != Kind::Corrupt || error.file_path().is_some() {
             return error;
@@ -286,8 +287,8 @@ impl Worker<'_> {
         Some(self.loading.remove(at))
     }
 
-    /// Begins to fill an area, if there is a free one and a run left, from the drive that has least to do; true if
-    /// it did.
+    /// Begins to fill an area, if there is a free one and a run left, from the drive that has least
+    /// to do; true if it did.
     fn start_load(&mut self) -> bool {
         if self.loading.len() >= self.sorting.loads_max || self.sorting.is_all_taken() {
             return false;

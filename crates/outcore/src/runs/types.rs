@@ -1,11 +1,12 @@
 //! What a view holds: records of one length, lines, or rows, and how they are ordered.
 //!
-//! Contract: pure definitions. An order of lines or rows is code, which a manifest cannot hold: it holds the
-//! order's name, and whoever opens such a view brings the orders that names mean ([`LineOrders`]). A view of rows also
-//! has a description, which is whatever their maker needs to read them again.
+//! Contract: pure definitions. An order of lines or rows is code, which a manifest cannot hold: it
+//! holds the order's name, and whoever opens such a view brings the orders that names mean
+//! ([`LineOrders`]). A view of rows also has a description, which is whatever their maker needs to
+//! read them again.
 //!
-//! The sorted file may have more than lines as they lie in runs: bytes in front of them, as CSV has its
-//! header, and another end of lines, as where records hold newlines and runs end them with NUL.
+//! The sorted file may have more than lines as they lie in runs: bytes in front of them, as CSV has
+//! its header, and another end of lines, as where records hold newlines and runs end them with NUL.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,8 +29,8 @@ pub struct ViewOrder {
 }
 
 impl ViewOrder {
-    /// How records of `format` are sorted as integers; nothing where they are not. NaNs of different bits
-    /// are one key, among which places may count, and different integers.
+    /// How records of `format` are sorted as integers; nothing where they are not. NaNs of
+    /// different bits are one key, among which places may count, and different integers.
     pub(crate) fn scalar(&self, format: &RecordFormat) -> Option<ScalarOrder> {
         let is_one_key = self.stable && format.has_floats();
         ScalarOrder::of(format, self.descending).filter(|_| !is_one_key)

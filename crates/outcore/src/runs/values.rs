@@ -1,11 +1,12 @@
 //! What a view has for keys: all records that are equal to each.
 //!
-//! Contract: the records come key after key in the order in which keys were asked for, and for one key in the order of the view. A key
-//! that no record has gives nothing.
+//! Contract: the records come key after key in the order in which keys were asked for, and for one
+//! key in the order of the view. A key that no record has gives nothing.
 //!
-//! Bounds: the two searches of [`super::lookup`], and one read of each block that holds something wanted, in the order of places with as
-//! many reads in flight as there are slots. Memory: what is found, 40 bytes for each block of each key, 32 bytes a key and run, the
-//! slots, and once more what is found for one key with 16 bytes a record where several runs have such records.
+//! Bounds: the two searches of [`super::lookup`], and one read of each block that holds something
+//! wanted, in the order of places with as many reads in flight as there are slots. Memory: what is
+//! found, 40 bytes for each block of each key, 32 bytes a key and run, the slots, and once more
+//! what is found for one key with 16 bytes a record where several runs have such records.
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ const PHASE: &str = "read what was found";
 /// Blocks in flight.
 const WINDOW_MAX: u64 = 128;
 
-/// What is wanted of a block: from where to where, in units of the run, and where it comes in the result, in bytes.
+/// What is wanted of a block: from where to where, in units of the run, and where it comes in the
+/// result, in bytes.
 struct Wanted {
     run: usize,
     block: u64,
@@ -30,8 +32,8 @@ struct Wanted {
 }
 
 impl SortedView {
-    /// The records that are equal to `keys`, all of them for each key; lines with the terminators of the sorted file. Keys are as in
-    /// [`SortedView::lookup`].
+    /// The records that are equal to `keys`, all of them for each key; lines with the terminators
+    /// of the sorted file. Keys are as in [`SortedView::lookup`].
     ///
     /// # Errors
     /// As [`SortedView::lookup`]; [`Kind::Memory`] where what is found does not fit.
@@ -114,7 +116,8 @@ impl SortedView {
         Ok((found, vec![first, second, Phase { predicted, ..phase }]))
     }
 
-    /// Brings the records of one key, which are those of one run after another, in the order of the view.
+    /// Brings the records of one key, which are those of one run after another, in the order of the
+    /// view.
     fn bring_in_order(&self, records: &mut [u8]) -> Result<()> {
         let shape = &self.set.shape;
         let reserve = |count: usize| {

@@ -1,9 +1,9 @@
 //! Checking a view without merging it.
 //!
-//! Contract: [`SortedView::verify`] reads every block of every run once and checks its checksum, the
-//! order of records inside each run, and that the index says of each block what is there. With these
-//! three, and the counts of the manifest, whatever is merged from the runs is sorted and whole. The
-//! first fault ends it, with its run, drive and offset.
+//! Contract: [`SortedView::verify`] reads every block of every run once and checks its checksum,
+//! the order of records inside each run, and that the index says of each block what is there. With
+//! these three, and the counts of the manifest, whatever is merged from the runs is sorted and
+//! whole. The first fault ends it, with its run, drive and offset.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -84,7 +84,8 @@ impl SortedView {
         })
     }
 
-    /// Checks the runs that this thread takes, one after another, while what comes next is on its way.
+    /// Checks the runs that this thread takes, one after another, while what comes next is on its
+    /// way.
     fn verify_runs(
         &self,
         fetcher: &mut Fetcher,
@@ -177,7 +178,8 @@ impl SortedView {
         Ok(previous.map(<[u8]>::to_vec))
     }
 
-    /// The same of lines and rows, and that each block begins where the index says, with as many lines before it.
+    /// The same of lines and rows, and that each block begins where the index says, with as many
+    /// lines before it.
     fn check_items(
         &self,
         piece: &RunBlocks,

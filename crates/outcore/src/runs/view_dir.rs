@@ -1,9 +1,9 @@
 //! The directory of a view, known again.
 //!
-//! Contract: a [`ViewDir`] is a directory as it was when a manifest was written into it. It is the same one
-//! under another name ([`ViewDir::is`]): a directory that is renamed keeps its inode number and the time at
-//! which it was made, and a copy has others. Where the file system does not tell when it was made, the
-//! name must be the same too. No I/O but a look at the directory.
+//! Contract: a [`ViewDir`] is a directory as it was when a manifest was written into it. It is the
+//! same one under another name ([`ViewDir::is`]): a directory that is renamed keeps its inode
+//! number and the time at which it was made, and a copy has others. Where the file system does not
+//! tell when it was made, the name must be the same too. No I/O but a look at the directory.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

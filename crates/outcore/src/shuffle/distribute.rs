@@ -1,13 +1,13 @@
-//! The first phase: every record goes to a bucket by random draws, and buckets too large are distributed
-//! again.
+//! The first phase: every record goes to a bucket by random draws, and buckets too large are
+//! distributed again.
 //!
 //! Contract: a worker reads chunks of the input in order and routes their records by the tree
-//! ([`super::tree`]) through several levels at once. Segments list where chunks go on in them,
-//! so that the order inside a bucket is the order of the input, whoever wrote what. A bucket that
-//! is larger than an area is read back by one worker and distributed further; different ones by all.
+//! ([`super::tree`]) through several levels at once. Segments list where chunks go on in them, so
+//! that the order inside a bucket is the order of the input, whoever wrote what. A bucket that is
+//! larger than an area is read back by one worker and distributed further; different ones by all.
 //!
-//! Bounds: the plan's buffers; the input and each bucket distributed again are read once and written at
-//! most once.
+//! Bounds: the plan's buffers; the input and each bucket distributed again are read once and
+//! written at most once.
 
 use super::Shared;
 use super::plan::{INPUT, LONG_READ};

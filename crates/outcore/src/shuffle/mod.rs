@@ -1,8 +1,8 @@
 //! Shuffle: input files in, their records in a random order out, whole or not at all.
 //!
-//! Model: P. Sanders, "Random permutations on distributed, external and hierarchical memory" (1998),
-//! as PALID (Li, Khan, Dhulipala, SPAA 2025) has it on drives: draw a bucket for every record,
-//! then permute bucket by bucket.
+//! Model: P. Sanders, "Random permutations on distributed, external and hierarchical memory"
+//! (1998), as PALID (Li, Khan, Dhulipala, SPAA 2025) has it on drives: draw a bucket for every
+//! record, then permute bucket by bucket.
 //!
 //! Contract: every order is equally likely. Which one it is depends on the seed, the epoch, the
 //! input's bytes and the length of a record alone ([`tree`]): not on threads, drives or memory, so
@@ -111,8 +111,8 @@ impl<'a, R> Deref for Shared<'a, R> {
 ///
 /// # Errors
 /// [`Kind::Usage`] for requests that make no sense, [`Kind::Memory`] if the plan does not fit or a
-/// line is too long for it, [`Kind::NoSpace`], [`Kind::Io`], [`Kind::Corrupt`] (scratch that rotted,
-/// input that changed), [`Kind::Interrupted`].
+/// line is too long for it, [`Kind::NoSpace`], [`Kind::Io`], [`Kind::Corrupt`] (scratch that
+/// rotted, input that changed), [`Kind::Interrupted`].
 ///
 /// [`Kind::Usage`]: crate::Kind::Usage
 /// [`Kind::Memory`]: crate::Kind::Memory

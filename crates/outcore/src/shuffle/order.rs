@@ -1,16 +1,16 @@
 //! Records in the order of a shuffle, read from the input: the shuffle that is never written.
 //!
 //! Contract: [`Shuffled::read`] gives any stretch of what [`super::shuffle`] with the same seed and
-//! epoch would write, straight from the input: which records those are follows from the seed without
-//! reading a byte ([`super::tree`]), and they are then fetched in the order in which they lie on the
-//! drives, neighbours in one read. So any number of processes can each take their part of one
-//! order, and go on where they stopped. Records of one length only: where lines lie is not known
-//! beforehand.
+//! epoch would write, straight from the input: which records those are follows from the seed
+//! without reading a byte ([`super::tree`]), and they are then fetched in the order in which they
+//! lie on the drives, neighbours in one read. So any number of processes can each take their part
+//! of one order, and go on where they stopped. Records of one length only: where lines lie is not
+//! known beforehand.
 //!
-//! Complexity: opening draws for every record once (a few nanoseconds a level), a read draws for every
-//! record one level down and those near the stretch further; so stretches should be long
-//! ([`Shuffled::stretch_records`]). I/O is the stretch, in whole blocks. Memory: 8 bytes a leaf, once
-//! and for each thread, and [`REF_BYTES`] a record of a stretch beside the records.
+//! Complexity: opening draws for every record once (a few nanoseconds a level), a read draws for
+//! every record one level down and those near the stretch further; so stretches should be long
+//! ([`Shuffled::stretch_records`]). I/O is the stretch, in whole blocks. Memory: 8 bytes a leaf,
+//! once and for each thread, and [`REF_BYTES`] a record of a stretch beside the records.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

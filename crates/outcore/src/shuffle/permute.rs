@@ -155,7 +155,8 @@ impl<R: Records> Permuting<'_, R> {
         Err(Error::new(Kind::Memory, "permute lines", cause).hint("allow more --memory"))
     }
 
-    /// References to all records of a bucket, leaf by leaf, those of a leaf in the order of the input.
+    /// References to all records of a bucket, leaf by leaf, those of a leaf in the order of the
+    /// input.
     fn name(&self, bucket: &NodeBucket, runs: &[LoadedRun], area: &[u8]) -> Result<Names> {
         let (tree, records) = (self.shared.tree, self.shared.records);
         let count = bucket.counts.items as usize;
@@ -211,8 +212,9 @@ impl<R: Records> Permuting<'_, R> {
         Ok(names)
     }
 
-    /// Fills `out` with the records of a bucket from byte `next.1` of record `next.0` on; gives where
-    /// it ended. Leaves are permuted as late as that, for then they are in the cache when they are used.
+    /// Fills `out` with the records of a bucket from byte `next.1` of record `next.0` on; gives
+    /// where it ended. Leaves are permuted as late as that, for then they are in the cache when
+    /// they are used.
     fn fill(
         &self,
         bucket: &NodeBucket,

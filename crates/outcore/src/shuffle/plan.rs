@@ -1,8 +1,8 @@
 //! The plan of a shuffle.
 //!
-//! Contract: [`plan_shuffle`] is pure; it is [`crate::partition::plan`] with a tree of random draws: powers of
-//! its fan-out as numbers of buckets, which are nearly equal. The permutation does not depend on the plan (see
-//! [`super::tree`]).
+//! Contract: [`plan_shuffle`] is pure; it is [`crate::partition::plan`] with a tree of random
+//! draws: powers of its fan-out as numbers of buckets, which are nearly equal. The permutation does
+//! not depend on the plan (see [`super::tree`]).
 
 use std::fmt;
 
@@ -23,8 +23,8 @@ use outcore_io::units;
 const LEVELS_MAX: u32 = 3;
 /// Chunks of the input that a thread has open, at most.
 const OPEN_CHUNKS_MAX: usize = 8;
-/// Reservations by name, beside those that all distributions have: lines longer than a buffer where a bucket is
-/// distributed again, and what buckets are loaded, permuted and written in.
+/// Reservations by name, beside those that all distributions have: lines longer than a buffer where
+/// a bucket is distributed again, and what buckets are loaded, permuted and written in.
 pub(super) const LONG_READ: &str = "long lines that are read back";
 pub(super) const PERMUTING: &str = "buckets that are permuted, and their output";
 pub(super) const REFS: &str = "references to records";
@@ -85,8 +85,9 @@ impl ShuffleSize {
 }
 
 impl ShufflePlan {
-    /// Buffers per thread for buckets that are distributed again though only one distribution is planned: lines may be
-    /// shorter or longer than planned, and the other buffers hold what stays in memory.
+    /// Buffers per thread for buckets that are distributed again though only one distribution is
+    /// planned: lines may be shorter or longer than planned, and the other buffers hold what stays
+    /// in memory.
     fn split_slots(&self) -> usize {
         match (self.size.record_bytes, self.distributions) {
             (None, 0 | 1) => FAN_OUT,
@@ -107,8 +108,8 @@ impl ShufflePlan {
         self.common.segment_sizes(self.split_slots())
     }
 
-    /// Runs of the input that are noted, at most: one in each segment, and one in each bucket whenever a thread turns
-    /// from one chunk of the input to another.
+    /// Runs of the input that are noted, at most: one in each segment, and one in each bucket
+    /// whenever a thread turns from one chunk of the input to another.
     fn input_runs(&self) -> u64 {
         let data_bytes = self.size.data_bytes;
         let chunks = data_bytes.div_ceil(self.size.tree().chunk_bytes);
@@ -128,7 +129,8 @@ impl ShufflePlan {
             .filled("permute", REFS, memory_bytes)
     }
 
-    /// Memory for the references to buckets that have more records than planned, all threads together.
+    /// Memory for the references to buckets that have more records than planned, all threads
+    /// together.
     pub(super) fn spare_refs_bytes(&self) -> u64 {
         let refs_bytes = |ledger: &Ledger| {
             let lines = ledger.lines().iter();
@@ -188,7 +190,8 @@ impl Planned for ShufflePlan {
 /// Plans the shuffle of `size`, on fewer threads where the memory is too small for all of them.
 ///
 /// # Errors
-/// [`Kind::Memory`](crate::Kind::Memory) with the least memory that would do if it does not fit even one.
+/// [`Kind::Memory`](crate::Kind::Memory) with the least memory that would do if it does not fit
+/// even one.
 pub fn plan_shuffle(size: ShuffleSize) -> Result<ShufflePlan> {
     let items = match size.record_bytes {
         Some(record_bytes) => format!(
@@ -240,7 +243,8 @@ fn with_levels(
         None => (share_bytes / 40 / open_chunks).clamp(64 << 10, 256 << 20),
     };
     // Draws are uniform: what a bucket gets beyond its share is a few standard deviations of its
-    // number of records; lines differ in length besides, and a long one or two may be in a bucket of short ones.
+    // number of records; lines differ in length besides, and a long one or two may be in a bucket
+    // of short ones.
     let spread_bytes = match size.record_bytes {
         Some(record_bytes) => (6.0 * (average_bytes as f64 * record_bytes as f64).sqrt()) as u64,
         None => average_bytes / 4 + 2 * line_bytes_max as u64,

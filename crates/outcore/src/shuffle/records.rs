@@ -1,8 +1,8 @@
 //! What a shuffle moves: records of one length, or lines.
 //!
-//! Contract: [`Records`] is all that the rest of a shuffle asks: how records are found in the input,
-//! moved to buckets, named in an area of memory, and gathered from it. The two implementations
-//! are monomorphised; nothing is decided for each record.
+//! Contract: [`Records`] is all that the rest of a shuffle asks: how records are found in the
+//! input, moved to buckets, named in an area of memory, and gathered from it. The two
+//! implementations are monomorphised; nothing is decided for each record.
 
 use std::marker::PhantomData;
 
@@ -31,11 +31,12 @@ pub(super) trait Records: Sync {
     /// A worker's mover.
     fn mover(&self, route: RandomRoute) -> Self::Mover;
 
-    /// Calls `visit` with a reference to each of `count` records, one after another from `at` in `area`.
+    /// Calls `visit` with a reference to each of `count` records, one after another from `at` in
+    /// `area`.
     fn refs(&self, area: &[u8], at: usize, count: usize, visit: impl FnMut(Self::Ref));
 
-    /// Puts each of the records that lie one after another from `at` in `area` to the end of its leaf:
-    /// `leaves` says which that is, `ends` where each ends in `refs`, before and after.
+    /// Puts each of the records that lie one after another from `at` in `area` to the end of its
+    /// leaf: `leaves` says which that is, `ends` where each ends in `refs`, before and after.
     fn scatter(
         &self,
         area: &[u8],
@@ -54,15 +55,15 @@ pub(super) trait Records: Sync {
         });
     }
 
-    /// Permutes the records of a leaf, the next ones of the output; where it costs nothing more, the
-    /// first of them go to `out` rather than to `refs`. Gives how many, and their bytes.
+    /// Permutes the records of a leaf, the next ones of the output; where it costs nothing more,
+    /// the first of them go to `out` rather than to `refs`. Gives how many, and their bytes.
     fn permute(&self, mut rng: DrawRng, refs: &mut [Self::Ref], _out: &mut [u8]) -> (usize, usize) {
         rng.shuffle(refs);
         (0, 0)
     }
 
-    /// Fills `out` with records in the order of `refs`, from byte `next.1` of record `next.0`, as far
-    /// as both go; gives how many bytes these are, and where it ended.
+    /// Fills `out` with records in the order of `refs`, from byte `next.1` of record `next.0`, as
+    /// far as both go; gives how many bytes these are, and where it ended.
     fn gather(
         &self,
         area: &[u8],

@@ -1,9 +1,9 @@
 //! The route of a shuffle: every item goes where the random draws of its chunk's walk say.
 //!
-//! Contract: draws are a function of a chunk and of how many of its items came before ([`super::tree`]), so a
-//! [`RandomRoute`] is told where chunks begin and go on. Positions of runs name the chunk and the number of
-//! its items before, in the node that is distributed: the order inside a bucket is the order of the input,
-//! whoever wrote what.
+//! Contract: draws are a function of a chunk and of how many of its items came before
+//! ([`super::tree`]), so a [`RandomRoute`] is told where chunks begin and go on. Positions of runs
+//! name the chunk and the number of its items before, in the node that is distributed: the order
+//! inside a bucket is the order of the input, whoever wrote what.
 //!
 //! Bounds: the walks of a few chunks, a word a node each.
 
@@ -29,8 +29,8 @@ pub(super) fn chunk_and_number(position: u64) -> (u64, u64) {
 struct Open {
     chunk: u64,
     walk: Walk,
-    /// Of each bucket, how many of the chunk's items are in its input runs; those of the first chunk that is open
-    /// are with the worker.
+    /// Of each bucket, how many of the chunk's items are in its input runs; those of the first
+    /// chunk that is open are with the worker.
     counts: Vec<u64>,
 }
 

@@ -1,7 +1,8 @@
 //! Shuffles on real files, beside the permutation by its definition.
 //!
-//! Contract: the expected bytes come from [`permutation`], which knows nothing of buffers, passes or
-//! threads; every case runs with resources that keep the data in memory and with some that do not.
+//! Contract: the expected bytes come from [`permutation`], which knows nothing of buffers, passes
+//! or threads; every case runs with resources that keep the data in memory and with some that do
+//! not.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -356,8 +357,8 @@ fn what_is_read_in_the_order_of_a_shuffle_is_what_it_writes() {
     assert_eq!(job.budget.used_bytes(), 0);
 }
 
-/// A shuffle on three drives in memory that goes through scratch, with a fault; what it returned, and
-/// the device.
+/// A shuffle on three drives in memory that goes through scratch, with a fault; what it returned,
+/// and the device.
 fn shuffle_with_fault(
     input: &[u8],
     unit: Unit,

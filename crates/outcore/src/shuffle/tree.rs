@@ -1,17 +1,18 @@
-//! The permutation of a shuffle, as a definition: a tree of fair draws, then a shuffle of each leaf.
+//! The permutation of a shuffle, as a definition: a tree of fair draws, then a shuffle of each
+//! leaf.
 //!
 //! Model: P. Sanders, "Random permutations on distributed, external and hierarchical memory",
 //! Information Processing Letters 67 (1998): draw one of a few buckets for every element, keep the
 //! order inside them, go on in each, and permute what is small by Fisher and Yates. Draws are
 //! independent and fair, and leaves are permuted uniformly, so all permutations are equally likely.
 //!
-//! Contract: the permutation depends on the seed, the epoch, the bytes of the data and the length of
-//! a record, and on nothing else. The tree has [`FAN_OUT`] children a node and so many levels that a
-//! leaf holds about [`LEAF_BYTES`] at most. An element is named by its chunk of the input (see
-//! [`crate::read::regions`]) and by how many of that chunk came before it *in the node*; the child
-//! it goes to is a hash of seed, node, chunk and that number. So whoever reads a chunk can draw for its
-//! elements through several levels at once, no matter what others do, and whoever reads a bucket
-//! again needs to know only where chunks begin in it; no key is ever stored.
+//! Contract: the permutation depends on the seed, the epoch, the bytes of the data and the length
+//! of a record, and on nothing else. The tree has [`FAN_OUT`] children a node and so many levels
+//! that a leaf holds about [`LEAF_BYTES`] at most. An element is named by its chunk of the input
+//! (see [`crate::read::regions`]) and by how many of that chunk came before it *in the node*; the
+//! child it goes to is a hash of seed, node, chunk and that number. So whoever reads a chunk can
+//! draw for its elements through several levels at once, no matter what others do, and whoever
+//! reads a bucket again needs to know only where chunks begin in it; no key is ever stored.
 //!
 //! Complexity: one hash an element and level. Memory: a word a node above the buckets.
 
@@ -165,8 +166,8 @@ impl Walk {
         }
     }
 
-    /// Where the next elements go; as [`Walk::next`], but level by level: first what each hash is made
-    /// of, which is where one element waits for another, then all hashes at once.
+    /// Where the next elements go; as [`Walk::next`], but level by level: first what each hash is
+    /// made of, which is where one element waits for another, then all hashes at once.
     pub(crate) fn fill(&mut self, nodes: &mut [u16]) {
         self.number += nodes.len() as u64;
         if self.levels == 0 {
@@ -258,8 +259,8 @@ impl DrawRng {
         self.next = 0;
     }
 
-    /// A number below `bound`, each equally likely (D. Lemire, "Fast random integer generation in an
-    /// interval", ACM TOMACS 29, 2019).
+    /// A number below `bound`, each equally likely (D. Lemire, "Fast random integer generation in
+    /// an interval", ACM TOMACS 29, 2019).
     #[inline]
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         let mut product = u64::from(self.next_u32()) * u64::from(bound);
@@ -309,8 +310,8 @@ impl DrawRng {
     }
 }
 
-/// Swaps `items[last]`, which has its final place then, with another, and puts it into `out` rather if
-/// that goes so far.
+/// Swaps `items[last]`, which has its final place then, with another, and puts it into `out` rather
+/// if that goes so far.
 #[inline(always)]
 fn swap_out<T: Copy>(items: &mut [T], out: &mut [T], last: usize, other: u32) {
     let item = items[other as usize];
@@ -321,8 +322,8 @@ fn swap_out<T: Copy>(items: &mut [T], out: &mut [T], last: usize, other: u32) {
     }
 }
 
-/// The permutation by its definition: for chunks of this many elements, the places of all elements in
-/// the order of the output. The oracle of every faster way.
+/// The permutation by its definition: for chunks of this many elements, the places of all elements
+/// in the order of the output. The oracle of every faster way.
 #[cfg(test)]
 pub(crate) fn permutation(tree: Tree, chunk_counts: &[usize]) -> Vec<usize> {
     let mut starts = vec![0];

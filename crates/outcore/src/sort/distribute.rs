@@ -1,16 +1,17 @@
-//! Distribution: one pass over the input, or over a bucket of an earlier pass, that moves every element
-//! into its bucket.
+//! Distribution: one pass over the input, or over a bucket of an earlier pass, that moves every
+//! element into its bucket.
 //!
 //! Model: PALID (SPAA 2025), section 3 (in-memory bucketer, batched writer) and 4 (samplesort).
 //!
-//! Contract: each worker thread reads through its own port, routes its elements and copies each once
-//! ([`crate::partition::pass`]). The input is encoded as it is read. Elements of an equality bucket of
-//! scalars are only counted.
+//! Contract: each worker thread reads through its own port, routes its elements and copies each
+//! once ([`crate::partition::pass`]). The input is encoded as it is read. Elements of an equality
+//! bucket of scalars are only counted.
 //!
 //! Bounds: memory is the segment pool, the read pool and one description a segment; a worker never
-//! waits for another's buffer (each has its own share, resident segments are taken within a reservation). I/O
-//! reads the source once and writes each element at most once. In ordered jobs a worker takes
-//! blocks in the order in which it was given them, and segments list the runs of the input in them.
+//! waits for another's buffer (each has its own share, resident segments are taken within a
+//! reservation). I/O reads the source once and writes each element at most once. In ordered jobs a
+//! worker takes blocks in the order in which it was given them, and segments list the runs of the
+//! input in them.
 
 use super::elements::Elements;
 use super::plan::INPUT;
@@ -89,7 +90,8 @@ pub(crate) struct Inlet<'a, E: Elements> {
 }
 
 impl<'a, E: Elements> Inlet<'a, E> {
-    /// Into the buckets of `splitters`. As many of them stay in memory as there are reservations for.
+    /// Into the buckets of `splitters`. As many of them stay in memory as there are reservations
+    /// for.
     pub(crate) fn new(
         shared: &'a Shared<'_, E>,
         splitters: &'a KeySplitters<E::Key>,
@@ -125,7 +127,8 @@ impl<'a, E: Elements> Inlet<'a, E> {
     }
 }
 
-/// Encodes neighbours of the input, the first of them number `position`, and moves them to their buckets.
+/// Encodes neighbours of the input, the first of them number `position`, and moves them to their
+/// buckets.
 fn take_run<E: Elements>(
     elements: &E,
     (worker, mover): (&mut ScatterWorker<'_>, &mut impl Mover),
@@ -147,7 +150,8 @@ fn take_run<E: Elements>(
     mover.take(worker, run)
 }
 
-/// Distributes the segments of a bucket by `splitters`, which was made for elements that share `depth` keys.
+/// Distributes the segments of a bucket by `splitters`, which was made for elements that share
+/// `depth` keys.
 pub(crate) fn distribute_by_key<E: Elements>(
     shared: &Shared<'_, E>,
     segments: Vec<Segment>,
@@ -218,8 +222,8 @@ pub(crate) fn buckets_of<E: Elements>(
     buckets
 }
 
-/// Moves scalars that a header of odd length put astray to where they can be looked at as such; gives
-/// where the payload starts.
+/// Moves scalars that a header of odd length put astray to where they can be looked at as such;
+/// gives where the payload starts.
 fn align_payload<E: Elements>(elements: &E, block: &Block, buf: &mut Buf) -> usize {
     if !elements.is_scalar() {
         return block.skip_bytes;

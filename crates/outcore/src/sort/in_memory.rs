@@ -1,7 +1,7 @@
 //! References to records, sorted by a leading word.
 //!
-//! Contract: [`sort_entries`] sorts references by their words and keeps the order of equal ones, which the
-//! caller breaks with [`each_tie`]. Bounds: [`entries_bytes`].
+//! Contract: [`sort_entries`] sorts references by their words and keeps the order of equal ones,
+//! which the caller breaks with [`each_tie`]. Bounds: [`entries_bytes`].
 
 use super::radix::{self, Item, space_bytes, space_len};
 

@@ -1,11 +1,13 @@
 //! A tree of losers: which of several sorted runs has the element that comes next.
 //!
-//! Source: Knuth, The Art of Computer Programming, volume 3, section 5.4.1. Each inner node keeps the element that
-//! lost there, so that replacing the winner costs one comparison a level: ceil(log2 k) for k runs.
+//! Source: Knuth, The Art of Computer Programming, volume 3, section 5.4.1. Each inner node keeps
+//! the element that lost there, so that replacing the winner costs one comparison a level:
+//! ceil(log2 k) for k runs.
 //!
-//! Contract: the caller says which of two heads comes first, and may give the one that loses another word; heads are a
-//! word of a key and the number of a run. A run that has ended is marked with [`ENDED`] and must lose to all others. Memory: two nodes a run while the
-//! tree is being built, then one. No I/O.
+//! Contract: the caller says which of two heads comes first, and may give the one that loses
+//! another word; heads are a word of a key and the number of a run. A run that has ended is marked
+//! with [`ENDED`] and must lose to all others. Memory: two nodes a run while the tree is being
+//! built, then one. No I/O.
 
 use std::hint::select_unpredictable;
 

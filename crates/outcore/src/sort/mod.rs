@@ -9,8 +9,8 @@
 //! place in the input if stable). Its bytes depend on the input and the options alone. Inputs are
 //! only read, unless the caller asked for them to be freed. On any failure nothing is left behind.
 //!
-//! Bounds: memory as planned ([`crate::sort::plan`]); I/O 2 reads and 2 writes of the data, less what
-//! stays in memory, plus the sample; one more of each for every further level.
+//! Bounds: memory as planned ([`crate::sort::plan`]); I/O 2 reads and 2 writes of the data, less
+//! what stays in memory, plus the sample; one more of each for every further level.
 
 mod distribute;
 pub(crate) mod elements;
@@ -61,10 +61,10 @@ pub struct SortOptions {
     pub unique: bool,
     /// Replace an output that exists.
     pub replace: bool,
-    /// Give blocks of the input back to the file system once they have been read, where scratch needs
-    /// their room. Data that are then only in memory or on scratch are lost if the job fails: the input
-    /// is marked before the first block goes (see [`outcore_io::consumed`]), and whoever removes it
-    /// afterwards removes the marker.
+    /// Give blocks of the input back to the file system once they have been read, where scratch
+    /// needs their room. Data that are then only in memory or on scratch are lost if the job fails:
+    /// the input is marked before the first block goes (see [`outcore_io::consumed`]), and whoever
+    /// removes it afterwards removes the marker.
     pub delete_input: bool,
 }
 
@@ -162,15 +162,15 @@ pub fn plan(
     })
 }
 
-/// Scalars that are sorted as integers: not floats whose places count, or of which one of each is kept, since
-/// NaNs of different bits are one key and different integers.
+/// Scalars that are sorted as integers: not floats whose places count, or of which one of each is
+/// kept, since NaNs of different bits are one key and different integers.
 fn scalar_order(format: &RecordFormat, options: SortOptions) -> Option<ScalarOrder> {
     let is_one_key = (options.stable || options.unique) && format.has_floats();
     ScalarOrder::of(format, options.descending).filter(|_| !is_one_key)
 }
 
-/// Records that are sorted as integers: not where their places count, nor where one of several with the same
-/// key is kept.
+/// Records that are sorted as integers: not where their places count, nor where one of several with
+/// the same key is kept.
 fn whole_order(format: &RecordFormat, options: SortOptions) -> Option<WholeOrder> {
     let order = WholeOrder::of(format, options.descending)?;
     let is_whole = !options.stable && (!options.unique || order.covers_record());
@@ -221,7 +221,8 @@ where
     job.control.show_plan(&plan);
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.distributions > 0)?;
-    // What stays in memory saves no room by being freed early, and would be lost if the job were killed.
+    // What stays in memory saves no room by being freed early, and would be lost if the job were
+    // killed.
     let is_consumed = options.delete_input && plan.distributions > 0;
     let paths = source.files().iter().map(|input| input.path.as_path());
     let consumed = is_consumed.then(|| Consumed::new(paths));

@@ -1,7 +1,8 @@
 //! The plan of a sort of numbers or records.
 //!
-//! Contract: [`plan_sort`] is pure; it is [`crate::partition::plan`] with splitters from a sample: any number of
-//! buckets up to what one distribution can have, and space in which a bucket is sorted.
+//! Contract: [`plan_sort`] is pure; it is [`crate::partition::plan`] with splitters from a sample:
+//! any number of buckets up to what one distribution can have, and space in which a bucket is
+//! sorted.
 
 use std::fmt;
 
@@ -20,7 +21,8 @@ use crate::read::sample::SAMPLE;
 use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
 use outcore_io::{Result, units};
 
-/// Most buckets where that saves a whole pass over data of many terabytes; numbers of buckets have 16 bits.
+/// Most buckets where that saves a whole pass over data of many terabytes; numbers of buckets have
+/// 16 bits.
 const WIDE_BUCKETS_MAX: usize = 16384;
 /// Buffers a thread for splitting a bucket that turned out too large.
 const SPLIT_SLOTS: usize = 18;
@@ -71,10 +73,11 @@ impl SortSize {
         }
     }
 
-    /// The largest bucket, in the mean, whose sort is fast.
-    /// N.B. of u64 on a Zen 4 with 32 MiB of cache, buckets of 4 and 8 MiB take the same time of the processors. Those of 16 MiB took 3 ns
-    /// an element more before their split went past the caches; now 8 GiB take 15.7 s in 512 MiB with 16 MiB and 16.2 with
-    /// 8, and 13.7 and 15.1 in 2 GiB (medians by turns), for half as many buckets are filled by writes that are twice as long.
+    /// The largest bucket, in the mean, whose sort is fast. N.B. of u64 on a Zen 4 with 32 MiB of
+    /// cache, buckets of 4 and 8 MiB take the same time of the processors. Those of 16 MiB took 3
+    /// ns an element more before their split went past the caches; now 8 GiB take 15.7 s in 512 MiB
+    /// with 16 MiB and 16.2 with 8, and 13.7 and 15.1 in 2 GiB (medians by turns), for half as many
+    /// buckets are filled by writes that are twice as long.
     const BUCKET_BYTES_GOOD: usize = 16 << 20;
 }
 
@@ -178,8 +181,9 @@ impl Planned for SortPlan {
         (items, costs)
     }
 
-    /// Hundreds of sampled elements a bucket, from a few places a bucket: in sorted input the elements
-    /// of one place are neighbours and tell no more than one. At most 1/16 of the data is read.
+    /// Hundreds of sampled elements a bucket, from a few places a bucket: in sorted input the
+    /// elements of one place are neighbours and tell no more than one. At most 1/16 of the data is
+    /// read.
     fn choose_sample(&mut self) -> (f64, f64) {
         let size = self.size;
         let element_bytes = size.element_bytes as u64;
@@ -205,7 +209,8 @@ impl Planned for SortPlan {
 /// Plans the sort of `size`, on fewer threads where the memory is too small for all of them.
 ///
 /// # Errors
-/// [`Kind::Memory`](crate::Kind::Memory) with the least memory that would do if it does not fit even one.
+/// [`Kind::Memory`](crate::Kind::Memory) with the least memory that would do if it does not fit
+/// even one.
 pub fn plan_sort(size: SortSize) -> Result<SortPlan> {
     let items = format!(
         "in records of {}",
@@ -264,7 +269,8 @@ fn candidates(
 fn with_buckets(size: SortSize, buckets: Buckets) -> SortPlan {
     let wishes = Wishes {
         element_bytes: Some(size.element_bytes),
-        // N.B. six take more from what stays in memory than they give: 2 GiB in 512 MiB took as long.
+        // N.B. six take more from what stays in memory than they give: 2 GiB in 512 MiB took as
+        // long.
         areas: 4,
         has_chunks: !size.is_scalar,
         open_chunks_max: 1,

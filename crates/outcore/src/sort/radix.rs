@@ -1,26 +1,28 @@
-//! The radix sort of what lies in memory: one split into parts that the first-level cache holds, and
-//! two passes over each part.
+//! The radix sort of what lies in memory: one split into parts that the first-level cache holds,
+//! and two passes over each part.
 //!
 //! Models: the split is the first step of a radix sort by the most significant digit (McIlroy,
 //! Bostic and McIlroy, "Engineering radix sort", 1993); parts are sorted by the least significant
 //! digit (Knuth, TAOCP 3, 5.2.5) of just enough leading bits to tell their items apart, and
 //! finished by insertion.
 //!
-//! Contract: [`sort`] orders items by their words and keeps the order of equal ones, in a space of the
-//! caller's that is kept from one call to the next. Digits are counted from the least word on: items of
-//! a bucket lie close together, but may straddle a power of two. Parts of what is larger than the caches are
-//! prefetched with the room that they are sorted into. Numbers that are split into more parts than the first-level cache has lines
-//! go past the caches, where the space has room for that ([`numbers_space_bytes`]).
+//! Contract: [`sort`] orders items by their words and keeps the order of equal ones, in a space of
+//! the caller's that is kept from one call to the next. Digits are counted from the least word on:
+//! items of a bucket lie close together, but may straddle a power of two. Parts of what is larger
+//! than the caches are prefetched with the room that they are sorted into. Numbers that are split
+//! into more parts than the first-level cache has lines go past the caches, where the space has
+//! room for that ([`numbers_space_bytes`]).
 //!
-//! Bounds: the items once more and [`PART_MAX`] of them ([`space_len`]); nothing is allocated but for parts
-//! that no digit tells apart well. Every split narrows the words by a bit at least and mostly by ten or more, so
-//! that the depth of the recursion is less than a word's bits.
+//! Bounds: the items once more and [`PART_MAX`] of them ([`space_len`]); nothing is allocated but
+//! for parts that no digit tells apart well. Every split narrows the words by a bit at least and
+//! mostly by ten or more, so that the depth of the recursion is less than a word's bits.
 //!
-//! N.B. voracious_radix_sort takes 1.5 times as long on u64, rdst 1.9 times, vectorised quicksorts 1.4 times or more. Unchecked
-//! indices in the three loops that move items save 6 %, which is not worth `unsafe`; splits by 10 bits at most and parts that
-//! are not prefetched take 1.1 times as long where the data fit the second-level cache, and 1.2 to 1.8 times
-//! beyond. A split into more than 1,024 parts takes 1.5 times as long by plain stores; one into fewer parts does so past the caches
-//! (docs/decisions/0022).
+//! N.B. voracious_radix_sort takes 1.5 times as long on u64, rdst 1.9 times, vectorised quicksorts
+//! 1.4 times or more. Unchecked indices in the three loops that move items save 6 %, which is not
+//! worth `unsafe`; splits by 10 bits at most and parts that are not prefetched take 1.1 times as
+//! long where the data fit the second-level cache, and 1.2 to 1.8 times beyond. A split into more
+//! than 1,024 parts takes 1.5 times as long by plain stores; one into fewer parts does so past the
+//! caches (docs/decisions/0022).
 
 use crate::partition::classify::Key;
 use crate::partition::kernel::bounds::{bounds_u32, bounds_u64};
@@ -43,8 +45,8 @@ pub(crate) trait Item: Copy {
         })
     }
 
-    /// Moves `items` to `parts` as [`split_past_caches`] does; false if `room` is too small, or for items that it does not
-    /// take: nothing has been moved then.
+    /// Moves `items` to `parts` as [`split_past_caches`] does; false if `room` is too small, or for
+    /// items that it does not take: nothing has been moved then.
     fn split_past_caches(
         _items: &[Self],
         _parts: &mut [Self],
@@ -100,13 +102,15 @@ impl Item for u128 {
 
 /// Items of a part that is sorted in cache, at most.
 const PART_MAX: usize = 2048;
-/// The number of items that a split aims at in a part is between half of this and this, as a power of two.
+/// The number of items that a split aims at in a part is between half of this and this, as a power
+/// of two.
 const PART_LOG: u32 = 10;
 /// Bits that one split looks at, at most.
 const SPLIT_BITS_MAX: u32 = 13;
 /// Most splits look at no more.
 const SPLIT_BITS_FEW: u32 = 10;
-/// More bytes than the caches hold for sure: of them, the next part is prefetched while one is sorted.
+/// More bytes than the caches hold for sure: of them, the next part is prefetched while one is
+/// sorted.
 const FETCHED_BYTES_MIN: usize = 1 << 20;
 /// Values of a digit of a part's two passes.
 const DIGITS: usize = 256;
@@ -114,7 +118,8 @@ const DIGITS: usize = 256;
 const PASSES_BITS: u32 = 16;
 /// Fewer are sorted faster by comparing.
 const SMALL: usize = 64;
-/// Moves an item with which a part is finished by insertion; of spread keys it takes a tenth of one.
+/// Moves an item with which a part is finished by insertion; of spread keys it takes a tenth of
+/// one.
 const MOVES_MAX: usize = 4;
 
 /// Items of space that sorting `item_count` items takes.
@@ -127,7 +132,8 @@ pub(crate) const fn space_len(item_count: usize) -> usize {
         }
 }
 
-/// The same in bytes for `numbers_bytes` of numbers of `number_bytes` each, with room for the lines of a split past the caches.
+/// The same in bytes for `numbers_bytes` of numbers of `number_bytes` each, with room for the lines
+/// of a split past the caches.
 pub(crate) const fn numbers_space_bytes(numbers_bytes: u64, number_bytes: usize) -> u64 {
     let split_bits = split_bits(numbers_bytes as usize / number_bytes);
     let lines_bytes = match HAS_STORES_PAST_CACHES && split_bits > SPLIT_BITS_FEW {
@@ -164,8 +170,8 @@ pub(crate) fn sort<T: Item>(items: &mut [T], space: &mut [T]) {
     sort_here(items, space, part, lines);
 }
 
-/// Sorts `items` where they are; `other` is as long, and `part` has room for one part. A split of many uses `lines`, which may
-/// be too few.
+/// Sorts `items` where they are; `other` is as long, and `part` has room for one part. A split of
+/// many uses `lines`, which may be too few.
 fn sort_here<T: Item>(items: &mut [T], other: &mut [T], part: &mut [T], lines: &mut [T]) {
     if items.len() < SMALL {
         return items.sort_by_key(T::word);
@@ -206,8 +212,8 @@ fn sort_over<T: Item>(
 }
 
 /// Splits `items` by their highest bits into parts, one after another in `parts`. Each is handed to
-/// `each` with the room in `items` at the same place, and the number of bits in which its words differ
-/// still; they differed in `bits` bits from `least` on.
+/// `each` with the room in `items` at the same place, and the number of bits in which its words
+/// differ still; they differed in `bits` bits from `least` on.
 fn split<T: Item>(
     items: &mut [T],
     parts: &mut [T],
@@ -224,7 +230,8 @@ fn split<T: Item>(
     }
 }
 
-/// The same by `split_bits` of the bits, into `PARTS_MAX` parts at most, a power of two; past the caches if there are `lines` for that.
+/// The same by `split_bits` of the bits, into `PARTS_MAX` parts at most, a power of two; past the
+/// caches if there are `lines` for that.
 fn split_by<T: Item, const PARTS_MAX: usize>(
     items: &mut [T],
     parts: &mut [T],
@@ -265,8 +272,8 @@ fn split_by<T: Item, const PARTS_MAX: usize>(
     }
 }
 
-/// Sorts `items` into `sorted` by as many of the highest of `bits` bits as tell them apart, and finishes by
-/// the others.
+/// Sorts `items` into `sorted` by as many of the highest of `bits` bits as tell them apart, and
+/// finishes by the others.
 fn sort_part<T: Item>(
     items: &mut [T],
     sorted: &mut [T],
@@ -300,7 +307,8 @@ struct Digits<W> {
 impl<W: Key> Digits<W> {
     /// Those of so many items whose words differ in the lowest `bits` bits alone, from `least` on.
     fn of(item_count: usize, (least, bits): (W, u32)) -> Self {
-        // With four bits more than count them, one item in sixteen agrees with another in all of them.
+        // With four bits more than count them, one item in sixteen agrees with another in all of
+        // them.
         let used_bits = (ceil_log(item_count) + 4).min(PASSES_BITS).min(bits);
         Digits {
             least,
@@ -325,7 +333,8 @@ impl<W: Key> Digits<W> {
         word.cell(self.least, self.bits_left + self.low_bits) & (DIGITS - 1)
     }
 
-    /// Sorts `items` into `between` by the low digit; where the first item of each high digit belongs.
+    /// Sorts `items` into `between` by the low digit; where the first item of each high digit
+    /// belongs.
     fn pass_low<T: Item<Word = W>>(&self, items: &[T], between: &mut [T]) -> [u32; DIGITS] {
         let (mut low_places, mut high_places) = ([0u32; DIGITS], [0u32; DIGITS]);
         for item in items {
@@ -362,7 +371,8 @@ fn finish<T: Item>(sorted: &mut [T], other: &mut [T], part: &mut [T], digits: Di
     if digits.bits_left == 0 || insert(sorted) {
         return;
     }
-    // Many agree in all bits that were looked at: what tells these apart lies in the bits after them.
+    // Many agree in all bits that were looked at: what tells these apart lies in the bits after
+    // them.
     let agree = |a: &T, b: &T| digits.both(a.word()) == digits.both(b.word());
     let mut from = 0;
     for group in sorted.chunk_by_mut(agree) {
@@ -372,8 +382,8 @@ fn finish<T: Item>(sorted: &mut [T], other: &mut [T], part: &mut [T], digits: Di
     }
 }
 
-/// Sorts what is nearly sorted; false where it is not, and items are left in any order that the insertions so
-/// far have made.
+/// Sorts what is nearly sorted; false where it is not, and items are left in any order that the
+/// insertions so far have made.
 fn insert<T: Item>(items: &mut [T]) -> bool {
     let mut moves_left = MOVES_MAX * items.len();
     for index in 1..items.len() {

@@ -1,5 +1,5 @@
-//! What the threads of a sort of numbers or records share beside the [`Partition`]: elements, plan, and
-//! the inputs that are given back while they are read.
+//! What the threads of a sort of numbers or records share beside the [`Partition`]: elements, plan,
+//! and the inputs that are given back while they are read.
 
 use std::ops::{Deref, Range};
 

@@ -1,8 +1,8 @@
 //! What is sorted: files, or elements that somebody makes while they are sorted.
 //!
-//! Contract: a [`Source`] says how much there is, before anything is planned, shows a sample, and brings
-//! each of its elements to a bucket once. Where it cannot know how many elements there are, the plan is for
-//! about as many; more than that only make buckets larger, which are then split.
+//! Contract: a [`Source`] says how much there is, before anything is planned, shows a sample, and
+//! brings each of its elements to a bucket once. Where it cannot know how many elements there are,
+//! the plan is for about as many; more than that only make buckets larger, which are then split.
 
 use super::distribute::{Inlet, buckets_of, distribute_input};
 use super::elements::Elements;
@@ -104,8 +104,8 @@ impl Source for Files<'_> {
     }
 }
 
-/// Calls `feed` with what makes a thread's way into the buckets, and with the memory that the plan has for
-/// reading, and `beside_bytes` more; `feed` gives what all threads have brought.
+/// Calls `feed` with what makes a thread's way into the buckets, and with the memory that the plan
+/// has for reading, and `beside_bytes` more; `feed` gives what all threads have brought.
 pub(crate) fn distribute_made<'s, E: Elements>(
     shared: &'s Shared<'_, E>,
     (splitters, beside_bytes): (&'s KeySplitters<E::Key>, u64),

@@ -2,10 +2,11 @@
 //!
 //! Contract: order is kept; a bucket whose elements share a word of the order is split by the next
 //! word, equal elements of an ordered job by their place in the input, equal elements of any other
-//! job anywhere. Each split makes at least eight buckets. As far as the beginnings of its segments are like the rest of them, none
-//! but a heavy value's own holds much more than a quarter; in any case each split tells elements apart, so the splitting ends.
-//! Reads and writes the bucket once a split, and reads a little more to sample it; the scratch of what has been read is used
-//! again, and so is the memory. PALID (SPAA 2025), section 4, splits likewise.
+//! job anywhere. Each split makes at least eight buckets. As far as the beginnings of its segments
+//! are like the rest of them, none but a heavy value's own holds much more than a quarter; in any
+//! case each split tells elements apart, so the splitting ends. Reads and writes the bucket once a
+//! split, and reads a little more to sample it; the scratch of what has been read is used again,
+//! and so is the memory. PALID (SPAA 2025), section 4, splits likewise.
 
 use std::sync::atomic::Ordering;
 

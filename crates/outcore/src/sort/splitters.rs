@@ -1,11 +1,11 @@
 //! The route of a sort: how one distribution tells buckets apart by keys, as many as it takes.
 //!
-//! Contract: a [`KeySplitters`] maps each element to one of its buckets, in the order of the elements, by way of
-//! a [`KeyRoute`] a thread. It is a tree of classifiers: the root cuts by the first key at which a sample differs; a
-//! value of that key that is frequent enough to fill several buckets is split further by the keys
-//! after it. Keys that a node's whole sample shares are only compared: what lies below or above
-//! them goes to a first and a last bucket. So records with long common prefixes, or with few
-//! different first keys, are distributed once, not once a key.
+//! Contract: a [`KeySplitters`] maps each element to one of its buckets, in the order of the
+//! elements, by way of a [`KeyRoute`] a thread. It is a tree of classifiers: the root cuts by the
+//! first key at which a sample differs; a value of that key that is frequent enough to fill several
+//! buckets is split further by the keys after it. Keys that a node's whole sample shares are only
+//! compared: what lies below or above them goes to a first and a last bucket. So records with long
+//! common prefixes, or with few different first keys, are distributed once, not once a key.
 //!
 //! Bounds: a key a batch and word of prefix for the root, a key an element for each node below it;
 //! no memory but the splitters.

@@ -5,7 +5,8 @@
 //! without a copy. Records are loaded as they are on scratch, sorted by reference, and gathered in
 //! chunks laid out like the output ([`crate::partition::task`]).
 //!
-//! Bounds: the worker's areas and chunks, plus the sort's space, which is kept from bucket to bucket.
+//! Bounds: the worker's areas and chunks, plus the sort's space, which is kept from bucket to
+//! bucket.
 
 use super::elements::{Elements, as_keys_mut};
 use super::in_memory::{Entry, each_tie, sort_entries};
@@ -30,7 +31,8 @@ struct Sorting<'a, E: Elements> {
     shared: &'a Shared<'a, E>,
     tasks: &'a Tasks<'a, ()>,
     is_unique: bool,
-    /// For scalars: the radix sort's space, one slot a worker, of which this worker has taken its own.
+    /// For scalars: the radix sort's space, one slot a worker, of which this worker has taken its
+    /// own.
     spaces: Option<Pool>,
     space: Option<Buf>,
     /// For records.
@@ -141,9 +143,9 @@ where
     E: Elements,
     E::Key: Item + Into<u128>,
 {
-    /// Brings all elements of a bucket of scalars together at the place from which they are written:
-    /// gaps after short segments are closed, segments in memory are copied after them, and the
-    /// room in front of the first whole block is filled from the end.
+    /// Brings all elements of a bucket of scalars together at the place from which they are
+    /// written: gaps after short segments are closed, segments in memory are copied after them, and
+    /// the room in front of the first whole block is filled from the end.
     fn gather_scalars(&self, loaded: &mut Loaded<()>, area: &mut Buf) -> (usize, usize) {
         let mut end = loaded.load.loaded_from;
         for &(number, offset) in &loaded.load.offsets {
@@ -167,8 +169,8 @@ where
         (start, total)
     }
 
-    /// Where the scalars of a bucket start in its area: at the place in the block from which they are
-    /// written, unless the output's header puts that astray for numbers.
+    /// Where the scalars of a bucket start in its area: at the place in the block from which they
+    /// are written, unless the output's header puts that astray for numbers.
     fn aligned_start(&self, task: &BucketTask) -> usize {
         let phase = self.tasks.phase(task);
         phase - phase % self.shared.elements.element_bytes()
@@ -275,8 +277,8 @@ where
         Ok(())
     }
 
-    /// Where a bucket's records go; drops the first if one a key is written, and the bucket before ended with
-    /// its key.
+    /// Where a bucket's records go; drops the first if one a key is written, and the bucket before
+    /// ended with its key.
     fn place<'w>(
         &self,
         worker: &TaskWorker<'w, ()>,

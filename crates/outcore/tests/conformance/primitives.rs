@@ -1,12 +1,12 @@
 //! The conformance kit of the primitives: cases, their inputs, and what must come out.
 //!
-//! Contract: `primitives.json` lists the cases; three drivers run each of them, through the engine, the
-//! command and Python, against naive oracles of their own language (this one, and
-//! `python/tests/test_conformance.py`). Inputs follow from a case alone: item i is
-//! ((i + seed) * 0x9E3779B97F4A7C15 mod 2^64 >> 1) % below, a line its hexadecimal digits so many times
-//! over; each file of a merge or of a segmented reduction is in order. A shuffle has no naive oracle: its output is a
-//! permutation whose digest is that of the case, whoever makes it. `reduce_by_key` and `segmented_reduce` count equal
-//! items, which the command and Python call `count-by`.
+//! Contract: `primitives.json` lists the cases; three drivers run each of them, through the engine,
+//! the command and Python, against naive oracles of their own language (this one, and
+//! `python/tests/test_conformance.py`). Inputs follow from a case alone: item i is ((i + seed) *
+//! 0x9E3779B97F4A7C15 mod 2^64 >> 1) % below, a line its hexadecimal digits so many times over;
+//! each file of a merge or of a segmented reduction is in order. A shuffle has no naive oracle: its
+//! output is a permutation whose digest is that of the case, whoever makes it. `reduce_by_key` and
+//! `segmented_reduce` count equal items, which the command and Python call `count-by`.
 
 use serde_json::Value;
 
@@ -139,7 +139,8 @@ impl Case {
         (0..self.number("positions")).map(position).collect()
     }
 
-    /// Fails unless `output` is what must come out: bytes of items and lines, text of other results.
+    /// Fails unless `output` is what must come out: bytes of items and lines, text of other
+    /// results.
     pub(crate) fn check(&self, output: &[u8]) {
         let name = self.text("name");
         if self.text("do") != "shuffle" {

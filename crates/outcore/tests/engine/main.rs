@@ -1,7 +1,8 @@
-//! The engine against naive oracles, as one program: its parts share their devices and are linked once.
+//! The engine against naive oracles, as one program: its parts share their devices and are linked
+//! once.
 //!
-//! Contract: each part says where its expected bytes come from; none shares code with the engine. What
-//! counts the heap of a whole process has one of its own (`heap.rs`).
+//! Contract: each part says where its expected bytes come from; none shares code with the engine.
+//! What counts the heap of a whole process has one of its own (`heap.rs`).
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 

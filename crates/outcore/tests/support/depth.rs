@@ -1,11 +1,12 @@
 //! Reads in flight, weighed by the virtual clock of in-memory drives.
 //!
-//! Contract: jobs run on one thread over in-memory drives, whose clock passes only while somebody waits. For each phase,
-//! and apart for its inputs and for scratch, the reads in flight are weighed by the time for which they were. The median over the
-//! time in which there were any is at least [`DEPTH_LEAST`] reads, or at least [`BYTES_LEAST`] bytes: what keeps a drive busy is
-//! the number of bytes in flight on it (its rate times its latency), and plans make reads long where memory allows it, of up to
-//! 4 MiB, since a long read costs less of the processor than many short ones. A plan with little memory has short reads, and then
-//! their number counts.
+//! Contract: jobs run on one thread over in-memory drives, whose clock passes only while somebody
+//! waits. For each phase, and apart for its inputs and for scratch, the reads in flight are weighed
+//! by the time for which they were. The median over the time in which there were any is at least
+//! [`DEPTH_LEAST`] reads, or at least [`BYTES_LEAST`] bytes: what keeps a drive busy is the number
+//! of bytes in flight on it (its rate times its latency), and plans make reads long where memory
+//! allows it, of up to 4 MiB, since a long read costs less of the processor than many short ones. A
+//! plan with little memory has short reads, and then their number counts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -75,8 +76,8 @@ fn median_of(times: &Times) -> usize {
 }
 
 impl Depths {
-    /// A transfer begins, or ends, now. Time that the end of a write ends was spent waiting for that, while
-    /// reads that had come stood ready.
+    /// A transfer begins, or ends, now. Time that the end of a write ends was spent waiting for
+    /// that, while reads that had come stood ready.
     fn turn(
         &mut self,
         now_ns: u64,
@@ -132,7 +133,8 @@ pub fn drives() -> RamDevice {
     })
 }
 
-/// Runs `work` on a job of one thread with this much memory, whose drives `ram` has; returns the medians of each phase.
+/// Runs `work` on a job of one thread with this much memory, whose drives `ram` has; returns the
+/// medians of each phase.
 pub fn medians_on(
     ram: &RamDevice,
     memory_kib: u64,
@@ -201,8 +203,9 @@ pub fn check_for(
     }
 }
 
-/// Checks that every phase that reads for a while has a median of this many reads in flight, and that there are such phases. What is
-/// read before the first one, such as footers, says where the next read goes.
+/// Checks that every phase that reads for a while has a median of this many reads in flight, and
+/// that there are such phases. What is read before the first one, such as footers, says where the
+/// next read goes.
 pub fn check_reads(what: &str, medians: &[(Reading, InFlight)], reads_least: usize) {
     eprintln!("{what}: {medians:?}");
     let long: Vec<_> = medians

@@ -1,8 +1,8 @@
 //! Damaged inputs for the checks of the fuzz targets, where there is no fuzzer.
 //!
-//! Contract: each input is one of the seeds with a few bytes changed, inserted, removed or repeated; the number of
-//! an input that fails is printed and makes the same input again. `OUTCORE_MUTATIONS` asks for more of
-//! them (`make mutations`).
+//! Contract: each input is one of the seeds with a few bytes changed, inserted, removed or
+//! repeated; the number of an input that fails is printed and makes the same input again.
+//! `OUTCORE_MUTATIONS` asks for more of them (`make mutations`).
 
 use outcore::read::sample::random;
 

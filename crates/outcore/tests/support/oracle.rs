@@ -2,11 +2,11 @@
 //!
 //! Contract: written from the definition, not from the engine. Keys are read as numbers and
 //! compared as such: integers by value; floats by value with -0.0 before 0.0 and NaNs behind all
-//! numbers, where all of them are equal; bytes as unsigned bytes; several numbers
-//! one after another. A descending field, and a descending job, turn keys round. Equal keys: by the bits of NaNs as
-//! unsigned integers, in the direction of the key, then by the
-//! whole record as unsigned bytes, never reversed; with `stable` by the place in the input.
-//! `unique` keeps the first record of each key in that order.
+//! numbers, where all of them are equal; bytes as unsigned bytes; several numbers one after
+//! another. A descending field, and a descending job, turn keys round. Equal keys: by the bits of
+//! NaNs as unsigned integers, in the direction of the key, then by the whole record as unsigned
+//! bytes, never reversed; with `stable` by the place in the input. `unique` keeps the first record
+//! of each key in that order.
 
 use std::cmp::Ordering;
 

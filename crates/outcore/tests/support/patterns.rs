@@ -23,8 +23,8 @@
 //! | `sorted`, `reversed` | the number `i`, or `n - 1 - i` |
 //!
 //! The bytes of a stream and counter c are `random(seed, 100 * stream + k, c)` for k = 0, 1, ...,
-//! each as 8 little-endian bytes. Payload `random` is stream 1, counter i; `coarse` repeats the byte
-//! `random(seed, 1, i) mod 4`, so that whole records are equal often.
+//! each as 8 little-endian bytes. Payload `random` is stream 1, counter i; `coarse` repeats the
+//! byte `random(seed, 1, i) mod 4`, so that whole records are equal often.
 
 use outcore::key::{Endian, KeyKind, RecordFormat};
 

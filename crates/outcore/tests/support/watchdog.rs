@@ -1,6 +1,7 @@
 //! A limit on the time that a test may hang: no test waits for ever.
 //!
-//! Contract: aborts the process with the test's name when the limit is over; costs one thread a test.
+//! Contract: aborts the process with the test's name when the limit is over; costs one thread a
+//! test.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;

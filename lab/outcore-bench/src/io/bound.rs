@@ -1,13 +1,13 @@
 //! What holds the rest up: processor, depth, drive, link or memory; and which settings are enough.
 //!
-//! Contract: pure but for [`Limits::measure`], which copies memory for a moment and reads the drives'
-//! links from /sys. The bound of a measurement is the first that fits: its threads ran nearly all the
-//! time (processor); the drives' links are nearly full (link); it moved most of what memory can be
-//! copied at (memory); half the requests in flight gave clearly less (queue); more in flight gave no more, or
-//! half of it as much (the drives). A limit below the rate that was measured is none, and is never named: then the
-//! next one is looked at, and at the end that none was found. The
-//! recommended setting is the one with the fewest threads, then bytes in flight, that reaches
-//! [`ENOUGH`] of the best that was seen.
+//! Contract: pure but for [`Limits::measure`], which copies memory for a moment and reads the
+//! drives' links from /sys. The bound of a measurement is the first that fits: its threads ran
+//! nearly all the time (processor); the drives' links are nearly full (link); it moved most of what
+//! memory can be copied at (memory); half the requests in flight gave clearly less (queue); more in
+//! flight gave no more, or half of it as much (the drives). A limit below the rate that was
+//! measured is none, and is never named: then the next one is looked at, and at the end that none
+//! was found. The recommended setting is the one with the fewest threads, then bytes in flight,
+//! that reaches [`ENOUGH`] of the best that was seen.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -211,7 +211,8 @@ fn bound_of(best: &Measured, like: &[&Measured], limits: &Limits) -> Bound {
     if deepest == Some(in_flight(best)) && before > 0.0 && before < ENOUGH * value(best) {
         return Bound::Queue;
     }
-    // The drives are known to be at their end only where more in flight was no better, or much less as good.
+    // The drives are known to be at their end only where more in flight was no better, or much less
+    // as good.
     let bytes = |m: &Measured| u64::from(in_flight(m)) * m.shot.block_bytes;
     let is_level = |m: &&Measured| {
         bytes(m) > bytes(best) || (bytes(m) * 2 <= bytes(best) && value(m) >= ENOUGH * value(best))

@@ -8,8 +8,9 @@
 //! Only where writing is allowed on all drives. Source: PALID (SPAA 2025), section 3 and its figure
 //! of distribution against the number of buckets.
 //!
-//! Bounds: bucket buffers of [`BUFFERS_BYTES`] for all threads together, as far as 4 KiB each allow;
-//! reads and writes under way of [`LARGE_BYTES`] and a buffer each, [`LARGE_DEPTH`] and twice that a drive.
+//! Bounds: bucket buffers of [`BUFFERS_BYTES`] for all threads together, as far as 4 KiB each
+//! allow; reads and writes under way of [`LARGE_BYTES`] and a buffer each, [`LARGE_DEPTH`] and
+//! twice that a drive.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,12 +1,13 @@
 //! Loads of several threads on several drives at once, with the latency of each drive.
 //!
-//! Contract: each thread has a queue of its own and keeps [`Shot::depth`] requests in flight on each of
-//! the drives. Sequential loads of several threads share a drive in stretches, random ones have all of
-//! it. Latencies are counted by drive in histograms of three digits (Tene's HdrHistogram), 0.1 us to
-//! 100 s. In a rehearsal nothing is done but counted: so a run knows how many steps its time is for.
+//! Contract: each thread has a queue of its own and keeps [`Shot::depth`] requests in flight on
+//! each of the drives. Sequential loads of several threads share a drive in stretches, random ones
+//! have all of it. Latencies are counted by drive in histograms of three digits (Tene's
+//! HdrHistogram), 0.1 us to 100 s. In a rehearsal nothing is done but counted: so a run knows how
+//! many steps its time is for.
 //!
-//! Bounds: memory is threads x drives x depth x block, at most [`WINDOW_BYTES_MAX`]: deeper loads of
-//! large blocks are made shallower.
+//! Bounds: memory is threads x drives x depth x block, at most [`WINDOW_BYTES_MAX`]: deeper loads
+//! of large blocks are made shallower.
 
 use std::cell::Cell;
 use std::sync::{Arc, Barrier};

@@ -1,12 +1,12 @@
 //! Three servers as programs see them: threads that create, open, read, append to and delete files.
 //!
 //! Contract: the operations, sizes and numbers of threads of Filebench's fileserver, webserver and
-//! webproxy, from blocking threads, each file wholly on one drive, the drives in turns. As Filebench does, open
-//! and close count as operations. Unlike it all files begin at the mean size instead of sizes spread
-//! around it, and there are [`FILES`] of them, so that they are made in a moment. Files are read and
-//! written past the page cache where the file system can. Only in directories of our own, and only
-//! where writing is allowed.
-//! Source: Falcon (ATC 2017) Fig. 19; Filebench's workloads fileserver.f, webserver.f, webproxy.f.
+//! webproxy, from blocking threads, each file wholly on one drive, the drives in turns. As
+//! Filebench does, open and close count as operations. Unlike it all files begin at the mean size
+//! instead of sizes spread around it, and there are [`FILES`] of them, so that they are made in a
+//! moment. Files are read and written past the page cache where the file system can. Only in
+//! directories of our own, and only where writing is allowed. Source: Falcon (ATC 2017) Fig. 19;
+//! Filebench's workloads fileserver.f, webserver.f, webproxy.f.
 //!
 //! Bounds: threads x [`IO_BYTES`] of buffers; files of [`FILES`] x their size, and at most
 //! [`FILE_BYTES_MAX`] each.

@@ -1,10 +1,10 @@
 //! Writes through the page cache beside direct ones, and the mixes of requests of three servers.
 //!
-//! Contract: only where writing is allowed on all drives, buffered writes only in directories; else the
-//! sections are empty. Every time includes the sync at its end, so that what only reached the page cache
-//! is not counted as written; the stretch written to is at most 128 MiB a drive, so that this sync stays
-//! short.
-//! Source: Falcon Fig. 15 (buffered writes) and Fig. 19 (Filebench: fileserver, webserver, webproxy).
+//! Contract: only where writing is allowed on all drives, buffered writes only in directories; else
+//! the sections are empty. Every time includes the sync at its end, so that what only reached the
+//! page cache is not counted as written; the stretch written to is at most 128 MiB a drive, so that
+//! this sync stays short. Source: Falcon Fig. 15 (buffered writes) and Fig. 19 (Filebench:
+//! fileserver, webserver, webproxy).
 
 use std::sync::Arc;
 

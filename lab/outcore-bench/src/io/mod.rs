@@ -1,8 +1,9 @@
-//! `outcore bench io`: what drives can do, from single requests to the whole machine, in one report.
+//! `outcore bench io`: what drives can do, from single requests to the whole machine, in one
+//! report.
 //!
-//! Contract: [`run`] measures for about [`IoOptions::budget_s`] seconds, reads only unless allowed to
-//! write, and leaves nothing behind (see [`target`]). Everything goes through the engine's own drives
-//! and volume. A rehearsal counts the steps first, so that the time is shared evenly.
+//! Contract: [`run`] measures for about [`IoOptions::budget_s`] seconds, reads only unless allowed
+//! to write, and leaves nothing behind (see [`target`]). Everything goes through the engine's own
+//! drives and volume. A rehearsal counts the steps first, so that the time is shared evenly.
 //!
 //! | section | after |
 //! |---|---|
@@ -139,7 +140,8 @@ impl FromStr for NamedLoad {
 /// Measures.
 ///
 /// # Errors
-/// Usage: what must not be measured; no space; the drives' own; interrupted. Nothing is left behind.
+/// Usage: what must not be measured; no space; the drives' own; interrupted. Nothing is left
+/// behind.
 pub fn run(options: &IoOptions, watch: Watch<'_>) -> Result<Report> {
     let started = Instant::now();
     let os = OsDevice::new(options.io);
@@ -289,8 +291,8 @@ fn describe(report: &mut Report, options: &IoOptions, targets: &[Target], engine
     }
 }
 
-/// A sentence about the first targets that lie on one file system, if there are any: they are not drives
-/// of their own.
+/// A sentence about the first targets that lie on one file system, if there are any: they are not
+/// drives of their own.
 fn on_one_drive(targets: &[Target]) -> Option<String> {
     let are_together = |one: &Target, other: &Target| {
         one.whose != Whose::BlockDevice && one.facts.file_system == other.facts.file_system
@@ -307,7 +309,8 @@ fn on_one_drive(targets: &[Target]) -> Option<String> {
     })
 }
 
-/// Fills the files of our own among `targets`, however long it takes; gives what may be read of each.
+/// Fills the files of our own among `targets`, however long it takes; gives what may be read of
+/// each.
 ///
 /// # Errors
 /// The drives' own, interrupted.

@@ -142,8 +142,8 @@ impl Queue for NullQueue {
     }
 }
 
-/// Requests a second that `threads`, each with a submitter, get through a volume of `drives` that do
-/// nothing, which `servers` of its own serve, if any.
+/// Requests a second that `threads`, each with a submitter, get through a volume of `drives` that
+/// do nothing, which `servers` of its own serve, if any.
 fn submit_for(
     (drives, threads, servers): (usize, usize, usize),
     limit_s: f64,

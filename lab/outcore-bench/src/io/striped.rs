@@ -1,8 +1,8 @@
 //! The engine's striped volume under load: one submitting thread, whole requests, meters by drive.
 //!
-//! Contract: the loads are those of [`outcore_store::load`]. The stripe sweep measures sequential 64 KiB
-//! requests over stripes from 4 KiB on, with and without merging of neighbours (Falcon Fig. 17): small
-//! stripes cost nothing only if neighbours are merged again before a drive sees them.
+//! Contract: the loads are those of [`outcore_store::load`]. The stripe sweep measures sequential
+//! 64 KiB requests over stripes from 4 KiB on, with and without merging of neighbours (Falcon Fig.
+//! 17): small stripes cost nothing only if neighbours are merged again before a drive sees them.
 //!
 //! Bounds: memory is requests in flight times their length.
 

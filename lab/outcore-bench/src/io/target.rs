@@ -1,11 +1,11 @@
 //! What is measured: a file of our own in a directory, a file that is there, or a block device.
 //!
 //! Contract: in a directory a file is made inside a private one, and both go when the [`Target`] is
-//! dropped, however the run ends; what a killed run left is swept by the next. A file that was there
-//! is only ever read. A block device is refused while anything has it mounted, holds it or swaps on
-//! it; it is written to only where its first and last MiB are empty, and never in these, so that
-//! nothing of anybody is lost, and that it may be measured again. Writes everywhere need consent
-//! ([`Consent`]).
+//! dropped, however the run ends; what a killed run left is swept by the next. A file that was
+//! there is only ever read. A block device is refused while anything has it mounted, holds it or
+//! swaps on it; it is written to only where its first and last MiB are empty, and never in these,
+//! so that nothing of anybody is lost, and that it may be measured again. Writes everywhere need
+//! consent ([`Consent`]).
 //!
 //! Bounds: a file of our own is at most a quarter of the free space.
 

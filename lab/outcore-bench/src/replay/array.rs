@@ -1,10 +1,11 @@
 //! Requests of a trace on the engine's striped volume.
 //!
 //! Contract: requests go in with a tag and come back with it, whole. The volume cuts them at stripe
-//! borders, serves each drive on its own and keeps the order of overlapping requests. A write that was
-//! widened to whole blocks reads them first ([`Array::submit`]'s `reads_first`), and nothing that
-//! overlaps with it goes in between. Flushes and trims go their own way ([`super::flush_worker`]), side by
-//! side with the rest. Latency counts from the time that the submitter gives.
+//! borders, serves each drive on its own and keeps the order of overlapping requests. A write that
+//! was widened to whole blocks reads them first ([`Array::submit`]'s `reads_first`), and nothing
+//! that overlaps with it goes in between. Flushes and trims go their own way
+//! ([`super::flush_worker`]), side by side with the rest. Latency counts from the time that the
+//! submitter gives.
 //!
 //! Bounds: as many buffers as may be in flight, each as long as the longest request; requests that
 //! wait for one hold no memory but themselves.
@@ -198,8 +199,8 @@ impl Array {
         });
     }
 
-    /// Hands over what there are buffers for, waits up to `wait` for the first to come back, and adds
-    /// the requests that are complete.
+    /// Hands over what there are buffers for, waits up to `wait` for the first to come back, and
+    /// adds the requests that are complete.
     pub(super) fn poll(&mut self, wait: Duration, complete: &mut Vec<Done>) -> Result<()> {
         self.feed()?;
         let is_flushing = self.flush_worker.under_way() > 0;

@@ -1,10 +1,10 @@
 //! Whether the drives could follow a trace that is played at its times.
 //!
-//! Contract: the backlog is the requests that are due and not complete. It is sampled while requests come;
-//! the drives cannot follow if it keeps growing, if requests had to be held back because too many waited, or,
-//! where requests came too briefly to tell, if the drives needed longer than that again for what was left.
-//! A single late request says nothing: the machine may have been doing something else. Bounds:
-//! [`PARTS_MAX`] numbers.
+//! Contract: the backlog is the requests that are due and not complete. It is sampled while
+//! requests come; the drives cannot follow if it keeps growing, if requests had to be held back
+//! because too many waited, or, where requests came too briefly to tell, if the drives needed
+//! longer than that again for what was left. A single late request says nothing: the machine may
+//! have been doing something else. Bounds: [`PARTS_MAX`] numbers.
 
 /// Parts of the time that are kept.
 const PARTS_MAX: usize = 240;
@@ -29,7 +29,8 @@ pub(super) struct Backlog {
 /// Figures of a backlog that the drives did not work off.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Behind {
-    /// Requests that waited throughout a part of the time: means of the first and of the last third.
+    /// Requests that waited throughout a part of the time: means of the first and of the last
+    /// third.
     pub(super) first: f64,
     /// Of the last third.
     pub(super) last: f64,
@@ -68,7 +69,8 @@ impl Backlog {
         self.most = self.most.max(count);
     }
 
-    /// A request was released that was due at `due_ns`; `is_held` says that it had to wait for others.
+    /// A request was released that was due at `due_ns`; `is_held` says that it had to wait for
+    /// others.
     pub(super) fn released(&mut self, due_ns: u64, is_held: bool) {
         self.last_due_ns = self.last_due_ns.max(due_ns);
         self.held += u64::from(is_held);

@@ -1,9 +1,9 @@
 //! Flushes and trims of a trace: calls that block, made by a thread of their own.
 //!
-//! Contract: [`FlushWorker::send`] returns at once, and what was sent is done in turn, whole: a flush makes
-//! all drives' writes that have come back durable, as a flush of a block device does; a trim gives the
-//! blocks of its range back. Neither waits for reads and writes under way. A drive that knows no trim
-//! is not a fault: what it refused is counted. The thread ends with its owner.
+//! Contract: [`FlushWorker::send`] returns at once, and what was sent is done in turn, whole: a
+//! flush makes all drives' writes that have come back durable, as a flush of a block device does; a
+//! trim gives the blocks of its range back. Neither waits for reads and writes under way. A drive
+//! that knows no trim is not a fault: what it refused is counted. The thread ends with its owner.
 //!
 //! Bounds: [`UNDER_WAY_MAX`] commands at a time; the owner asks [`FlushWorker::has_room`] first.
 

@@ -1,13 +1,13 @@
 //! `outcore replay`: a trace of somebody's requests on these drives.
 //!
 //! Contract: any format of `outcore_traces`, streamed, of any length. Requests are adapted to the
-//! array (wrapped or scaled into it, widened to 4 KiB, split), each change counted; lines that cannot
-//! be read are skipped, counted and shown. They are released as fast as the drives answer, a fixed
-//! number in flight (closed loop), or at the times of the trace over a speed-up (open loop); outcore's
-//! own traces keep the dependencies of their threads. Written is only to own files, which are removed
-//! again, or to an empty device with consent. A flush makes all drives durable, a trim gives the blocks
-//! back (a hole in a file, a discard on a device); what is read there later costs nothing until it is
-//! written again.
+//! array (wrapped or scaled into it, widened to 4 KiB, split), each change counted; lines that
+//! cannot be read are skipped, counted and shown. They are released as fast as the drives answer, a
+//! fixed number in flight (closed loop), or at the times of the trace over a speed-up (open loop);
+//! outcore's own traces keep the dependencies of their threads. Written is only to own files, which
+//! are removed again, or to an empty device with consent. A flush makes all drives durable, a trim
+//! gives the blocks back (a hole in a file, a discard on a device); what is read there later costs
+//! nothing until it is written again.
 //!
 //! In the open loop latency counts from the time at which a request was due, so that a drive that
 //! falls behind cannot hide it.

@@ -1,10 +1,10 @@
 //! When the requests of a trace are handed to the array.
 //!
-//! Contract: the plans of `outcore_traces::replay_plan` decide, on the device's clock; here they meet
-//! drives. Every request that is released comes back before a [`Player`] is done. An open loop that
-//! the drives cannot follow stops reading the trace while [`WAITING_MAX`] requests wait, so memory is
-//! bounded; what is released after its time is counted as late, and [`super::backlog`] says whether the
-//! drives were the reason.
+//! Contract: the plans of `outcore_traces::replay_plan` decide, on the device's clock; here they
+//! meet drives. Every request that is released comes back before a [`Player`] is done. An open loop
+//! that the drives cannot follow stops reading the trace while [`WAITING_MAX`] requests wait, so
+//! memory is bounded; what is released after its time is counted as late, and [`super::backlog`]
+//! says whether the drives were the reason.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};

@@ -32,12 +32,12 @@ pub struct Saver {
 
 impl Saver {
     /// Files, each in the form that its name ends with (`.html`, `.json`, `.csv`, `.txt`), and a
-    /// directory for the charts as single SVG files, made where it is missing. Files that exist are replaced
-    /// with `is_forced` only.
+    /// directory for the charts as single SVG files, made where it is missing. Files that exist are
+    /// replaced with `is_forced` only.
     ///
     /// # Errors
-    /// Usage: a name that ends otherwise, a file that exists, no directory for it; I/O: the directory for
-    /// charts cannot be made or read.
+    /// Usage: a name that ends otherwise, a file that exists, no directory for it; I/O: the
+    /// directory for charts cannot be made or read.
     pub fn new(files: &[PathBuf], charts_dir: Option<&Path>, is_forced: bool) -> Result<Self> {
         let mut saver = Saver {
             charts_dir: charts_dir.map(Path::to_path_buf),

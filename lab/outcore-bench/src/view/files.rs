@@ -1,7 +1,7 @@
 //! Sorted files, read as whoever wants all of them, or a range, reads them.
 //!
-//! Contract: past the page cache where the drives can, in large pieces, all drives at once; nothing is
-//! done with the bytes. Memory: a few pieces a drive.
+//! Contract: past the page cache where the drives can, in large pieces, all drives at once; nothing
+//! is done with the bytes. Memory: a few pieces a drive.
 
 use std::ops::Range;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! Tests of the generator: distributions, known records, and what valsort says about gensort's.
 //!
-//! Contract: lines, exit codes and checksums are those that valsort 1.5 printed for the same records.
+//! Contract: lines, exit codes and checksums are those that valsort 1.5 printed for the same
+//! records.
 
 use super::*;
 use outcore::key::{CheckOptions, CheckReport, Checker};

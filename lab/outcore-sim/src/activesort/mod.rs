@@ -84,8 +84,8 @@ pub struct MergeDrive {
     pub bus_ps: Ps,
     /// Bytes a second to the host.
     pub link_bytes_per_s: u64,
-    /// What a throttle in front of the drive lets the host read and write, bytes a second; 0 where there is
-    /// none. The drive's own reads and writes do not pass it.
+    /// What a throttle in front of the drive lets the host read and write, bytes a second; 0 where
+    /// there is none. The drive's own reads and writes do not pass it.
     pub throttle_bytes_per_s: [u64; 2],
     /// Prefetches in flight.
     pub prefetch_max: u32,
@@ -135,8 +135,8 @@ impl MergeDrive {
         }
     }
 
-    /// The channels, the link and the throttle (its rates, not its slices) of `config` with `cpu` inside.
-    /// Planes count as units of their own: multi-plane reads keep them all busy.
+    /// The channels, the link and the throttle (its rates, not its slices) of `config` with `cpu`
+    /// inside. Planes count as units of their own: multi-plane reads keep them all busy.
     pub fn modern(config: &DriveConfig, cpu: Embedded) -> Result<Self> {
         config.validate()?;
         let params = Params::new(config, 1);

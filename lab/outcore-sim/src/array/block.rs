@@ -77,7 +77,8 @@ fn reader(path: &Path, options: &BlockOptions) -> Result<TraceReader> {
     TraceReader::open(path, &format)
 }
 
-/// The trace as it is played; a read or write of more than `longest_bytes` is an error that names it.
+/// The trace as it is played; a read or write of more than `longest_bytes` is an error that names
+/// it.
 fn open(path: &Path, options: &BlockOptions, longest_bytes: u64) -> Result<Adapted<TraceReader>> {
     let speedup = match options.pace {
         Loop::Open { speedup } => speedup,

@@ -1,7 +1,8 @@
 //! What a replay waited for most.
 //!
-//! Contract: pure, and by what was measured alone: the use of every drive's resources until the last
-//! request was completed, the share of the time in which drives had requests, and when the last request came.
+//! Contract: pure, and by what was measured alone: the use of every drive's resources until the
+//! last request was completed, the share of the time in which drives had requests, and when the
+//! last request came.
 
 use super::DriveReport;
 use crate::quantities::Ps;
@@ -30,8 +31,8 @@ pub(super) fn bottleneck(
     between: Between,
     end: Ps,
 ) -> String {
-    // Requests that come when the trace says so are held up by the drives only if those are not done by
-    // the time the last one has come.
+    // Requests that come when the trace says so are held up by the drives only if those are not
+    // done by the time the last one has come.
     if let Between::Pace(last) = between
         && end.saturating_sub(last) as f64 <= BEHIND * end as f64
     {

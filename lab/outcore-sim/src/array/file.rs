@@ -89,8 +89,8 @@ fn kind_of(path: &Path) -> Result<Kind> {
 /// Replays the trace at `path` on drives like `drive`.
 ///
 /// # Errors
-/// A file that is not a trace, with its place; options that make no sense; a replay that cannot end,
-/// with what is stuck; what [`FileOptions::watch`] says.
+/// A file that is not a trace, with its place; options that make no sense; a replay that cannot
+/// end, with what is stuck; what [`FileOptions::watch`] says.
 pub fn replay_file(path: &Path, drive: DriveConfig, options: &FileOptions) -> Result<ReplayReport> {
     let kind = kind_of(path)?;
     if kind != Kind::Block && options.block.time_unit_ns.is_some() {

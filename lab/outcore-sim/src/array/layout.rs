@@ -3,10 +3,10 @@
 //! Model: an extent (a stripe unit, or 1 MiB where drives are kept) of a file gets a place on its
 //! drive when it is first touched: reads take places in the part of the drive that was filled,
 //! writes in the part that was free, each in order, as a file system that lays files out in one
-//! piece. A discarded extent gives its place back. Writes that find the free part used up
-//! overwrite the filled one from its end. Where a drive has no place left the request is refused,
-//! or, if the layout wraps, places are used anew from the start and counted. A read or write that is
-//! larger than all drives together, or ends beyond 64 bits, is refused in either case.
+//! piece. A discarded extent gives its place back. Writes that find the free part used up overwrite
+//! the filled one from its end. Where a drive has no place left the request is refused, or, if the
+//! layout wraps, places are used anew from the start and counted. A read or write that is larger
+//! than all drives together, or ends beyond 64 bits, is refused in either case.
 //!
 //! Invariants: parts of a request are in the order of its bytes and cover them; neighbours on the
 //! same drive are one part. Bounds: 48 bytes an extent that was touched.
@@ -152,8 +152,8 @@ impl Layout {
     /// Cuts `request` into parts.
     ///
     /// # Errors
-    /// A drive has no place for it, and the layout does not wrap; it is larger than all drives, or ends
-    /// where no drive reaches.
+    /// A drive has no place for it, and the layout does not wrap; it is larger than all drives, or
+    /// ends where no drive reaches.
     pub(crate) fn place(
         &mut self,
         request: &ArrayRequest,

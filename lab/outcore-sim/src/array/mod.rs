@@ -78,8 +78,8 @@ pub struct ArrayConfig {
 }
 
 impl ArrayConfig {
-    /// `drives` like `drive`, half full, no shared ceiling, striped in units of 1 MiB; what they have
-    /// no room for is refused.
+    /// `drives` like `drive`, half full, no shared ceiling, striped in units of 1 MiB; what they
+    /// have no room for is refused.
     pub fn new(drive: DriveConfig, drives: u32) -> Self {
         ArrayConfig {
             drive,
@@ -301,8 +301,8 @@ impl Array {
         })
     }
 
-    /// Brings the offsets of `devices`, which end at `span_bytes`, in proportion into what the drives
-    /// have for each of them.
+    /// Brings the offsets of `devices`, which end at `span_bytes`, in proportion into what the
+    /// drives have for each of them.
     pub(crate) fn scale(&mut self, span_bytes: u64, devices: u64) {
         self.scale = Some(Scale {
             span_bytes,
@@ -434,8 +434,8 @@ impl Array {
         self.layout.whole_bytes()
     }
 
-    /// Whether every request is finished. The drives may have work of their own left, such as writing
-    /// their caches to flash.
+    /// Whether every request is finished. The drives may have work of their own left, such as
+    /// writing their caches to flash.
     pub(crate) fn is_idle(&self) -> bool {
         self.unfinished == 0
     }
@@ -577,8 +577,8 @@ impl Array {
         self.free.push(index);
     }
 
-    /// Ends a replay that took until `end`. How much was used is counted until then; after that the drives
-    /// finish what they have left.
+    /// Ends a replay that took until `end`. How much was used is counted until then; after that the
+    /// drives finish what they have left.
     pub(crate) fn report(
         &mut self,
         end: Ps,

@@ -2,9 +2,9 @@
 //!
 //! Model: `outcore_traces::replay_plan::DependentLoop`: a request is released when its thread has
 //! computed as long as recorded since its previous request, and since the completion that it had
-//! waited for. Computation takes `cpu_scale` of the recorded time; `window_scale` lets a thread have
-//! that many times the recorded requests in flight, because the engine opens its windows with the
-//! number of drives. Syncs take no time: the simulated drives have no volatile state to lose.
+//! waited for. Computation takes `cpu_scale` of the recorded time; `window_scale` lets a thread
+//! have that many times the recorded requests in flight, because the engine opens its windows with
+//! the number of drives. Syncs take no time: the simulated drives have no volatile state to lose.
 //!
 //! Invariants: everything in the trace is released and completed, or the replay is an error that
 //! says what is missing. Bounds: those of `SubmissionOrder` and `DependentLoop`.

@@ -1,7 +1,7 @@
 //! `sim calibrate`: a drive of the simulator fitted to one that was measured.
 //!
-//! Contract: the drive as TOML goes to `-o` (never over an existing file without `--force`) or standard
-//! output, the table of the fit to standard error.
+//! Contract: the drive as TOML goes to `-o` (never over an existing file without `--force`) or
+//! standard output, the table of the fit to standard error.
 
 use std::path::PathBuf;
 
@@ -16,8 +16,8 @@ use crate::presets::preset;
 /// `sim calibrate`.
 #[derive(Debug, Args)]
 pub struct CalibrateArgs {
-    /// What `outcore drives probe` wrote: drives.toml, or its JSON Lines (--json), which fit better;
-    /// or the JSON report of `outcore bench io`.
+    /// What `outcore drives probe` wrote: drives.toml, or its JSON Lines (--json), which fit
+    /// better; or the JSON report of `outcore bench io`.
     pub probe: PathBuf,
     /// The drive in it, by name; the first one without it.
     #[arg(long)]

@@ -59,7 +59,8 @@ pub struct ReplayArgs {
     /// blktrace, alibaba, tencent, vscsi, mqsim.
     #[arg(long)]
     pub format: Option<Format>,
-    /// Unit of its times, where it counts another one than its format: s, ms (DiskSim), us, ns, 100ns.
+    /// Unit of its times, where it counts another one than its format: s, ms (DiskSim), us, ns,
+    /// 100ns.
     #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit)]
     pub time_unit_ns: Option<u64>,
     /// Play a block trace faster than recorded, by this factor.

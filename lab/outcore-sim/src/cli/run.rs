@@ -41,14 +41,15 @@ pub struct RunArgs {
     /// alibaba, tencent, vscsi, mqsim, outcore.
     #[arg(long, requires = "trace")]
     pub format: Option<Format>,
-    /// Unit of its times, where it counts another one than its format: s, ms (DiskSim), us, ns, 100ns.
+    /// Unit of its times, where it counts another one than its format: s, ms (DiskSim), us, ns,
+    /// 100ns.
     #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit, requires = "trace")]
     pub time_unit_ns: Option<u64>,
     /// Requests of the trace in flight.
     #[arg(long, requires = "trace")]
     pub depth: Option<u32>,
-    /// How requests of a trace are brought into the drive: refuse (what lies beyond it is an error),
-    /// wrap (modulo its size) or scale (in proportion).
+    /// How requests of a trace are brought into the drive: refuse (what lies beyond it is an
+    /// error), wrap (modulo its size) or scale (in proportion).
     #[arg(
         long,
         value_enum,

@@ -1,12 +1,14 @@
-//! What no drive can be: every value of a configuration within its bounds, before anything is built.
+//! What no drive can be: every value of a configuration within its bounds, before anything is
+//! built.
 //!
 //! Contract: an error names the key, its value and what is possible. A zero is refused where the
 //! model would answer with a time or a rate that no drive has; it stays where it means something:
 //! nothing of the kind (`cache.capacity`, `host.command_overhead` and `command_interval`, delays of
 //! SATA, `flash.suspend_*`, `suspend_*_if_left`, `mapping.pack_wait`, the DRAM's `t_*`,
-//! `flash.over_provisioning`, energies, `wear_threshold`), no limit (`throttle.read`, `throttle.write`),
-//! the default (`mapping.unit`: a page; `gc.choices`: log2 of the blocks), or the least that there
-//! is (`gc.threshold`, `gc.hard_threshold`: one block; `mapping.cache`: one entry).
+//! `flash.over_provisioning`, energies, `wear_threshold`), no limit (`throttle.read`,
+//! `throttle.write`), the default (`mapping.unit`: a page; `gc.choices`: log2 of the blocks), or
+//! the least that there is (`gc.threshold`, `gc.hard_threshold`: one block; `mapping.cache`: one
+//! entry).
 
 use outcore_io::units::rate_exact;
 use outcore_io::{Error, Result};

@@ -1,10 +1,10 @@
 //! Planes and their blocks: free blocks, write frontiers, valid and invalid slots.
 //!
-//! Model: every queue has in every plane a frontier for user data, one for table pages and one
-//! for collected data (double write frontier: B. Van Houdt, "On the necessity of hot and cold data
+//! Model: every queue has in every plane a frontier for user data, one for table pages and one for
+//! collected data (double write frontier: B. Van Houdt, "On the necessity of hot and cold data
 //! identification to reduce the write amplification in flash-based SSDs", Performance Evaluation
-//! 2014); with `gc.separate = false` collected data goes to the users' frontier. With `compat` they are taken when the drive is built, as MQSim does; otherwise when they
-//! are first needed.
+//! 2014); with `gc.separate = false` collected data goes to the users' frontier. With `compat` they
+//! are taken when the drive is built, as MQSim does; otherwise when they are first needed.
 //!
 //! Invariant: in every plane free + valid + invalid slots equal blocks x pages x slots; checked
 //! whenever a frontier moves and at the end of a run. A slot is a mapping unit within a page; the

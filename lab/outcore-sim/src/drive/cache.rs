@@ -167,8 +167,8 @@ pub(super) struct Cache {
     turn: usize,
     /// Some queue keeps what it reads.
     keeps_reads: bool,
-    /// Pages that were given out and whose program has not ended (only where MQSim keeps reads): their
-    /// spare areas name no unit yet.
+    /// Pages that were given out and whose program has not ended (only where MQSim keeps reads):
+    /// their spare areas name no unit yet.
     unprogrammed: IntSet,
 }
 
@@ -440,8 +440,9 @@ impl Drive {
         evicted.filter(|slot| slot.state == State::Dirty && slot.unit != NONE)
     }
 
-    /// The write of a slot that left for data of `queue`. In a shared cache it may be another queue's;
-    /// MQSim takes its number within the other's range for one within the range of `queue`.
+    /// The write of a slot that left for data of `queue`. In a shared cache it may be another
+    /// queue's; MQSim takes its number within the other's range for one within the range of
+    /// `queue`.
     fn evicted_write(&mut self, queue: u16, slot: Slot) -> u32 {
         let (mut owner, mut unit) = (slot.queue, slot.unit);
         if self.p.compat && owner != queue {
@@ -538,9 +539,9 @@ impl Drive {
         }
     }
 
-    /// The unit that MQSim finds in a page's spare area. A page that was only given out for a read has
-    /// none, and one whose program has not ended (reads pass programs) has none yet: all such pages share
-    /// one slot of the cache.
+    /// The unit that MQSim finds in a page's spare area. A page that was only given out for a read
+    /// has none, and one whose program has not ended (reads pass programs) has none yet: all such
+    /// pages share one slot of the cache.
     fn unit_in_spare(&self, page: u32) -> u32 {
         if self.cache.unprogrammed.contains(&page) {
             return NONE;

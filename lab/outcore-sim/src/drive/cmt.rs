@@ -1,7 +1,8 @@
 //! The mapping-table cache (CMT): which entries of the table are at hand, in LRU order.
 //!
-//! Contract: an entry is reserved while its table page is being read (`waiting`) and valid after; it leaves
-//! by [`Cmt::evict`], the oldest first, or by [`Cmt::evict_idle`], which spares those that are waited for.
+//! Contract: an entry is reserved while its table page is being read (`waiting`) and valid after;
+//! it leaves by [`Cmt::evict`], the oldest first, or by [`Cmt::evict_idle`], which spares those
+//! that are waited for.
 //!
 //! Bounds: 40 bytes an entry; every step in constant time.
 

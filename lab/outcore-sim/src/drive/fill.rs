@@ -1,10 +1,10 @@
 //! Preconditioning: the state of a drive that has been in use, made without simulating it.
 //!
-//! Model: blocks in the steady state of a collector hold a number of valid pages whose
-//! distribution follows from the policy and the load (B. Van Houdt, "A mean field model for a
-//! class of garbage collection algorithms in flash-based solid state drives", SIGMETRICS 2013);
-//! for streaming writes blocks are either full or empty. The first `occupancy` share of each queue's
-//! units is placed into blocks filled by that distribution; with `compat` MQSim's choice of units
+//! Model: blocks in the steady state of a collector hold a number of valid pages whose distribution
+//! follows from the policy and the load (B. Van Houdt, "A mean field model for a class of garbage
+//! collection algorithms in flash-based solid state drives", SIGMETRICS 2013); for streaming writes
+//! blocks are either full or empty. The first `occupancy` share of each queue's units is placed
+//! into blocks filled by that distribution; with `compat` MQSim's choice of units
 //! ([`super::fill_mqsim`]).
 //!
 //! Bounds: 8 bytes a unit while it runs.

@@ -73,8 +73,9 @@ impl Drive {
         self.collect(plane, victim, false);
     }
 
-    /// The victim, or outside `compat` the best block instead of one that gives no page back: a block
-    /// whose obsolete units are fewer than a page has would fill as many pages again, for ever.
+    /// The victim, or outside `compat` the best block instead of one that gives no page back: a
+    /// block whose obsolete units are fewer than a page has would fill as many pages again, for
+    /// ever.
     fn gainful(&self, plane: u32, victim: u32) -> Option<u32> {
         let gains = |victim: u32, least: u32| {
             let block = &self.blocks.list[(plane * self.p.blocks + victim) as usize];

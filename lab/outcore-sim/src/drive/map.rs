@@ -332,8 +332,8 @@ impl Drive {
     /// Makes room for one entry, writing back the one that leaves.
     ///
     /// Entries whose table page is being read stay, or what waits for them would wait for ever
-    /// (MQSim lets them go). Where there are only such the cache is over its size until they are filled:
-    /// they are in the buffers of their operations.
+    /// (MQSim lets them go). Where there are only such the cache is over its size until they are
+    /// filled: they are in the buffers of their operations.
     fn make_room(&mut self, queue: u16) {
         let mut is_left_alone = false;
         while !is_left_alone && self.map.domains[usize::from(queue)].cmt.full() {

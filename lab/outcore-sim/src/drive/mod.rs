@@ -4,8 +4,8 @@
 //! Studies of Modern Multi-Queue SSD Devices", FAST 2018), written anew: queue pairs and link
 //! ([`link`]), the block layer's throttle in front of them ([`throttle`]), data cache ([`cache`]),
 //! mapping and its cache ([`map`]), blocks ([`blocks`]), packing of units smaller than a page
-//! ([`pack`]), scheduling ([`tsu`]), chips and buses ([`phy`]), collection and wear levelling ([`gc`]), preconditioning ([`fill`],
-//! [`fill_mqsim`], [`fresh`]).
+//! ([`pack`]), scheduling ([`tsu`]), chips and buses ([`phy`]), collection and wear levelling
+//! ([`gc`]), preconditioning ([`fill`], [`fill_mqsim`], [`fresh`]).
 //!
 //! Invariants, asserted in release builds too: time never runs backwards; a plane's free, valid
 //! and invalid pages add up to all its pages; a finished request has no open operation; when the
@@ -249,8 +249,8 @@ impl Drive {
     }
 
     /// Says about how many requests will come. Where they will touch most of the tables anyway, the
-    /// memory comes in large pages, which is faster; otherwise little more than what is touched becomes
-    /// resident.
+    /// memory comes in large pages, which is faster; otherwise little more than what is touched
+    /// becomes resident.
     pub(crate) fn expect_requests(&self, count: u64) {
         if count >= self.map.entries() as u64 / PAGE_ENTRIES {
             self.map.use_large_pages();

@@ -1,8 +1,9 @@
 //! The memory that the model of a drive takes, before any of it is allocated.
 //!
-//! Contract: [`check`] rejects what the machine has no room for, with the amount, what is free, and a size that fits.
-//! The tables of the model grow with the flash alone ([`super`] has the bytes per mapping unit); filling
-//! holds lists of units as well. What grows with operations in flight is not counted.
+//! Contract: [`check`] rejects what the machine has no room for, with the amount, what is free, and
+//! a size that fits. The tables of the model grow with the flash alone ([`super`] has the bytes per
+//! mapping unit); filling holds lists of units as well. What grows with operations in flight is not
+//! counted.
 
 use std::mem::size_of;
 

@@ -5,9 +5,10 @@
 //! whole drive, a channel, a die or a plane, as the allocation allows) has one page under
 //! construction; when it is full, or has waited `pack_wait`, it is programmed on the plane of the
 //! class with the fewest operations waiting, planes taken in turn among equals (MQMS, "dynamic
-//! allocation" and "fine-grained mapping"). A page whose time is up while every die of its class has
-//! programs to do stays open, once, for as long as it would have queued behind them: what is
-//! programmed half empty under load costs collection. A partly written unit is read first and merged.
+//! allocation" and "fine-grained mapping"). A page whose time is up while every die of its class
+//! has programs to do stays open, once, for as long as it would have queued behind them: what is
+//! programmed half empty under load costs collection. A partly written unit is read first and
+//! merged.
 //!
 //! Invariants: a unit is either mapped, or in flight in exactly one page under construction or
 //! program; reads of a unit in flight are served from DRAM. Memory: one node a unit in flight.
@@ -251,8 +252,9 @@ impl Drive {
         self.place_write(tr, plane)
     }
 
-    // N.B. the load of the entry was a third of the time of random reads on a large drive, until the
-    // submission began to prefetch it. Loading it there (without use) made the run slower instead.
+    // N.B. the load of the entry was a third of the time of random reads on a large drive, until
+    // the submission began to prefetch it. Loading it there (without use) made the run slower
+    // instead.
     fn translate_read(&mut self, tr: u32, queue: u16, unit: u32) -> bool {
         let slot = match self.map.slot(unit) {
             Some(slot) => slot,
@@ -468,8 +470,8 @@ impl Drive {
             return;
         }
         let waiting = std::mem::take(&mut self.pack.stalled);
-        // Classes that had no plane for a page, where another attempt would find all as it was. Only
-        // greedy collection draws nothing when it is asked in vain.
+        // Classes that had no plane for a page, where another attempt would find all as it was.
+        // Only greedy collection draws nothing when it is asked in vain.
         let mut hopeless: Vec<u32> = Vec::new();
         for open in waiting {
             let class = self.class_of(open.queue, self.trs[open.first].lpa)
@@ -559,8 +561,8 @@ impl Drive {
             .any(|plane| self.unit_load(self.p.unit_of_plane(plane)) == 0)
     }
 
-    /// The plane after this one in its die, the first after the last: no plane of a die gets more of the
-    /// writes than the others.
+    /// The plane after this one in its die, the first after the last: no plane of a die gets more
+    /// of the writes than the others.
     fn next_of_die(&self, plane: u32) -> u32 {
         let at = plane % self.p.planes;
         plane - at + (at + 1) % self.p.planes

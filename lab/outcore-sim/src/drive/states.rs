@@ -7,9 +7,9 @@
 //! products, so that the results are the same on every machine.
 //!
 //! MQSim follows the differential equation for ten units of time; with blocks of more than some 800
-//! pages that grows without bounds, or begins with coefficients that no float holds; and it has no block
-//! with all of its pages valid, so that there are fewer than the load says. [`steady_field`] is where the
-//! equation comes to rest, solved directly.
+//! pages that grows without bounds, or begins with coefficients that no float holds; and it has no
+//! block with all of its pages valid, so that there are fewer than the load says. [`steady_field`]
+//! is where the equation comes to rest, solved directly.
 
 /// Power with an integer exponent by repeated multiplication: the same on every machine.
 pub(super) fn power(base: f64, exponent: u32) -> f64 {
@@ -35,10 +35,10 @@ fn choose(n: u32, k: u32) -> f64 {
 }
 
 /// The mean field limit of d-choices collection under uniform writes, at rest. With `w[i]` the
-/// probability of at least `i` valid pages and `moved` the pages that a collection moves, the sum of
-/// `w[i]^d`, Van Houdt's equation is `1 - w[i]^d = (b - moved) i (w[i] - w[i+1]) / (b load)`: for a given
-/// `moved` it gives `w` from the last page down, and only the right one gives itself again. Cost:
-/// some hundred steps a page.
+/// probability of at least `i` valid pages and `moved` the pages that a collection moves, the sum
+/// of `w[i]^d`, Van Houdt's equation is `1 - w[i]^d = (b - moved) i (w[i] - w[i+1]) / (b load)`:
+/// for a given `moved` it gives `w` from the last page down, and only the right one gives itself
+/// again. Cost: some hundred steps a page.
 pub(super) fn steady_field(pages: u32, load: f64, choices: u32) -> Vec<f64> {
     let b = pages as usize;
     let mut w = vec![0.0; b + 2];
@@ -63,8 +63,8 @@ pub(super) fn steady_field(pages: u32, load: f64, choices: u32) -> Vec<f64> {
     (0..=b).map(|i| w[i] - w[i + 1]).collect()
 }
 
-/// The `w` of `rate w + w^d = 1 + rate above`, between `above` and 1: Newton's method from the right,
-/// where the left side, convex and rising, is too large.
+/// The `w` of `rate w + w^d = 1 + rate above`, between `above` and 1: Newton's method from the
+/// right, where the left side, convex and rising, is too large.
 fn root(rate: f64, choices: u32, above: f64) -> f64 {
     let mut w = 1.0;
     for _ in 0..200 {
@@ -79,8 +79,8 @@ fn root(rate: f64, choices: u32, above: f64) -> f64 {
     w.max(above)
 }
 
-/// As MQSim has it: Euler's method on the differential equation, from a binomial start, with its step
-/// and number of rounds; the rest where that leaves the numbers.
+/// As MQSim has it: Euler's method on the differential equation, from a binomial start, with its
+/// step and number of rounds; the rest where that leaves the numbers.
 pub(super) fn mean_field(pages: u32, load: f64, choices: u32) -> Vec<f64> {
     const STEP: f64 = 0.001;
     const ROUNDS_MAX: u32 = 10_000;

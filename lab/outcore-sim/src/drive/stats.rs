@@ -183,7 +183,8 @@ impl Drive {
         };
     }
 
-    /// Share of `span_ps` that each resource was used, by name; of the throttle the share of its rate.
+    /// Share of `span_ps` that each resource was used, by name; of the throttle the share of its
+    /// rate.
     pub fn utilisation(&self, span_ps: Ps) -> Vec<(&'static str, f64)> {
         let throttle = self.throttle.share(span_ps);
         let resources = self.stats.utilisation(span_ps).into_iter();

@@ -3,9 +3,9 @@
 //! Model: Linux `blk-throttle` (block/blk-throttle.c, `tg_within_bps_limit`, `throtl_trim_slice`),
 //! reads and writes apart. Time is cut into slices; in the slice that a request falls into it may
 //! use what the rate allows until the slice's end, so a whole slice's bytes may go at once; what
-//! does not fit waits until it would. Requests of one direction keep their order; each is charged in
-//! pieces of at most `request` bytes, as the block layer splits it, and goes on when the last piece
-//! may.
+//! does not fit waits until it would. Requests of one direction keep their order; each is charged
+//! in pieces of at most `request` bytes, as the block layer splits it, and goes on when the last
+//! piece may.
 //!
 //! Invariant: over any time the bytes let through exceed rate x time by at most two slices' worth.
 //! No allocation. Times are not rounded to the kernel's ticks.

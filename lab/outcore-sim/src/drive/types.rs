@@ -172,8 +172,8 @@ impl<T: Copy> Pool<T> {
         }
     }
 
-    // N.B. the place is settled before the item is made, so that its fields are written there at once
-    // and not copied from the stack.
+    // N.B. the place is settled before the item is made, so that its fields are written there at
+    // once and not copied from the stack.
     #[inline]
     pub(crate) fn put(&mut self, item: T) -> u32 {
         let at = match self.free.pop() {

@@ -39,8 +39,8 @@ pub struct GpuArgs {
     /// bytes.
     #[arg(long)]
     pub pages: Option<PathBuf>,
-    /// Requests of each named workload, and of a trace, to simulate, in whole kernels from the front
-    /// [default: 50000 of a named one, all of a trace].
+    /// Requests of each named workload, and of a trace, to simulate, in whole kernels from the
+    /// front [default: 50000 of a named one, all of a trace].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub requests: Option<u64>,
     /// Preset of the drive.

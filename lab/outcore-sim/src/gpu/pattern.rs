@@ -4,7 +4,8 @@
 //! hash of the seed). Requests are whole sectors of 512 bytes: what begins or ends inside one is
 //! widened to it, as a drive would have to. Offsets wrap at the end of the region.
 //!
-//! Bounds: nothing is stored for declared patterns; a page-access trace is in memory, 32 bytes a line.
+//! Bounds: nothing is stored for declared patterns; a page-access trace is in memory, 32 bytes a
+//! line.
 
 use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};

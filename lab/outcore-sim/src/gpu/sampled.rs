@@ -1,9 +1,9 @@
 //! A workload that is simulated by a sample of its kernels, and what the sample says about all of
 //! them.
 //!
-//! Model: [`crate::allegro`]: launches alike in name, grid, block and duration stand for each other.
-//! The launches that are drawn run in the order of the workload; the time of each, from the end of
-//! the one before to its own, counts as often as the launches that it stands for.
+//! Model: [`crate::allegro`]: launches alike in name, grid, block and duration stand for each
+//! other. The launches that are drawn run in the order of the workload; the time of each, from the
+//! end of the one before to its own, counts as often as the launches that it stands for.
 //!
 //! What the estimate leaves out: a kernel runs after another one than in the whole workload, and on
 //! a drive on which less was written, so that collection takes another share. [`Estimate`] is

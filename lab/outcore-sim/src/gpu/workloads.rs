@@ -86,8 +86,8 @@ impl Network {
     }
 }
 
-/// The first of `kernels`, as many whole ones as make `requests_max` requests; at least one, if there
-/// is one.
+/// The first of `kernels`, as many whole ones as make `requests_max` requests; at least one, if
+/// there is one.
 pub fn front<'a>(
     kernels: impl Iterator<Item = &'a KernelSpec>,
     requests_max: u64,

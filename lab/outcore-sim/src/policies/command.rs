@@ -1,8 +1,8 @@
 //! `sim policies`: the comparisons as tables, CSV, JSON and SVG.
 //!
-//! Contract: tables on standard output, or one JSON object with `--json`; with `--out` a folder gets
-//! `policies.csv`, `policies.json` and a chart a metric, never over existing files without `--force`, which
-//! is checked before anything is simulated.
+//! Contract: tables on standard output, or one JSON object with `--json`; with `--out` a folder
+//! gets `policies.csv`, `policies.json` and a chart a metric, never over existing files without
+//! `--force`, which is checked before anything is simulated.
 
 use std::path::{Path, PathBuf};
 

@@ -113,7 +113,8 @@ pub struct Experiment {
 /// Settings of all experiments.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PolicyOptions {
-    /// Preset of the drive, scaled to 128 blocks of 32 pages a plane (256 of 128 for sustained writes).
+    /// Preset of the drive, scaled to 128 blocks of 32 pages a plane (256 of 128 for sustained
+    /// writes).
     pub preset: String,
     /// Bytes of the fine mapping unit.
     pub fine_bytes: u64,
@@ -338,9 +339,10 @@ enum State {
 const SUSTAINED: u64 = 2_000_000;
 
 impl State {
-    /// Blocks a plane and pages a block. Where collection decides, a plane of 128 short blocks misleads:
-    /// its collector starts so late that static allocation waits for it, which the drive itself, with 33
-    /// free blocks a plane, does not. Units of sectors get shorter blocks, for the memory.
+    /// Blocks a plane and pages a block. Where collection decides, a plane of 128 short blocks
+    /// misleads: its collector starts so late that static allocation waits for it, which the drive
+    /// itself, with 33 free blocks a plane, does not. Units of sectors get shorter blocks, for the
+    /// memory.
     fn geometry(self, fine_bytes: u64) -> (u32, u32) {
         match self {
             State::Fresh | State::Full => (128, 32),

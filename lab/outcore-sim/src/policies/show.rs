@@ -1,8 +1,9 @@
 //! Experiments as Markdown tables, CSV and charts in SVG.
 //!
-//! Contract: pure; equal experiments give equal text. A chart has bars in groups of a row, a colour a column,
-//! the value above each bar where there is room. Where values differ by more than [`LOG_RATIO`] the axis is
-//! logarithmic and says so, and dots stand for bars, whose length would mean nothing there.
+//! Contract: pure; equal experiments give equal text. A chart has bars in groups of a row, a colour
+//! a column, the value above each bar where there is room. Where values differ by more than
+//! [`LOG_RATIO`] the axis is logarithmic and says so, and dots stand for bars, whose length would
+//! mean nothing there.
 
 use std::fmt::Write;
 
@@ -68,8 +69,8 @@ pub(crate) fn to_table(experiment: &Experiment, metric: Metric) -> String {
     text
 }
 
-/// How many kernels of every point were simulated, and how far off that is where it is known; `None`
-/// where nothing was sampled.
+/// How many kernels of every point were simulated, and how far off that is where it is known;
+/// `None` where nothing was sampled.
 pub(crate) fn sampling_table(experiment: &Experiment) -> Option<String> {
     let mut text = String::from("| kernels simulated");
     if experiment.points.iter().all(|point| point.sample.is_none()) {

@@ -1,7 +1,7 @@
 //! ActiveSort's published figures beside the simulated drive's.
 //!
-//! Contract: Tables 1 and 2 of Lee et al. within 5 %, its totals, and the direction of what a modern
-//! drive, offloaded run formation and several drives change.
+//! Contract: Tables 1 and 2 of Lee et al. within 5 %, its totals, and the direction of what a
+//! modern drive, offloaded run formation and several drives change.
 
 use outcore_sim::activesort::MergeDrive;
 use outcore_sim::activesort::merge::{MergeJob, Order, merge};
@@ -172,7 +172,8 @@ fn a_throttled_drive_moves_no_more_than_its_throttle_lets_through() {
     assert!(within(merging.seconds, 240.0, 0.01), "{merging:?}");
     let four = sorted(&config, Method::ActiveSort, 4);
     assert!(within(four.seconds, 60.0, 0.01), "{four:?}");
-    // What the drive reads and writes for itself does not pass the throttle: its runs take as long without.
+    // What the drive reads and writes for itself does not pass the throttle: its runs take as long
+    // without.
     let offloaded = sorted(&config, Method::Offloaded, 1);
     let unthrottled = sorted(&free, Method::Offloaded, 1);
     assert_eq!(offloaded.sort_seconds, unthrottled.sort_seconds);

@@ -1,8 +1,9 @@
 //! Allegro sampling where the true total is known: on profiles of real GPU runs, and on one that is
 //! made here.
 //!
-//! Contract: a thousand seeds each, everywhere. The real traces are not in this repository (they are
-//! other people's); the test looks for them in `../shared/reference/gpu-traces` beside the repository and says so when they are missing.
+//! Contract: a thousand seeds each, everywhere. The real traces are not in this repository (they
+//! are other people's); the test looks for them in `../shared/reference/gpu-traces` beside the
+//! repository and says so when they are missing.
 
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
-//! Damaged input: bytes of good files are changed, cut, repeated and exchanged, and every parser of the
-//! simulator and of the traces it reads has to answer with a value or an error.
+//! Damaged input: bytes of good files are changed, cut, repeated and exchanged, and every parser of
+//! the simulator and of the traces it reads has to answer with a value or an error.
 //!
-//! Contract: deterministic; a case is a seed, which is printed when it fails. What is accepted has to
-//! hold what the fuzz targets check (`fuzz/src/`), which find more where they can be run. A few
+//! Contract: deterministic; a case is a seed, which is printed when it fails. What is accepted has
+//! to hold what the fuzz targets check (`fuzz/src/`), which find more where they can be run. A few
 //! hundred cases a parser here; `make mutations` runs a hundred times as many.
 
 use std::io::Cursor;

@@ -65,8 +65,9 @@ fn a_read_alone_takes_the_sum_of_its_parts() {
     config.flash.bus = Transfers(400_000_000);
     let read = written_part(flow(1.0, 1, 8, 500), 0.6);
     let seen = simulate(&config, &[read]).summary.total.mean_response_ns;
-    // Link, 4 lanes of 1 GB/s: doorbells 2+28 bytes (of the completion before, too), fetch 32, entry 72+28, data 32 packets of 156,
-    // completion 16+28. Flash: command 290, array 75 us and 20 ns, 4096 bytes at 400 MB/s.
+    // Link, 4 lanes of 1 GB/s: doorbells 2+28 bytes (of the completion before, too), fetch 32,
+    // entry 72+28, data 32 packets of 156, completion 16+28. Flash: command 290, array 75 us and 20
+    // ns, 4096 bytes at 400 MB/s.
     let link = 8.0 + 8.0 + 8.0 + 25.0 + 1248.0 + 11.0;
     let flash = 290.0 + 75_020.0 + 10_240.0;
     assert!(

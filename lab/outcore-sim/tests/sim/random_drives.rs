@@ -1,12 +1,12 @@
-//! Drives and workloads drawn at random, as nobody would build them: a few blocks of a few pages, no
-//! spare room, caches smaller than a request, every policy and switch.
+//! Drives and workloads drawn at random, as nobody would build them: a few blocks of a few pages,
+//! no spare room, caches smaller than a request, every policy and switch.
 //!
 //! Contract: each case is a seed, which is printed when it fails. A run ends with every request
-//! answered and the same digest when it is repeated, or it is refused with an error that names a cause;
-//! it neither panics nor goes on for ever, and none of the errors is "a defect of the model". With
-//! `compat` requests may be lost, as MQSim loses them. Some dozens here; `make random-drives` runs
-//! thousands (`OUTCORE_RANDOM_DRIVES` says how many, `OUTCORE_RANDOM_SEED` where to begin;
-//! `OUTCORE_RANDOM_SHOW` prints them).
+//! answered and the same digest when it is repeated, or it is refused with an error that names a
+//! cause; it neither panics nor goes on for ever, and none of the errors is "a defect of the
+//! model". With `compat` requests may be lost, as MQSim loses them. Some dozens here; `make
+//! random-drives` runs thousands (`OUTCORE_RANDOM_DRIVES` says how many, `OUTCORE_RANDOM_SEED`
+//! where to begin; `OUTCORE_RANDOM_SHOW` prints them).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,8 @@ use outcore_sim::workload::{
     Addresses, FlowConfig, List, ListItem, Origin, Pace, Sizes, Synthetic,
 };
 
-/// Events (in thousands of 4096) after which a run of some thousand requests is taken to be endless.
+/// Events (in thousands of 4096) after which a run of some thousand requests is taken to be
+/// endless.
 const WATCHES_MAX: u64 = 20_000;
 /// Time after which a run is taken to be stuck within one event.
 const STUCK: Duration = Duration::from_secs(300);

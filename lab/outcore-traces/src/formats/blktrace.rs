@@ -2,15 +2,16 @@
 //!
 //! Contract: reads the 48-byte `struct blk_io_trace` of `include/uapi/linux/blktrace_api.h`
 //! (version 7) followed by `pdu_len` bytes that are passed over. A request is an event with the
-//! action "queued" (Q) that is not a device command (PC) nor a notice: each request of a file system
-//! or an application exactly once, before merging. Such requests are the class FS, but kernels set
-//! that bit only once a request is made of the bio, so it must not be asked for (seen with 6.18).
+//! action "queued" (Q) that is not a device command (PC) nor a notice: each request of a file
+//! system or an application exactly once, before merging. Such requests are the class FS, but
+//! kernels set that bit only once a request is made of the bio, so it must not be asked for (seen
+//! with 6.18).
 //!
-//! Where a trace has no Q (`blktrace -a issue`, or a file of events that were filtered), a request is an
-//! event with the action "issued" (D): each request that went to the drive, after merging, at the time it
-//! went. [`EventReader::look_ahead`] finds that out before anything is given out; it holds
-//! at most [`AHEAD_EVENTS`] events. A Q that comes later than that is passed over, so that
-//! no request counts twice.
+//! Where a trace has no Q (`blktrace -a issue`, or a file of events that were filtered), a request
+//! is an event with the action "issued" (D): each request that went to the drive, after merging, at
+//! the time it went. [`EventReader::look_ahead`] finds that out before anything is given out; it
+//! holds at most [`AHEAD_EVENTS`] events. A Q that comes later than that is passed over, so that no
+//! request counts twice.
 //!
 //! The magic gives the byte order. Bytes that are not events are read over to the next
 //! magic and counted once. Memory: the events looked ahead.

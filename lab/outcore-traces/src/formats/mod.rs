@@ -117,7 +117,8 @@ impl Format {
         !matches!(self, Format::Blktrace | Format::Outcore)
     }
 
-    /// How the format counts time. Those that count seconds write fractions of them; the others define whole numbers.
+    /// How the format counts time. Those that count seconds write fractions of them; the others
+    /// define whole numbers.
     pub(crate) const fn clock(self) -> Clock {
         let (unit_ns, has_decimals) = match self {
             Format::Spc | Format::Tencent | Format::Vscsi => (1_000_000_000, true),
@@ -157,7 +158,8 @@ impl FromStr for Format {
 pub(crate) struct Clock {
     /// Nanoseconds of one unit.
     pub(crate) unit_ns: u64,
-    /// Whether a time may have decimals. Where the format has none, they mean that the trace counts another unit.
+    /// Whether a time may have decimals. Where the format has none, they mean that the trace counts
+    /// another unit.
     has_decimals: bool,
 }
 
@@ -181,7 +183,8 @@ impl Clock {
     }
 }
 
-/// Reads a unit of time: `s`, `ms`, `us`, `ns`, or a multiple of one, such as `100ns`; as nanoseconds.
+/// Reads a unit of time: `s`, `ms`, `us`, `ns`, or a multiple of one, such as `100ns`; as
+/// nanoseconds.
 ///
 /// # Errors
 /// Usage: no such unit, or one of less than a nanosecond.
@@ -366,7 +369,8 @@ pub fn detect(head: &[u8], is_whole: bool) -> Option<Format> {
 
 /// How many of `lines` the parser of `format` reads as requests.
 fn understood(format: Format, lines: &[&[u8]]) -> usize {
-    // Decimals where a format has none are for the reader to reject: it knows whether the caller gave the unit.
+    // Decimals where a format has none are for the reader to reject: it knows whether the caller
+    // gave the unit.
     let clock = Clock::of_unit(format.clock().unit_ns);
     let mut parser = LineParser::new(format, clock);
     let mut names = Names::default();

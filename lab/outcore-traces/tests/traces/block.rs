@@ -1,4 +1,5 @@
-//! Block traces from file to requests: every format's fixture, detection, packing, merging, writers.
+//! Block traces from file to requests: every format's fixture, detection, packing, merging,
+//! writers.
 //!
 //! The fixtures were written for these tests; each has sound lines, malformed ones and binary
 //! garbage.

@@ -1,7 +1,7 @@
 //! How the words of GNU sort become ours, case by case.
 //!
-//! Contract: each case has the words as a user of GNU sort types them, and the words of the definition that they are to become; and
-//! every option of GNU sort is one of the definition.
+//! Contract: each case has the words as a user of GNU sort types them, and the words of the
+//! definition that they are to become; and every option of GNU sort is one of the definition.
 
 use super::*;
 

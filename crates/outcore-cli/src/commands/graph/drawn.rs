@@ -35,7 +35,8 @@ pub(super) fn direction_of(is_in: bool) -> Direction {
     }
 }
 
-/// The vertices that a file or a stream names; a stream is copied to scratch beside the output first.
+/// The vertices that a file or a stream names; a stream is copied to scratch beside the output
+/// first.
 fn seeds_named(
     context: &Context,
     (job, resources): (&Job, &Resources),

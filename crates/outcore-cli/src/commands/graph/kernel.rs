@@ -1,7 +1,7 @@
 //! Algorithms on graphs from the command line, a function each.
 //!
-//! Contract: an algorithm's result goes to a file, to the screen as the vertices with the largest values, or both; the summary
-//! says what was read, and what else was found.
+//! Contract: an algorithm's result goes to a file, to the screen as the vertices with the largest
+//! values, or both; the summary says what was read, and what else was found.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -198,7 +198,8 @@ pub(super) fn propagation(context: &Context, args: &KernelArgs, rounds: u32) -> 
     })
 }
 
-/// Communities by Louvain's method, with scratch beside the output where edges between them do not fit into memory.
+/// Communities by Louvain's method, with scratch beside the output where edges between them do not
+/// fit into memory.
 pub(super) fn louvain(context: &Context, args: &KernelArgs, options: LouvainOptions) -> Result<u8> {
     let output = args.output.as_deref().filter(|name| !is_stdout(name));
     let beside = output.unwrap_or(&args.graph);

@@ -1,9 +1,9 @@
 //! Distinct values and records, and how often each occurs: `count-by`, and `unique` on records.
 //!
 //! Contract: a plan made from a sample says whether they are found by hash, in one read, or by a
-//! sort ([`outcore::primitives::group`]); `--explain` shows it, the summary says what was done. Values
-//! are told apart by their bytes and come in their order. Counts go to a file as records, or to standard
-//! output as text; in a summary there are at most [`GROUPS_MAX`] of them.
+//! sort ([`outcore::primitives::group`]); `--explain` shows it, the summary says what was done.
+//! Values are told apart by their bytes and come in their order. Counts go to a file as records, or
+//! to standard output as text; in a summary there are at most [`GROUPS_MAX`] of them.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -109,7 +109,8 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
     }
 }
 
-/// Whether the input is a table, and nothing says that it is records; options that are not for it are rejected.
+/// Whether the input is a table, and nothing says that it is records; options that are not for it
+/// are rejected.
 fn is_table(context: &Context, (input, tables): (&InputArgs, &TableArgs)) -> Result<bool> {
     let asked = Asked {
         inputs: &input.inputs,

@@ -1,4 +1,5 @@
-//! The primitives that write files: `map`, `filter`, `zip`, `reverse`, `scan`, `gather`, `partition` and their like.
+//! The primitives that write files: `map`, `filter`, `zip`, `reverse`, `scan`, `gather`,
+//! `partition` and their like.
 //!
 //! Contract: each is one pass; the output appears whole or not at all, and what it would be is
 //! refused before anything is read where that can be.
@@ -58,8 +59,8 @@ pub(super) enum Steps<'a> {
     Picked(&'a dyn Fn(&Prepared) -> Result<PassPlan>),
 }
 
-/// The plan of a command that reads some items where they are, for `what` it is called, of which `moved` gives the reads and
-/// writes for this many bytes of data.
+/// The plan of a command that reads some items where they are, for `what` it is called, of which
+/// `moved` gives the reads and writes for this many bytes of data.
 pub(super) fn plan_picked(
     prepared: &Prepared,
     what: &'static str,
@@ -229,7 +230,8 @@ pub(super) fn gather_at(context: &Context, args: &GatherArgs) -> Result<u8> {
             let each_bytes = block_ceil(item_bytes as u64);
             let read_bytes = count.saturating_mul(each_bytes).min(data_bytes);
             let written_bytes = count.saturating_mul(item_bytes as u64);
-            // Two sorts, each through scratch and to a file: of places and positions, and of places and elements.
+            // Two sorts, each through scratch and to a file: of places and positions, and of places
+            // and elements.
             let sorted_bytes =
                 count.saturating_mul(2 * (2 * PLACE_BYTES + PLACE_BYTES + item_bytes as u64));
             let more_bytes = if is_at_once { 0 } else { sorted_bytes };

@@ -1,7 +1,8 @@
 //! `outcore dedup`: tables without duplicate rows, in their own order.
 //!
-//! Contract: as the folder's. Lines are not taken: what keeps their order needs the rows' positions, which lines have
-//! none of that would be cheap; `unique` has them in the order of their keys.
+//! Contract: as the folder's. Lines are not taken: what keeps their order needs the rows'
+//! positions, which lines have none of that would be cheap; `unique` has them in the order of their
+//! keys.
 
 use outcore::key::column::column_name;
 use outcore::{Error, Result};

@@ -1,6 +1,7 @@
 //! `outcore diff`: what differs between two tables.
 //!
-//! Contract: as the folder's. The exit code is 1 if they differ; a table of the differences is written if one is named.
+//! Contract: as the folder's. The exit code is 1 if they differ; a table of the differences is
+//! written if one is named.
 
 use std::cell::Cell;
 

@@ -8,7 +8,8 @@ use outcore::{Job, Result};
 use outcore_front::table_edges::{EdgeColumns, TableEdges};
 use outcore_graph::convert::{ConvertOptions, ConvertSummary, convert_rows};
 
-/// Converts the edges in two columns of `columns`, or the first two, to a graph in the directory `dir`.
+/// Converts the edges in two columns of `columns`, or the first two, to a graph in the directory
+/// `dir`.
 pub(crate) fn convert_edges(
     job: &Job,
     (files, columns): (&[PathBuf], &[String]),

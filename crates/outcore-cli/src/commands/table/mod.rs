@@ -1,9 +1,11 @@
 //! Tables: what commands do with Parquet and Arrow.
 //!
-//! Contract: what is a table says [`outcore_front::what`], and which options are for tables the table of
-//! [`crate::cli::kinds`]. Each command turns its flags into a [`Request`] and calls
-//! [`run`], in this order: the output's names and format settled; a job made; the job of [`outcore_table::jobs`]; the summary, which is that of other commands. Standard input is copied to
-//! scratch, where it can be read in parts and more than once; standard output gets a table while it is made ([`outputs`]).
+//! Contract: what is a table says [`outcore_front::what`], and which options are for tables the
+//! table of [`crate::cli::kinds`]. Each command turns its flags into a [`Request`] and calls
+//! [`run`], in this order: the output's names and format settled; a job made; the job of
+//! [`outcore_table::jobs`]; the summary, which is that of other commands. Standard input is copied
+//! to scratch, where it can be read in parts and more than once; standard output gets a table while
+//! it is made ([`outputs`]).
 
 mod convert;
 mod dedup;
@@ -85,7 +87,8 @@ fn is_stdin(name: &Path) -> bool {
     name.as_os_str() == "-"
 }
 
-/// The kind of the inputs of a command that takes nothing but tables; fails for others, with what to do instead.
+/// The kind of the inputs of a command that takes nothing but tables; fails for others, with what
+/// to do instead.
 fn check_tables(
     context: &Context,
     inputs: &[PathBuf],
@@ -146,8 +149,8 @@ fn check_both_tables(
     }
 }
 
-/// How the files of a command that takes nothing but tables are read, and what it may use; fails with `no_table` for
-/// other files.
+/// How the files of a command that takes nothing but tables are read, and what it may use; fails
+/// with `no_table` for other files.
 fn settled(
     context: &Context,
     files: &TableFileArgs,

@@ -1,6 +1,7 @@
 //! `head`, `sample` and `split` of tables: some of their rows, or all of them in several files.
 //!
-//! Contract: as the folder's. `head` prints rows where no output is named. Parts of a split appear together or not at all.
+//! Contract: as the folder's. `head` prints rows where no output is named. Parts of a split appear
+//! together or not at all.
 
 use std::path::{Path, PathBuf};
 

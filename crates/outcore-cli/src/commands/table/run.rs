@@ -1,6 +1,7 @@
 //! From what a command on tables is asked for to a job that is done.
 //!
-//! Contract: as the folder's. The output is never an input unless that was asked for, nor would the next run read it. A reader of standard output that has seen enough ends the job quietly.
+//! Contract: as the folder's. The output is never an input unless that was asked for, nor would the
+//! next run read it. A reader of standard output that has seen enough ends the job quietly.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -36,7 +37,8 @@ pub(super) fn run(
     run_to(context, request, resources, one_file, work)
 }
 
-/// The same to several files in the place of the output, if there are some, with this many rows in each.
+/// The same to several files in the place of the output, if there are some, with this many rows in
+/// each.
 pub(super) fn run_to(
     context: &Context,
     request: &Request<'_>,

@@ -1,7 +1,7 @@
 //! `filter` and `map` of tables: some rows, and computed columns.
 //!
-//! Contract: as the folder's. Expressions are those of [`outcore_table::expr`]; the meaning of `--where` is that of
-//! `filter`.
+//! Contract: as the folder's. Expressions are those of [`outcore_table::expr`]; the meaning of
+//! `--where` is that of `filter`.
 
 use outcore::{Error, Result};
 use outcore_table::expr::{Assignment, Expr};

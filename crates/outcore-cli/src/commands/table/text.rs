@@ -1,7 +1,7 @@
 //! CSV and JSON lines as tables.
 //!
-//! Contract: when text is a table says [`outcore_front::what`]. Compressed files are unpacked to scratch first, where a job
-//! looks for their copies.
+//! Contract: when text is a table says [`outcore_front::what`]. Compressed files are unpacked to
+//! scratch first, where a job looks for their copies.
 
 use std::path::{Path, PathBuf};
 
@@ -60,8 +60,8 @@ pub(super) fn options(
     })
 }
 
-/// Unpacks those files of text that are compressed, and copies standard input; each with its copy. All files are text if
-/// their `kind` is given. The copies live as long as what comes with them.
+/// Unpacks those files of text that are compressed, and copies standard input; each with its copy.
+/// All files are text if their `kind` is given. The copies live as long as what comes with them.
 pub(super) fn unpacked(
     context: &Context,
     (job, resources): (&Job, &Resources),

@@ -1,6 +1,7 @@
 //! `outcore verify` of tables: their order, and the rows of another.
 //!
-//! Contract: as the folder's; reads only. Exits with 1 where a row is out of order, or the rows are others.
+//! Contract: as the folder's; reads only. Exits with 1 where a row is out of order, or the rows are
+//! others.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,6 +1,7 @@
 //! `outcore view` of tables: built, added to, read by row number and by key, written as a table.
 //!
-//! Contract: as the folder's, and that of `commands/view.rs`, which comes here where the input, or the view, is a table.
+//! Contract: as the folder's, and that of `commands/view.rs`, which comes here where the input, or
+//! the view, is a table.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

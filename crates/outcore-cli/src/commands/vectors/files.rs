@@ -1,4 +1,5 @@
-//! `outcore vector`: files of vectors converted and indexed, and what they hold; pairs of near vectors are [`super::range`]'s.
+//! `outcore vector`: files of vectors converted and indexed, and what they hold; pairs of near
+//! vectors are [`super::range`]'s.
 //!
 //! Contract: as the folder's; `info` reads nothing but the header.
 

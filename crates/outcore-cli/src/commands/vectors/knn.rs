@@ -133,7 +133,8 @@ fn check_outputs(args: &KnnArgs, is_table: bool) -> Result<()> {
     Ok(())
 }
 
-/// Writes a row for each neighbour: the query, its rank from 0 on, the row of the base and the distance.
+/// Writes a row for each neighbour: the query, its rank from 0 on, the row of the base and the
+/// distance.
 fn search_to_table(
     job: &Job,
     (base, queries): (&VectorFile, &VectorFile),

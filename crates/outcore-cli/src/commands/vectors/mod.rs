@@ -1,7 +1,7 @@
 //! Vectors: files of them converted, searched and clustered.
 //!
-//! Contract: thin over [`outcore_vector`]. Each command settles its files, then works with a [`Run`] on them: outputs that
-//! exist or are inputs are refused before anything is read.
+//! Contract: thin over [`outcore_vector`]. Each command settles its files, then works with a
+//! [`Run`] on them: outputs that exist or are inputs are refused before anything is read.
 
 mod files;
 mod kmeans;
@@ -51,7 +51,8 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Checks that no output is an input or exists without leave, and says that the run begins. Inputs and outputs may be datasets.
+    /// Checks that no output is an input or exists without leave, and says that the run begins.
+    /// Inputs and outputs may be datasets.
     fn begin(
         context: &'a Context,
         args: &VectorRunArgs,
@@ -60,7 +61,8 @@ impl<'a> Run<'a> {
         Self::begin_on(context, args, None, files)
     }
 
-    /// The same for a job that may need scratch: on the drives that are named, or beside its output if that will do.
+    /// The same for a job that may need scratch: on the drives that are named, or beside its output
+    /// if that will do.
     fn begin_on(
         context: &'a Context,
         args: &VectorRunArgs,
@@ -140,7 +142,8 @@ impl<'a> Run<'a> {
             Some(_) => {
                 let mut scratch = resources.named_drives(0)?;
                 if scratch.is_empty() {
-                    // Without a place for it, a job that turns out to need scratch says that it does not fit.
+                    // Without a place for it, a job that turns out to need scratch says that it
+                    // does not fit.
                     let dir = default_scratch_dir(parent_of(beside));
                     scratch.extend(dir.ok().map(ScratchDrive::new));
                 }

@@ -171,7 +171,8 @@ fn write_table(
     })
 }
 
-/// Writes what was found: the numbers that `ids_of` gives for each result, and the limits and distances to the files that are named.
+/// Writes what was found: the numbers that `ids_of` gives for each result, and the limits and
+/// distances to the files that are named.
 fn write<const N: usize>(
     run: &Run<'_>,
     job: &Job,

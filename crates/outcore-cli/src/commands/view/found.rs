@@ -1,8 +1,8 @@
 //! What a view is made of: the files that users name, and what their records are.
 //!
 //! Contract: [`Found::of`] decides as `outcore sort` does what the inputs of a view are, and
-//! [`Found::further`] holds what is added to a view to what is there. Streams are copied to scratch and
-//! compressed lines unpacked; so are records of CSV that span lines.
+//! [`Found::further`] holds what is added to a view to what is there. Streams are copied to scratch
+//! and compressed lines unpacked; so are records of CSV that span lines.
 
 use outcore::Input;
 use outcore::job::{Job, JobSize};
@@ -26,7 +26,8 @@ use crate::context::Context;
 use crate::lines::{self, text_input};
 use crate::progress::watch;
 
-/// A view is of records unless it is said to be of lines, which those whose type is not known may be.
+/// A view is of records unless it is said to be of lines, which those whose type is not known may
+/// be.
 fn or_lines(error: Error) -> Error {
     match (error.operation(), error.next_step()) {
         (records::CHOOSE, Some(hint)) => {
@@ -177,8 +178,8 @@ impl Found {
     }
 }
 
-/// Fails if an array of NumPy holds other records than a view. Keys at places of a record may be any
-/// part of a dtype; a type of whole records is one type.
+/// Fails if an array of NumPy holds other records than a view. Keys at places of a record may be
+/// any part of a dtype; a type of whole records is one type.
 fn check_type(input: &ResolvedInput, format: &RecordFormat) -> Result<()> {
     let Some(header) = &input.npy else {
         return Ok(());

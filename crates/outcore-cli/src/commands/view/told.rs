@@ -1,4 +1,5 @@
-//! What commands on views have in common, whatever the view holds: what is recorded, asked for and told.
+//! What commands on views have in common, whatever the view holds: what is recorded, asked for and
+//! told.
 //!
 //! Contract: pure but for the reporter and the recorder.
 
@@ -27,8 +28,8 @@ use crate::recorder::Kept;
 pub(crate) const BUILD: [Weight; 2] = [("sort runs", 1.0), ("merge runs", 1.0)];
 pub(crate) const MERGE: [Weight; 1] = [("merge", 1.0)];
 
-/// The means on a device that records, if that is wanted. Nothing of the view in `dir` is replaced by
-/// the trace.
+/// The means on a device that records, if that is wanted. Nothing of the view in `dir` is replaced
+/// by the trace.
 pub(crate) fn recorded(
     context: &Context,
     resources: Resources,

@@ -301,7 +301,8 @@ pub(super) const OTHER_WORDS: [(&str, &str, &str, &str, &str); 23] = [
     ("split", "csv", "separator", "rows.csv", "long.csv"),
 ];
 
-/// Options that say what an input is, or how it is read: what is wrong after them may be something else.
+/// Options that say what an input is, or how it is read: what is wrong after them may be something
+/// else.
 pub(super) const SAYS_WHAT: [&str; 11] = [
     "format",
     "record_bytes",

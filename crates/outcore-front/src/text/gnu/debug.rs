@@ -1,10 +1,10 @@
 //! `sort --debug`: which bytes of each line its keys are, and which options do nothing.
 //!
-//! Contract: [`Debug::write_line`] gives a line as people can see it (a tab is `>`), and below it a row for
-//! each key with what it means underlined, then one for the whole line where that breaks ties.
-//! [`Debug::warnings`] says what of the options has no effect or another one than is often thought. Rows and
-//! words are those of GNU `sort` in the C locale. A key that compares as a number or month is the part
-//! that was read as such.
+//! Contract: [`Debug::write_line`] gives a line as people can see it (a tab is `>`), and below it a
+//! row for each key with what it means underlined, then one for the whole line where that breaks
+//! ties. [`Debug::warnings`] says what of the options has no effect or another one than is often
+//! thought. Rows and words are those of GNU `sort` in the C locale. A key that compares as a number
+//! or month is the part that was read as such.
 //!
 //! Source: the manual of coreutils, "sort invocation", `--debug`; the behaviour of the program.
 

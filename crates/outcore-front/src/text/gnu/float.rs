@@ -2,10 +2,10 @@
 //!
 //! Contract: [`append_float`] appends the number at the front of a text as the bits of a long
 //! double of x86 (64 bits of mantissa), rounded to the nearest, ties to even, so that texts that
-//! are equal as long doubles have equal keys. What is not a number comes first, then NaNs, then numbers
-//! with their infinities; both zeros are one. Decimal and hexadecimal, any length and exponent.
-//! One or eleven bytes; texts of up to 19 digits and moderate exponents need one multiplication or
-//! division.
+//! are equal as long doubles have equal keys. What is not a number comes first, then NaNs, then
+//! numbers with their infinities; both zeros are one. Decimal and hexadecimal, any length and
+//! exponent. One or eleven bytes; texts of up to 19 digits and moderate exponents need one
+//! multiplication or division.
 //!
 //! Source: C99 7.20.1.3; W. Clinger, "How to read floating point numbers accurately", PLDI 1990,
 //! for which numbers one operation suffices.

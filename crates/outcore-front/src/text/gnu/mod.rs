@@ -1,15 +1,15 @@
 //! The order of GNU `sort` in the C locale, as keys.
 //!
 //! Contract: a [`GnuSort`] holds options as `sort(1)` has them; [`GnuOrder::new`] settles what is
-//! inherited and refuses what does not go together. The order is exactly that of coreutils 9 (built for
-//! x86-64, where `-g` has 64 bits of mantissa) under `LC_ALL=C`, with two exceptions: options that
-//! make no sense together are refused with our words, and `-R` groups equal keys, as there, but in
-//! an order that its seed fixes. [`debug`] shows what a key is of a line.
+//! inherited and refuses what does not go together. The order is exactly that of coreutils 9 (built
+//! for x86-64, where `-g` has 64 bits of mantissa) under `LC_ALL=C`, with two exceptions: options
+//! that make no sense together are refused with our words, and `-R` groups equal keys, as there,
+//! but in an order that its seed fixes. [`debug`] shows what a key is of a line.
 //!
 //! A line is cut into its keys ([`fields`]), and each becomes a part of the line's key: text as it
 //! is, or filtered (`-d -f -i`); numbers (`-n`, `-h`) as exact decimals of any length; `-g` as the
-//! bits of a long double ([`float`]); `-V` as chunks ([`version`]); `-M` and `-R` as a number. A line
-//! that is its own key is said to be so, and costs nothing. No line fails.
+//! bits of a long double ([`float`]); `-V` as chunks ([`version`]); `-M` and `-R` as a number. A
+//! line that is its own key is said to be so, and costs nothing. No line fails.
 //!
 //! Source: the manual of coreutils, section "sort invocation"; the behaviour of the program.
 

@@ -1,13 +1,15 @@
 //! Who is whose neighbour, with what weight, on one level of Louvain's method.
 //!
-//! Contract: on the first level these are the lists of a graph, read a run of vertices at a time; on all others the edges
-//! between communities, in memory if they fit. If not, what fits is summed up and written to scratch, time and again; the engine
-//! sorts it all, and what it sums up to is read from there, all of it for each look at vertices. Weights are whole numbers:
-//! multiples of one unit ([`Units`]), so that sums of them are the same in any order. Undirected edges stand at both of their
-//! ends.
+//! Contract: on the first level these are the lists of a graph, read a run of vertices at a time;
+//! on all others the edges between communities, in memory if they fit. If not, what fits is summed
+//! up and written to scratch, time and again; the engine sorts it all, and what it sums up to is
+//! read from there, all of it for each look at vertices. Weights are whole numbers: multiples of
+//! one unit ([`Units`]), so that sums of them are the same in any order. Undirected edges stand at
+//! both of their ends.
 //!
-//! Bounds: of a graph, a [`ListHolder`]; sixteen bytes for each end of an edge between communities, in memory or on scratch, and
-//! there once more while they are sorted; those of one community, for which there is room that vertices of the first level had.
+//! Bounds: of a graph, a [`ListHolder`]; sixteen bytes for each end of an edge between communities,
+//! in memory or on scratch, and there once more while they are sorted; those of one community, for
+//! which there is room that vertices of the first level had.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -30,7 +32,8 @@ const EDGE_BYTES: u64 = size_of::<CoarseEdge>() as u64;
 const WRITING_BYTES: u64 = 2 << 20;
 /// Edges are written to scratch in files of no less.
 const GATHERED_BYTES_MIN: u64 = 1 << 20;
-/// Edges between communities whose vertices are visited in an order that is drawn; one vertex may have more.
+/// Edges between communities whose vertices are visited in an order that is drawn; one vertex may
+/// have more.
 const STRETCH_EDGES: usize = 1 << 13;
 /// What a level needs at least for the edges between its communities.
 pub(super) const CONTRACTING_BYTES: u64 =
@@ -55,8 +58,8 @@ impl Units {
         self.of(self.weights.map_or(1.0, |of| of.value(bits)))
     }
 
-    /// Such that the weights of all edges, twice, are below 2^62: 1 where edges have none. One read of the tiles, if edges
-    /// have weights.
+    /// Such that the weights of all edges, twice, are below 2^62: 1 where edges have none. One read
+    /// of the tiles, if edges have weights.
     ///
     /// # Errors
     /// [`Kind::Usage`] for a weight that is negative, or not a number.
@@ -109,7 +112,8 @@ impl Units {
     }
 }
 
-/// An edge between two communities, as one of them has it: that one, the other, and 64 bits of weight.
+/// An edge between two communities, as one of them has it: that one, the other, and 64 bits of
+/// weight.
 type CoarseEdge = u128;
 
 fn coarse(from: u32, to: u32, weight: u64) -> CoarseEdge {
@@ -128,7 +132,8 @@ fn weight_of(edge: CoarseEdge) -> u64 {
     edge as u64
 }
 
-/// Adds the weight of `next` to `kept`, if both have the same ends. The weights of all edges are below 2^62 together.
+/// Adds the weight of `next` to `kept`, if both have the same ends. The weights of all edges are
+/// below 2^62 together.
 fn takes(kept: &mut CoarseEdge, next: CoarseEdge) -> bool {
     let is_same = *kept >> 64 == next >> 64;
     if is_same {
@@ -258,8 +263,9 @@ pub(super) enum Adjacency<'g> {
 }
 
 impl<'g> Adjacency<'g> {
-    /// Calls `visit` with each of `vertices`, which ascend, and its neighbours: in that order or, of those whose edges are held
-    /// together, in one that is drawn. Which are held together depends on the edges alone.
+    /// Calls `visit` with each of `vertices`, which ascend, and its neighbours: in that order or,
+    /// of those whose edges are held together, in one that is drawn. Which are held together
+    /// depends on the edges alone.
     pub(super) fn each(
         &mut self,
         job: &Job,
@@ -326,11 +332,12 @@ impl<'g> Adjacency<'g> {
         Ok(())
     }
 
-    /// The edges between communities, which `community` names for each vertex, in memory or `scratch`; `inside` is told of
-    /// edges within one, from each of their ends, with the weight.
+    /// The edges between communities, which `community` names for each vertex, in memory or
+    /// `scratch`; `inside` is told of edges within one, from each of their ends, with the weight.
     ///
     /// # Errors
-    /// What reading and writing fail with; [`outcore::Kind::Memory`] if there is too little to sort in.
+    /// What reading and writing fail with; [`outcore::Kind::Memory`] if there is too little to sort
+    /// in.
     pub(super) fn contracted(
         mut self,
         (job, scratch): (&Job, &Path),

@@ -1,20 +1,23 @@
-//! Communities by Louvain's method: vertices move to the neighbouring community that makes modularity largest, then communities
-//! become vertices, and so on.
+//! Communities by Louvain's method: vertices move to the neighbouring community that makes
+//! modularity largest, then communities become vertices, and so on.
 //!
-//! Contract: as networkx has it: modularity with a resolution, weights used where there are any, an edge from a vertex to itself
-//! counted at both ends, parallel edges added up. Levels end when none moves, or modularity grows by the threshold or less.
-//! The result is the smallest vertex of each vertex's community, the same for any threads and memory.
+//! Contract: as networkx has it: modularity with a resolution, weights used where there are any, an
+//! edge from a vertex to itself counted at both ends, parallel edges added up. Levels end when none
+//! moves, or modularity grows by the threshold or less. The result is the smallest vertex of each
+//! vertex's community, the same for any threads and memory.
 //!
-//! Source: Blondel, Guillaume, Lambiotte, Lefebvre, "Fast unfolding of communities in large networks" (J. Stat. Mech. P10008,
-//! 2008). After the first round only neighbours of what has moved look again (Ozaki, Tezuka, Inaba, "A simple acceleration
-//! method for the Louvain algorithm", 2016). Vertices move one after another, in an order that the seed draws anew for each round and each
-//! stretch of neighbouring numbers whose edges are held together ([`adjacency`]); networkx draws one order of all. So
-//! the numbering of vertices does not decide which communities form. Of equal gains, the smallest community wins, and staying before
-//! moving.
+//! Source: Blondel, Guillaume, Lambiotte, Lefebvre, "Fast unfolding of communities in large
+//! networks" (J. Stat. Mech. P10008, 2008). After the first round only neighbours of what has moved
+//! look again (Ozaki, Tezuka, Inaba, "A simple acceleration method for the Louvain algorithm",
+//! 2016). Vertices move one after another, in an order that the seed draws anew for each round and
+//! each stretch of neighbouring numbers whose edges are held together ([`adjacency`]); networkx
+//! draws one order of all. So the numbering of vertices does not decide which communities form. Of
+//! equal gains, the smallest community wins, and staying before moving.
 //!
-//! Bounds: forty-eight bytes and a bit a vertex; two reads of the tiles (three with weights), then of the lists of the vertices
-//! that look, each round, and once more of all to find the edges between communities ([`adjacency`]); where these do not
-//! fit into memory, they are sorted, and read in each round. Threads read; one thread moves.
+//! Bounds: forty-eight bytes and a bit a vertex; two reads of the tiles (three with weights), then
+//! of the lists of the vertices that look, each round, and once more of all to find the edges
+//! between communities ([`adjacency`]); where these do not fit into memory, they are sorted, and
+//! read in each round. Threads read; one thread moves.
 
 mod adjacency;
 
@@ -72,8 +75,8 @@ pub struct Partition {
 ///
 /// # Errors
 /// [`outcore::Kind::Usage`] for a directed graph, negative weights and options that make no sense;
-/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with, and writing edges between communities to
-/// `scratch`.
+/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with, and writing edges
+/// between communities to `scratch`.
 pub fn louvain(
     job: &Job,
     graph: &Graph,
@@ -188,7 +191,8 @@ impl Level {
         }
     }
 
-    /// Moves vertices until none wants to, or a round gains no more than `threshold`; whether any has moved.
+    /// Moves vertices until none wants to, or a round gains no more than `threshold`; whether any
+    /// has moved.
     fn move_all(
         &mut self,
         job: &Job,

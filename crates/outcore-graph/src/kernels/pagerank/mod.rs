@@ -1,17 +1,21 @@
 //! PageRank by power iteration, from all vertices alike or from some.
 //!
-//! Contract: as networkx defines it: a surfer follows an edge with probability `alpha` and jumps anywhere otherwise;
-//! from a vertex without edges it always jumps. Personalized, it jumps to some vertices only, by their weights. Iterations end
-//! when the sum of all changes is below `tolerance` times the number of vertices, or below [`CHANGE_DEFAULT`] where there is no
-//! tolerance: ranks sum to 1, so a bound for each vertex is no bound at all where there are many. Edges of a vertex are all as likely, parallel
-//! ones too, as in networkx with `weight=None`; or, if that is asked for, as likely as their weights are large.
+//! Contract: as networkx defines it: a surfer follows an edge with probability `alpha` and jumps
+//! anywhere otherwise; from a vertex without edges it always jumps. Personalized, it jumps to some
+//! vertices only, by their weights. Iterations end when the sum of all changes is below `tolerance`
+//! times the number of vertices, or below [`CHANGE_DEFAULT`] where there is no tolerance: ranks sum
+//! to 1, so a bound for each vertex is no bound at all where there are many. Edges of a vertex are
+//! all as likely, parallel ones too, as in networkx with `weight=None`; or, if that is asked for,
+//! as likely as their weights are large.
 //!
-//! Source: Page, Brin, Motwani and Winograd, "The PageRank Citation Ranking" (Stanford, 1999). What flows along
-//! edges is summed in integers of 64 bits, as multiples of 2^-62 of all rank: sums of integers are the same in any
-//! order, so ranks are the same bytes on any threads, in any memory. What that rounds off an edge is below 10^-18, or 2^-51 of
-//! what flows by weight. How rank is spread over edges is in [`spread`].
+//! Source: Page, Brin, Motwani and Winograd, "The PageRank Citation Ranking" (Stanford, 1999). What
+//! flows along edges is summed in integers of 64 bits, as multiples of 2^-62 of all rank: sums of
+//! integers are the same in any order, so ranks are the same bytes on any threads, in any memory.
+//! What that rounds off an edge is below 10^-18, or 2^-51 of what flows by weight. How rank is
+//! spread over edges is in [`spread`].
 //!
-//! Bounds: twenty bytes a vertex, twenty-four by weight; one read of the tiles an iteration, and two before by weight.
+//! Bounds: twenty bytes a vertex, twenty-four by weight; one read of the tiles an iteration, and
+//! two before by weight.
 
 mod spread;
 
@@ -31,8 +35,8 @@ use spread::{ByWeight, Evenly, Spread};
 /// All rank together, as an integer.
 const WHOLE: f64 = (1u64 << 62) as f64;
 const KERNEL: &str = "PageRank";
-/// The sum of all changes below which iterations end where there is no tolerance: with the usual `alpha`, ranks are then off by less
-/// than six millionths of all rank.
+/// The sum of all changes below which iterations end where there is no tolerance: with the usual
+/// `alpha`, ranks are then off by less than six millionths of all rank.
 const CHANGE_DEFAULT: f64 = 1e-6;
 
 /// How ranks are computed.
@@ -40,8 +44,8 @@ const CHANGE_DEFAULT: f64 = 1e-6;
 pub struct PageRankOptions {
     /// The probability that an edge is followed.
     pub alpha: f64,
-    /// Mean change of a vertex's rank below which iterations end; 0 for as many as are allowed. Without it, they end when all
-    /// changes sum to less than a millionth.
+    /// Mean change of a vertex's rank below which iterations end; 0 for as many as are allowed.
+    /// Without it, they end when all changes sum to less than a millionth.
     pub tolerance: Option<f64>,
     /// Iterations at most.
     pub iterations_max: u32,
@@ -74,18 +78,19 @@ pub struct Ranks {
 /// The rank of each vertex; they sum to 1.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for options that make no sense, where the changes are not below the tolerance in time, and by
-/// weight for a graph without weights, or with one that is negative or not a number; [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
+/// [`outcore::Kind::Usage`] for options that make no sense, where the changes are not below the
+/// tolerance in time, and by weight for a graph without weights, or with one that is negative or
+/// not a number; [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
 pub fn pagerank(job: &Job, graph: &Graph, options: PageRankOptions) -> Result<Ranks> {
     ranked(job, graph, options, None)
 }
 
-/// The same of a surfer who jumps to the vertices of `targets` only, each as often as its weight says. A vertex that is named
-/// several times has the sum of its weights.
+/// The same of a surfer who jumps to the vertices of `targets` only, each as often as its weight
+/// says. A vertex that is named several times has the sum of its weights.
 ///
 /// # Errors
-/// As [`pagerank`]; [`outcore::Kind::Usage`] for a target that is not a vertex, and for weights that are negative, not numbers,
-/// or all 0.
+/// As [`pagerank`]; [`outcore::Kind::Usage`] for a target that is not a vertex, and for weights
+/// that are negative, not numbers, or all 0.
 pub fn personalized_pagerank(
     job: &Job,
     graph: &Graph,
@@ -191,7 +196,8 @@ fn iterate<S: Spread>(
     let most = tolerance.map_or(CHANGE_DEFAULT, |tolerance| tolerance * vertices as f64);
     let mut last = 0.0;
     let locks = StretchLocks::new(vertices);
-    // What flows along each edge of a vertex, or an edge of weight 1; the whole rank of one without edges.
+    // What flows along each edge of a vertex, or an edge of weight 1; the whole rank of one without
+    // edges.
     let mut flows = vec![S::Flow::default(); vertices];
     let mut dangling = 0u128;
     for (vertex, flow) in flows.iter_mut().enumerate() {
@@ -248,8 +254,8 @@ struct Jumps<'t> {
 /// Vertices that a thread takes at a time.
 const VERTICES_AT_ONCE: usize = 1 << 16;
 
-/// Makes flows of what has arrived, which is 0 afterwards. By how much ranks have changed in all, and the rank of vertices
-/// without edges.
+/// Makes flows of what has arrived, which is 0 afterwards. By how much ranks have changed in all,
+/// and the rank of vertices without edges.
 fn arrive<S: Spread>(
     job: &Job,
     (flows, spread): (&mut [S::Flow], &S),
@@ -311,8 +317,8 @@ fn ranks<S: Spread>(flows: Vec<S::Flow>, spread: &S) -> Vec<f64> {
 struct StretchLocks(Vec<Mutex<()>>);
 
 impl StretchLocks {
-    /// Vertices of a stretch, as a power of two: targets of a segment ascend, so that one has many edges, and two threads
-    /// are seldom at the same.
+    /// Vertices of a stretch, as a power of two: targets of a segment ascend, so that one has many
+    /// edges, and two threads are seldom at the same.
     const STRETCH_BITS: u32 = 10;
 
     fn new(vertices: usize) -> Self {
@@ -326,10 +332,11 @@ impl StretchLocks {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what flows to targets. Who holds the lock of a sum is alone with it, so that it is read and written in two steps.
+    /// Adds what flows to targets. Who holds the lock of a sum is alone with it, so that it is read
+    /// and written in two steps.
     ///
-    /// N.B. atomic additions, one for all edges of a target, take a tenth longer: most targets have one or two edges in a
-    /// tile, and the processor does not foresee how many.
+    /// N.B. atomic additions, one for all edges of a target, take a tenth longer: most targets have
+    /// one or two edges in a tile, and the processor does not foresee how many.
     fn flow_to_targets<S: Spread>(
         &self,
         segment: Segment<'_>,

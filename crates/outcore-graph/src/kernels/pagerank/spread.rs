@@ -1,14 +1,17 @@
 //! How the rank of a vertex is spread over its edges: evenly, or in proportion to their weights.
 //!
-//! Contract: what flows along an edge is a whole number, a function of the graph and of the rank of the edge's source alone. A
-//! vertex spreads no more than its rank, but for the rounding of floats (2^-50 of it). A vertex without edges, or whose edges
-//! all have the weight 0, spreads nothing: its rank jumps.
+//! Contract: what flows along an edge is a whole number, a function of the graph and of the rank of
+//! the edge's source alone. A vertex spreads no more than its rank, but for the rounding of floats
+//! (2^-50 of it). A vertex without edges, or whose edges all have the weight 0, spreads nothing:
+//! its rank jumps.
 //!
-//! The weights of a vertex are summed exactly, so their sum does not depend on the order in which edges are met: as integers of
-//! 128 bits, whose unit is 2^-93 of the power of two at or below the vertex's largest weight. A weight that is smaller than
-//! that largest one by more than 2^69 loses bits there, which changes the sum by less than 2^-60 of it.
+//! The weights of a vertex are summed exactly, so their sum does not depend on the order in which
+//! edges are met: as integers of 128 bits, whose unit is 2^-93 of the power of two at or below the
+//! vertex's largest weight. A weight that is smaller than that largest one by more than 2^69 loses
+//! bits there, which changes the sum by less than 2^-60 of it.
 //!
-//! Bounds: evenly, four bytes a vertex; by weight eight, which two passes over the tiles make, with sixteen more beside them.
+//! Bounds: evenly, four bytes a vertex; by weight eight, which two passes over the tiles make, with
+//! sixteen more beside them.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +31,8 @@ pub(super) trait Spread: Sync {
     /// What is looked at of an edge.
     type Weight: Copy;
 
-    /// Each edge as (target, source); of undirected ones the larger end first. `fetch` is shown sources ahead of their edges.
+    /// Each edge as (target, source); of undirected ones the larger end first. `fetch` is shown
+    /// sources ahead of their edges.
     fn edges<'a, F: Fn(usize)>(
         segment: Segment<'a>,
         fetch: F,
@@ -108,10 +112,12 @@ pub(super) struct ByWeight {
 }
 
 impl ByWeight {
-    /// Sums the weights. `unused` is a sum for each vertex that nobody needs before; all are 0, also afterwards.
+    /// Sums the weights. `unused` is a sum for each vertex that nobody needs before; all are 0,
+    /// also afterwards.
     ///
     /// # Errors
-    /// [`outcore::Kind::Usage`] for a weight that is negative or not a number; what reading fails with.
+    /// [`outcore::Kind::Usage`] for a weight that is negative or not a number; what reading fails
+    /// with.
     pub(super) fn new(job: &Job, graph: &Graph, unused: &[AtomicU64]) -> Result<Self> {
         job.control.begin_phase("weights", 2 * graph.tile_bytes());
         let largest = largest_weights(job, graph)?;
@@ -211,7 +217,8 @@ fn units_of(weight: f64, largest: f64) -> u128 {
     }
 }
 
-/// The bits of the largest weight of each vertex's edges, as a float of eight bytes; they are in its order.
+/// The bits of the largest weight of each vertex's edges, as a float of eight bytes; they are in
+/// its order.
 fn largest_weights(job: &Job, graph: &Graph) -> Result<Vec<AtomicU64>> {
     let largest = sums(graph.vertices());
     let weights = WeightCheck::default();
@@ -230,8 +237,8 @@ fn largest_weights(job: &Job, graph: &Graph) -> Result<Vec<AtomicU64>> {
     Ok(largest)
 }
 
-/// Shows each edge of a weight other than 0 to `visit`, as vertex, neighbour and weight, where it leaves a vertex: an undirected one at
-/// both ends.
+/// Shows each edge of a weight other than 0 to `visit`, as vertex, neighbour and weight, where it
+/// leaves a vertex: an undirected one at both ends.
 fn each_end(job: &Job, graph: &Graph, visit: impl Fn(usize, usize, f64) + Sync) -> Result<()> {
     let is_directed = graph.manifest().directed;
     graph.scan(job, |segment| {
@@ -254,7 +261,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Sums are those of floats, as near as floats can be, and exact where all weights are of one size.
+        /// Sums are those of floats, as near as floats can be, and exact where all weights are of
+        /// one size.
         #[test]
         fn a_sum_in_units_is_that_of_the_weights(weights in prop::collection::vec(0u32..0x7F80_0000, 1..50)) {
             let weights: Vec<f64> = weights

@@ -1,17 +1,18 @@
 //! Files that appear together: what is to be renamed, and whether it was decided.
 //!
-//! Contract: each private directory of a set holds a `record` of the renames out of it, and the first one
-//! (the coordinator) a `commit`, whose durable appearance decides for all of them. A record is valid only
-//! in the directory that it was written for: it holds the directory's name and the inode numbers of it and
-//! of the one above. It names files, never paths: a file of its own directory becomes one in the directory
-//! above, or in a folder there of a dataset volume. What a target was when the set was decided is part of
-//! the record; a file that has appeared or changed since is not overwritten: ours is put beside it, under
-//! the name followed by [`ASIDE`], and the process that swept is told.
+//! Contract: each private directory of a set holds a `record` of the renames out of it, and the
+//! first one (the coordinator) a `commit`, whose durable appearance decides for all of them. A
+//! record is valid only in the directory that it was written for: it holds the directory's name and
+//! the inode numbers of it and of the one above. It names files, never paths: a file of its own
+//! directory becomes one in the directory above, or in a folder there of a dataset volume. What a
+//! target was when the set was decided is part of the record; a file that has appeared or changed
+//! since is not overwritten: ours is put beside it, under the name followed by [`ASIDE`], and the
+//! process that swept is told.
 //!
 //! The coordinator goes only when all members are done or gone, a member only when it has seen the
-//! coordinator. What cannot be seen (a drive that is not mounted: another inode number above) leaves all
-//! as it is. Numbers of devices are not part of a record: they change with the order in which drives are
-//! found.
+//! coordinator. What cannot be seen (a drive that is not mounted: another inode number above)
+//! leaves all as it is. Numbers of devices are not part of a record: they change with the order in
+//! which drives are found.
 //!
 //! See decisions 0002 and 0012.
 
@@ -200,8 +201,9 @@ fn sum_of(name: &str, text: &str) -> u64 {
     bytes_checksum(format!("{name}\n{text}").as_bytes())
 }
 
-/// Decides that `renames` are to be done whatever happens next: out of the directories, each with its lock, or into one of
-/// them for what is to be removed. With `replace`, files that are there now may be overwritten.
+/// Decides that `renames` are to be done whatever happens next: out of the directories, each with
+/// its lock, or into one of them for what is to be removed. With `replace`, files that are there
+/// now may be overwritten.
 pub(super) fn decide(
     locked: &[(&File, &Held)],
     renames: &[(PathBuf, PathBuf)],

@@ -1,9 +1,9 @@
 //! What private directories hold, and how it is removed: by handle, never through a link.
 //!
-//! Contract: every file that we put into a private directory has a name of a shape that [`is_known`]
-//! tells; a directory with any other name in it is not removed by a sweep. [`remove`] removes what a
-//! name in an open directory stands for: a file, or a directory of ours with all below it, never across
-//! a mount or a link.
+//! Contract: every file that we put into a private directory has a name of a shape that
+//! [`is_known`] tells; a directory with any other name in it is not removed by a sweep. [`remove`]
+//! removes what a name in an open directory stands for: a file, or a directory of ours with all
+//! below it, never across a mount or a link.
 
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
@@ -58,8 +58,8 @@ pub(super) fn is_known(name: &OsStr) -> bool {
     name == LOCK || is_ours || WORDS.contains(&word) && is_ending
 }
 
-/// Whether a file of that name was removed while it was open: NFS and FUSE hide such a file under another name
-/// until it is closed.
+/// Whether a file of that name was removed while it was open: NFS and FUSE hide such a file under
+/// another name until it is closed.
 pub(super) fn is_hidden(name: &OsStr) -> bool {
     let bytes = name.as_bytes();
     let mut prefixes = HIDDEN.iter();
@@ -67,8 +67,8 @@ pub(super) fn is_hidden(name: &OsStr) -> bool {
     digits.is_some_and(|digits| digits.len() >= 8 && digits.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Whether a name in an open directory is a file of a job that has decided nothing yet. Such a file has a name of
-/// ours and no other one, is of this user, and is closed to all others.
+/// Whether a name in an open directory is a file of a job that has decided nothing yet. Such a file
+/// has a name of ours and no other one, is of this user, and is closed to all others.
 pub(super) fn is_staged(dir: impl AsFd, name: &OsStr) -> bool {
     let own = rustix::process::geteuid().as_raw();
     let is_word = name.to_str().is_some_and(|name| {

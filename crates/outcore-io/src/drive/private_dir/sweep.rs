@@ -1,7 +1,8 @@
 //! The private directories in a directory, and the removal of those that dead jobs have left.
 //!
-//! Contract: [`list`] gives the state of each ([`State`]). [`sweep`] removes those whose owners are gone, after it has
-//! finished the renames that they had decided. It leaves alone all that is not certainly ours.
+//! Contract: [`list`] gives the state of each ([`State`]). [`sweep`] removes those whose owners are
+//! gone, after it has finished the renames that they had decided. It leaves alone all that is not
+//! certainly ours.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -64,8 +65,8 @@ pub fn has_any(parent: &Path) -> Result<bool> {
 /// How a private directory stands, the directory, and its lock.
 type Looked = (State, Arc<OwnedFd>, Option<File>);
 
-/// Opens a directory of that name and says how it stands, with its lock if that could be taken; nothing
-/// if it is not of this user alone.
+/// Opens a directory of that name and says how it stands, with its lock if that could be taken;
+/// nothing if it is not of this user alone.
 fn look_at(above: &Arc<OwnedFd>, name: &OsStr) -> std::result::Result<Option<Looked>, Errno> {
     let dir = match open_dir(above, Path::new(name), false) {
         Ok(dir) if is_private(&dir) => dir,
@@ -234,7 +235,8 @@ pub(super) fn told(aside: &[PathBuf]) -> Option<Error> {
     )
 }
 
-/// Sweeps the directory that the owner of `dir` has made in `parent`, if there is one, and removes it if it is empty then.
+/// Sweeps the directory that the owner of `dir` has made in `parent`, if there is one, and removes
+/// it if it is empty then.
 fn remove_made(parent_path: &Path, parent: &Arc<OwnedFd>, dir: &Arc<OwnedFd>) {
     let noted = commit::read_whole(dir, MADE).ok();
     let name: Option<Vec<u8>> = noted.and_then(|bytes| commit::unseal(MADE, &bytes));
@@ -256,8 +258,8 @@ fn remove_made(parent_path: &Path, parent: &Arc<OwnedFd>, dir: &Arc<OwnedFd>) {
     let _ = unlinkat(parent, name, AtFlags::REMOVEDIR);
 }
 
-/// Whether files of a set that was decided still wait in a private directory in `parent`; if so, whether its job runs.
-/// Directories of other users cannot be looked into.
+/// Whether files of a set that was decided still wait in a private directory in `parent`; if so,
+/// whether its job runs. Directories of other users cannot be looked into.
 pub(crate) fn unpublished_in(parent: &Path) -> Option<bool> {
     let (above, names) = named_in(&Places::default(), parent).ok()?;
     let is_waiting = |name: &OsStr| {

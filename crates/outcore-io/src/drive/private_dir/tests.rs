@@ -1,7 +1,7 @@
 //! Tests of private directories: what is removed, what never is, and how sets appear.
 //!
-//! Contract: each works in directories of its own, as the user that runs it; what needs root is skipped
-//! without.
+//! Contract: each works in directories of its own, as the user that runs it; what needs root is
+//! skipped without.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};

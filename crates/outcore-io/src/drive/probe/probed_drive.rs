@@ -1,7 +1,8 @@
 //! One drive under load: its file, and what the loads on it are.
 //!
-//! Contract: a [`ProbedDrive`] owns a file in a private directory and removes it when dropped. Reads stay
-//! inside what has been written, since file systems answer for the rest without asking the drive.
+//! Contract: a [`ProbedDrive`] owns a file in a private directory and removes it when dropped.
+//! Reads stay inside what has been written, since file systems answer for the rest without asking
+//! the drive.
 //!
 //! Bounds: those of a [`Load`]: memory is depth times block.
 

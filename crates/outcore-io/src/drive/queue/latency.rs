@@ -1,8 +1,8 @@
 //! Latencies, counted: how long requests waited, with percentiles.
 //!
-//! Contract: [`Latencies`] counts nanoseconds in buckets whose width is an eighth of their octave, so a
-//! percentile is at most 12.5 % above the true one. Recording takes a few nanoseconds and no memory;
-//! counters of several threads or drives are added. 4 KiB each.
+//! Contract: [`Latencies`] counts nanoseconds in buckets whose width is an eighth of their octave,
+//! so a percentile is at most 12.5 % above the true one. Recording takes a few nanoseconds and no
+//! memory; counters of several threads or drives are added. 4 KiB each.
 
 const SUB_BITS: u32 = 3;
 const BUCKETS: usize = (64 - SUB_BITS as usize) << SUB_BITS;

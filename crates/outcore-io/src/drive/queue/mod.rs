@@ -1,21 +1,24 @@
 //! Serving one drive: what waits for it, in which order it goes out, and what is merged on the way.
 //!
 //! Contract: a [`DriveQueue`] is a state machine without I/O of its own. Entries go in by
-//! [`DriveQueue::submit`], unsorted and in batches; [`DriveQueue::poll`] gives the next transfer that
-//! may start, or nothing; [`DriveQueue::finish`] says that one is over. Whoever holds it does the I/O.
+//! [`DriveQueue::submit`], unsorted and in batches; [`DriveQueue::poll`] gives the next transfer
+//! that may start, or nothing; [`DriveQueue::finish`] says that one is over. Whoever holds it does
+//! the I/O.
 //!
-//! Model: Falcon (Kumar and Huang, ATC 2017, sections 3.2 and 3.3). What has come in becomes a *run*
-//! once the run before it is out: sorted by address if it did not arrive sorted, neighbours of one
-//! direction merged into one transfer whoever submitted them, up to [`Policy`]'s cap. An entry thus waits
-//! for one run and its own, so nothing starves. A tag (a slot of the drive) is taken when a transfer
-//! starts and not before; what finds none waits here and holds up no other drive.
+//! Model: Falcon (Kumar and Huang, ATC 2017, sections 3.2 and 3.3). What has come in becomes
+//! a *run* once the run before it is out: sorted by address if it did not arrive sorted, neighbours
+//! of one direction merged into one transfer whoever submitted them, up to [`Policy`]'s cap. An
+//! entry thus waits for one run and its own, so nothing starves. A tag (a slot of the drive) is
+//! taken when a transfer starts and not before; what finds none waits here and holds up no other
+//! drive.
 //!
-//! Order: of two entries that overlap, one of them a write, the one that came first is over before the
-//! other starts. Sorting never changes that (a run with such a pair goes out as it came), nor does a
-//! class overtake another over the same bytes. All other entries may finish in any order.
+//! Order: of two entries that overlap, one of them a write, the one that came first is over before
+//! the other starts. Sorting never changes that (a run with such a pair goes out as it came), nor
+//! does a class overtake another over the same bytes. All other entries may finish in any order.
 //!
 //! Classes: foreground goes before background. Background writes leave a few slots free, so a read
-//! finds one at once; among [`FOREGROUND_STREAK_MAX`] foreground transfers one of the background goes.
+//! finds one at once; among [`FOREGROUND_STREAK_MAX`] foreground transfers one of the background
+//! goes.
 //!
 //! Bounds: what is waiting is bounded by the submitter (see [`crate::port`]), what is in flight by
 //! the tags. A poll costs a scan over the transfers in flight, some 128 at most.
@@ -210,8 +213,9 @@ impl<T> DriveQueue<T> {
         }
     }
 
-    /// The next transfer that may start now; its entries' cargo goes to `take`, in the order of their
-    /// places. Nothing if nothing waits, no slot is free, or what is next must wait for another.
+    /// The next transfer that may start now; its entries' cargo goes to `take`, in the order of
+    /// their places. Nothing if nothing waits, no slot is free, or what is next must wait for
+    /// another.
     pub fn poll(&mut self, mut take: impl FnMut(T)) -> Option<Span> {
         if self.run.is_empty() {
             self.form_run();
@@ -244,7 +248,8 @@ impl<T> DriveQueue<T> {
         Some(merged)
     }
 
-    /// Whether something waits or is in flight that must be over before a transfer of `span` starts.
+    /// Whether something waits or is in flight that must be over before a transfer of `span`
+    /// starts.
     pub(crate) fn conflicts_with(&self, span: &Span) -> bool {
         let waiting = [&self.incoming, &self.run, &self.background];
         let mut waiting = waiting.into_iter().flatten();
@@ -252,7 +257,8 @@ impl<T> DriveQueue<T> {
             || self.flying.iter().any(|flying| flying.conflicts_with(span))
     }
 
-    /// Says that a transfer that [`DriveQueue::poll`] gave is over; its slot is free again. Whether it was in flight.
+    /// Says that a transfer that [`DriveQueue::poll`] gave is over; its slot is free again. Whether
+    /// it was in flight.
     pub fn finish(&mut self, span: &Span) -> bool {
         let Some(index) = self.flying.iter().position(|flying| flying == span) else {
             return false;

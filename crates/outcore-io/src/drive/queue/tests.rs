@@ -1,5 +1,6 @@
 //! What a drive's queue promises, against a naive model: everything goes out once, in slots, merged
-//! with neighbours only, and in an order that nobody who reads the drive could tell from that of arrival.
+//! with neighbours only, and in an order that nobody who reads the drive could tell from that of
+//! arrival.
 
 use std::collections::HashMap;
 use std::sync::Arc;

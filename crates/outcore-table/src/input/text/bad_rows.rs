@@ -1,7 +1,7 @@
 //! What becomes of values and records of text that are not as the columns have them.
 //!
-//! Contract: [`Rules`] says which texts are null and what bad rows become; a [`Tally`] counts what was left out or became
-//! null, and keeps the first. Pure.
+//! Contract: [`Rules`] says which texts are null and what bad rows become; a [`Tally`] counts what
+//! was left out or became null, and keeps the first. Pure.
 
 use outcore_io::{Error, units};
 
@@ -21,8 +21,8 @@ pub enum OnBadRow {
     Fail,
     /// They are left out and counted.
     Skip,
-    /// Their values that do not fit, and the fields that they lack, are null and counted. A record with too many fields, and a
-    /// line that is not one JSON object, are left out and counted.
+    /// Their values that do not fit, and the fields that they lack, are null and counted. A record
+    /// with too many fields, and a line that is not one JSON object, are left out and counted.
     Null,
 }
 
@@ -83,7 +83,8 @@ impl Tally {
         }
     }
 
-    /// A sentence for people, if there is anything to say; `first` is the first cause with its place.
+    /// A sentence for people, if there is anything to say; `first` is the first cause with its
+    /// place.
     pub(super) fn sentence(&self, first: &str) -> Option<String> {
         let rows = units::counted(self.rows_count, "bad row");
         let values = units::counted(self.values_count, "bad value");

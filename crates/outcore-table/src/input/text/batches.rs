@@ -1,8 +1,9 @@
 //! Batches of rows made of the text of a piece.
 //!
-//! Contract: as the folder's. Errors say the column and the value, and at which byte the record begins; the caller says the
-//! line. Bad rows are left out and bad values are null where [`Rules`] says so, and counted; which rows stay does not depend on the
-//! columns that are wanted. A batch ends in front of a record with which its text would be longer than an array of texts can be.
+//! Contract: as the folder's. Errors say the column and the value, and at which byte the record
+//! begins; the caller says the line. Bad rows are left out and bad values are null where [`Rules`]
+//! says so, and counted; which rows stay does not depend on the columns that are wanted. A batch
+//! ends in front of a record with which its text would be longer than an array of texts can be.
 
 use std::sync::Arc;
 

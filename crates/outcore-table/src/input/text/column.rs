@@ -1,10 +1,12 @@
 //! Values of a column made of their texts.
 //!
-//! Contract: [`values_of`] gives what takes texts and makes an array of a type. A text that does not say exactly one value of
-//! the type is refused, and nothing is rounded or cut off to make it fit: no fraction of a whole number, no digits of a
-//! second that the unit does not hold, no time of a day, no zone. Blanks around a value belong to texts alone. A float that a
-//! caller asks for is the nearest to a text with a fraction; one that a sample chose has all of its digits. [`kinds_of`] says which types a text may have where nobody has said; those
-//! whose values would not be written like it again (`007`, `+49`, whole numbers that no float holds) stay texts.
+//! Contract: [`values_of`] gives what takes texts and makes an array of a type. A text that does
+//! not say exactly one value of the type is refused, and nothing is rounded or cut off to make it
+//! fit: no fraction of a whole number, no digits of a second that the unit does not hold, no time
+//! of a day, no zone. Blanks around a value belong to texts alone. A float that a caller asks for
+//! is the nearest to a text with a fraction; one that a sample chose has all of its digits.
+//! [`kinds_of`] says which types a text may have where nobody has said; those whose values would
+//! not be written like it again (`007`, `+49`, whole numbers that no float holds) stay texts.
 //!
 //! Complexity: a look at each byte of the text.
 
@@ -213,8 +215,8 @@ fn has_all_digits(text: &str, value: f64) -> bool {
         .eq(digits.bytes())
 }
 
-/// Whether the float is the whole number that the text is, if it is one without a point or an exponent; its type holds all
-/// numbers of so many digits.
+/// Whether the float is the whole number that the text is, if it is one without a point or an
+/// exponent; its type holds all numbers of so many digits.
 fn is_whole_kept(text: &str, value: f64, digits_held: u32) -> bool {
     if text.len() <= digits_held as usize {
         return true;

@@ -1,16 +1,20 @@
 //! Lines of JSON made rows of columns, in one look at each byte.
 //!
-//! Contract: [`Rows::take`] reads a line that holds one object and appends a row to every column that is wanted, or says what is wrong
-//! with the line. It accepts `NaN`, `Infinity` and `-Infinity`, and what RFC 8259 does (the JSON library is the oracle of a test) and refuses an object that has a
-//! name twice, since one of the values would be lost; objects of columns that nobody wants may. A field that an object lacks is null.
-//! Scalars are taken as the texts that they stand in, by what takes fields of CSV, so that no digit is lost on the way. After an error no
+//! Contract: [`Rows::take`] reads a line that holds one object and appends a row to every column
+//! that is wanted, or says what is wrong with the line. It accepts `NaN`, `Infinity` and
+//! `-Infinity`, and what RFC 8259 does (the JSON library is the oracle of a test) and refuses an
+//! object that has a name twice, since one of the values would be lost; objects of columns that
+//! nobody wants may. A field that an object lacks is null. Scalars are taken as the texts that they
+//! stand in, by what takes fields of CSV, so that no digit is lost on the way. After an error no
 //! batch can be made.
 //!
-//! N.B. The JSON library unescapes texts, skips what nobody wants, and tells what is wrong. Its own values are not taken, since a
-//! number is a float for it before its column is asked. arrow-json reads objects without commas and takes the last of two values of a name;
-//! with a check in front of it a whole conversion to Parquet took 1.35 times the processor time.
+//! N.B. The JSON library unescapes texts, skips what nobody wants, and tells what is wrong. Its own
+//! values are not taken, since a number is a float for it before its column is asked. arrow-json
+//! reads objects without commas and takes the last of two values of a name; with a check in front
+//! of it a whole conversion to Parquet took 1.35 times the processor time.
 //!
-//! Complexity: a look at each byte; a look-up of each name that does not follow the one before it in the columns.
+//! Complexity: a look at each byte; a look-up of each name that does not follow the one before it
+//! in the columns.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -106,8 +110,8 @@ fn not_one_object() -> Error {
         .hint("write one object on each line, for example with jq -c")
 }
 
-/// What the JSON library says of a text that begins at a byte of the line. A line is one line, and where it is, is told with
-/// the error.
+/// What the JSON library says of a text that begins at a byte of the line. A line is one line, and
+/// where it is, is told with the error.
 fn cause_of(error: &serde_json::Error, at: usize) -> String {
     let cause = error.to_string();
     let cause = cause
@@ -300,7 +304,8 @@ fn plain_bytes(bytes: &[u8]) -> usize {
     let (words, rest) = bytes.as_chunks();
     for (number, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        // The high bit of a byte is set where the byte is less than another; wrongly so only behind the first such byte.
+        // The high bit of a byte is set where the byte is less than another; wrongly so only behind
+        // the first such byte.
         let is_less = |word: u64, than: u8| word.wrapping_sub(ONES * u64::from(than)) & !word;
         let is_equal = |byte: u8| is_less(word ^ (ONES * u64::from(byte)), 1);
         let found = (is_less(word, b' ') | is_equal(b'"') | is_equal(b'\\')) & HIGHS;
@@ -582,7 +587,8 @@ impl Rows {
         self.take_or_fill(text, false).map(|_| ())
     }
 
-    /// The same, with nulls for values that do not fit, and without fields that no column has, if it `fills`; gives what it filled.
+    /// The same, with nulls for values that do not fit, and without fields that no column has, if
+    /// it `fills`; gives what it filled.
     ///
     /// # Errors
     /// Corrupt: what else is wrong with it.

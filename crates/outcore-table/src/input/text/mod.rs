@@ -1,15 +1,18 @@
 //! CSV and JSON lines as tables: their columns and types, and batches made of their records.
 //!
-//! Contract: a [`TextFile`] was looked through once ([`scan`]), so that its pieces, each of whole records, and their rows
-//! are known as those of a Parquet file are. Records of CSV are those of [`outcore::read::csv`]; lines of JSON hold an
-//! object each. Types are those that [`TextOptions::schema`] names, and where it names none those that a
-//! sample of all files has ([`column`], [`shape`]); what was sampled is said in [`TextOptions::notes`]. A record with other
-//! fields than its file has, a value that is not of its column's type, a field that no column has: an error that
-//! names line, column and value, and the flag that helps. Nothing is rounded or left out to make a value fit.
+//! Contract: a [`TextFile`] was looked through once ([`scan`]), so that its pieces, each of whole
+//! records, and their rows are known as those of a Parquet file are. Records of CSV are those of
+//! [`outcore::read::csv`]; lines of JSON hold an object each. Types are those that
+//! [`TextOptions::schema`] names, and where it names none those that a sample of all files has
+//! ([`column`], [`shape`]); what was sampled is said in [`TextOptions::notes`]. A record with other
+//! fields than its file has, a value that is not of its column's type, a field that no column has:
+//! an error that names line, column and value, and the flag that helps. Nothing is rounded or left
+//! out to make a value fit.
 //!
-//! CSV: the first record names the columns, or they are called 1, 2, and so on. A field with nothing in it is null; one
-//! with nothing between quotes is an empty text, and null where the type has none. JSON: a field that an object lacks is null;
-//! numbers and truths become texts where the column is one.
+//! CSV: the first record names the columns, or they are called 1, 2, and so on. A field with
+//! nothing in it is null; one with nothing between quotes is an empty text, and null where the type
+//! has none. JSON: a field that an object lacks is null; numbers and truths become texts where the
+//! column is one.
 //!
 //! Bounds: a reader holds the text of a piece and, beside it, a batch whose rows its memory limits.
 
@@ -72,10 +75,11 @@ pub struct TextOptions {
     pub schema: Vec<(String, DataType)>,
     /// Texts of CSV fields that are null, besides empty ones.
     pub nulls: Vec<String>,
-    /// What becomes of rows that are not as the columns have them. All but [`OnBadRow::Fail`] read the text once more.
+    /// What becomes of rows that are not as the columns have them. All but [`OnBadRow::Fail`] read
+    /// the text once more.
     pub on_bad: OnBadRow,
-    /// Columns that the job asks for beside those that it reads. That the files have them is told by the headers of CSV, before
-    /// the text is looked through.
+    /// Columns that the job asks for beside those that it reads. That the files have them is told
+    /// by the headers of CSV, before the text is looked through.
     pub needs: Vec<String>,
     /// No more rows than these are wanted, so that no more is looked through.
     pub rows_max: Option<u64>,
@@ -86,7 +90,8 @@ pub struct TextOptions {
 }
 
 impl TextOptions {
-    /// The same with the types of a table's columns, where none are named and texts may say values of them.
+    /// The same with the types of a table's columns, where none are named and texts may say values
+    /// of them.
     pub(crate) fn with_types(mut self, schema: &Schema) -> Self {
         for field in schema.fields() {
             let is_given = self.schema.iter().any(|(name, _)| name == field.name());
@@ -111,7 +116,8 @@ impl TextOptions {
         self
     }
 
-    /// Whether a file of this name is taken for text; an empty one is a table without rows if it is JSON lines, which have no header.
+    /// Whether a file of this name is taken for text; an empty one is a table without rows if it is
+    /// JSON lines, which have no header.
     pub(super) fn takes(&self, name: &Path, is_empty: bool) -> bool {
         match self.kind_of(name) {
             Some(TextKind::JsonLines) => true,
@@ -354,7 +360,8 @@ impl TextFile {
         }
     }
 
-    /// The batches of a piece whose bytes were fetched, with the columns `columns` in the file's order.
+    /// The batches of a piece whose bytes were fetched, with the columns `columns` in the file's
+    /// order.
     ///
     /// # Errors
     /// Corrupt: CSV that is not UTF-8.
@@ -366,7 +373,8 @@ impl TextFile {
     ) -> Result<TextReader> {
         let part = self.parts[part];
         let bytes = fetched.bytes(&part.range())?;
-        // Lines of JSON are looked at one by one when they are taken, and so are fields where bad ones are left out.
+        // Lines of JSON are looked at one by one when they are taken, and so are fields where bad
+        // ones are left out.
         if let Records::Csv { .. } = self.records
             && self.rules.on_bad == OnBadRow::Fail
             && let Err(error) = str::from_utf8(&bytes)
@@ -402,7 +410,8 @@ impl TextFile {
         TextReader::new(piece, wanted, rows_at_once)
     }
 
-    /// Counts the rows that are left once bad ones are left out, and says what was left out or became null.
+    /// Counts the rows that are left once bad ones are left out, and says what was left out or
+    /// became null.
     fn check(&mut self, job: &Job) -> Result<Option<String>> {
         let columns: Vec<usize> = (0..self.schema.fields().len()).collect();
         let mut tally = Tally::default();
@@ -446,7 +455,8 @@ fn not_utf8(at_bytes: u64) -> Error {
         .hint("convert it first: iconv -t UTF-8 IN > OUT")
 }
 
-/// Leaves bad rows out of files whose columns are settled, and notes how many, where that is asked for.
+/// Leaves bad rows out of files whose columns are settled, and notes how many, where that is asked
+/// for.
 ///
 /// # Errors
 /// I/O; memory.

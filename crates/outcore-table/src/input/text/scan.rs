@@ -1,11 +1,15 @@
-//! A file of text looked through once: where its pieces begin, how many rows each has, and a sample of rows.
+//! A file of text looked through once: where its pieces begin, how many rows each has, and a sample
+//! of rows.
 //!
-//! Contract: [`scan`] cuts the file into [`Part`]s of whole records of about [`PART_BYTES`], or of one record that is longer.
-//! Where parts begin depends on the bytes of the file alone. Blank lines are no rows, but in a table of one column of CSV,
-//! where one is a null. The records at the front of every so many parts are shown to `see`, as long as they are not too
-//! long, and the first record of CSV that has a header is given whole. What ends the lines of CSV is found from the front of the file.
+//! Contract: [`scan`] cuts the file into [`Part`]s of whole records of about [`PART_BYTES`], or of
+//! one record that is longer. Where parts begin depends on the bytes of the file alone. Blank lines
+//! are no rows, but in a table of one column of CSV, where one is a null. The records at the front
+//! of every so many parts are shown to `see`, as long as they are not too long, and the first
+//! record of CSV that has a header is given whole. What ends the lines of CSV is found from the
+//! front of the file.
 //!
-//! Bounds: a few MiB that are read ahead, a record of the sample, and some 40 bytes a part. One read of the file.
+//! Bounds: a few MiB that are read ahead, a record of the sample, and some 40 bytes a part. One
+//! read of the file.
 
 use std::ops::Range;
 

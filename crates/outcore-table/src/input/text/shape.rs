@@ -1,10 +1,10 @@
 //! What JSON values look like, and the type of a column that all of them have.
 //!
-//! Contract: a [`Shape`] is read from JSON text, and [`Shape::merge`]d with others into one that all of them have: whole
-//! numbers and others are numbers, texts all of which say a day or a time are such, as in CSV, scalars of different kinds are texts,
-//! objects have the fields of all. Fields keep the
-//! order in which they are first met. A value that is an object or a list where another is something else has no common
-//! shape. Pure.
+//! Contract: a [`Shape`] is read from JSON text, and [`Shape::merge`]d with others into one that
+//! all of them have: whole numbers and others are numbers, texts all of which say a day or a time
+//! are such, as in CSV, scalars of different kinds are texts, objects have the fields of all.
+//! Fields keep the order in which they are first met. A value that is an object or a list where
+//! another is something else has no common shape. Pure.
 //!
 //! Complexity: a look at each byte, and at each field of what is known for a field that is new.
 
@@ -22,7 +22,8 @@ pub(super) enum Shape {
     #[default]
     Null,
     Truth,
-    /// Whole numbers: some of them negative, some beyond those that floats have, some beyond those of 64 bits with a sign.
+    /// Whole numbers: some of them negative, some beyond those that floats have, some beyond those
+    /// of 64 bits with a sign.
     Integer {
         is_negative: bool,
         is_no_float: bool,

@@ -1,9 +1,11 @@
-//! Types of columns as people write them: `time:timestamp,bytes:i64,price:decimal(12,2),tags:list<text>`.
+//! Types of columns as people write them:
+//! `time:timestamp,bytes:i64,price:decimal(12,2),tags:list<text>`.
 //!
-//! Contract: [`parse`] reads a list of names and types, [`notation`] writes a type so that [`parse`] reads it. Names of
-//! types are those of expressions (`i8` to `u64`, `f32`, `f64`, `bool`, `text`, `date`, `timestamp`), those of Arrow
-//! (`int64`, `double`, `string`) beside them. A name may hold colons, the last one in front of a type counts; in backquotes it may
-//! hold anything, or be empty. Pure.
+//! Contract: [`parse`] reads a list of names and types, [`notation`] writes a type so that
+//! [`parse`] reads it. Names of types are those of expressions (`i8` to `u64`, `f32`, `f64`,
+//! `bool`, `text`, `date`, `timestamp`), those of Arrow (`int64`, `double`, `string`) beside them.
+//! A name may hold colons, the last one in front of a type counts; in backquotes it may hold
+//! anything, or be empty. Pure.
 
 use std::sync::Arc;
 

@@ -1,6 +1,8 @@
-//! Rows whose keys are equal: keys are sorted with their rows' positions, and one of each is marked.
+//! Rows whose keys are equal: keys are sorted with their rows' positions, and one of each is
+//! marked.
 //!
-//! Contract: [`mark`] reads the columns of the keys and no others, and turns the mark of one row of each key.
+//! Contract: [`mark`] reads the columns of the keys and no others, and turns the mark of one row of
+//! each key.
 //!
 //! Bounds: I/O one read of the key columns, and their sort.
 
@@ -169,8 +171,8 @@ impl RowPart for MarkPart<'_> {
 }
 
 impl MarkSink<'_> {
-    /// A key whose rows are in several parts was marked in each of them: the first is right. Without further columns in the
-    /// order there is none, since rows of equal keys stay together.
+    /// A key whose rows are in several parts was marked in each of them: the first is right.
+    /// Without further columns in the order there is none, since rows of equal keys stay together.
     fn join_edges(self) -> Result<()> {
         let mut edges = self
             .edges

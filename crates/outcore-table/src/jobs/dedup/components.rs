@@ -1,10 +1,12 @@
 //! Rows that belong together: sets that are united by any threads.
 //!
-//! Contract: [`Components::unite`] puts the sets of two rows together; [`Components::representative`] is the least row of a
-//! set, or the largest one, whatever the order in which and the threads by which sets were united.
+//! Contract: [`Components::unite`] puts the sets of two rows together;
+//! [`Components::representative`] is the least row of a set, or the largest one, whatever the order
+//! in which and the threads by which sets were united.
 //!
-//! Links are set by compare and swap, from a root to a smaller one (or larger one), and paths are halved on the way
-//! (Jayanti and Tarjan, "Concurrent disjoint set union", Distributed Computing 2021, linking by index).
+//! Links are set by compare and swap, from a root to a smaller one (or larger one), and paths are
+//! halved on the way (Jayanti and Tarjan, "Concurrent disjoint set union", Distributed Computing
+//! 2021, linking by index).
 //!
 //! Bounds: four bytes a row. A union takes logarithmic time for rows in any but a contrived order.
 

@@ -1,8 +1,10 @@
 //! Stretches of texts that are cut, and texts without them.
 //!
-//! Contract: a [`Mark`] is the place of a passage that occurs before, and that of its first occurrence; [`Mark::cut`] is what of it is
-//! cut. Places count bytes of a text, or tokens; [`Places`] says which bytes these are. [`united`] takes cuts in the order of their passages, and keeps those apart that do not touch. [`Cutting`] gives the
-//! rows of a table with what is left of their texts, [`Removed`] a row for each cut.
+//! Contract: a [`Mark`] is the place of a passage that occurs before, and that of its first
+//! occurrence; [`Mark::cut`] is what of it is cut. Places count bytes of a text, or tokens;
+//! [`Places`] says which bytes these are. [`united`] takes cuts in the order of their passages, and
+//! keeps those apart that do not touch. [`Cutting`] gives the rows of a table with what is left of
+//! their texts, [`Removed`] a row for each cut.
 //!
 //! Bounds: [`CUT_BYTES`] a cut; to change a batch takes its texts once more.
 
@@ -35,7 +37,8 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// The place of a passage as a number that grows in the order of the input: a text has less than 2^30 bytes or tokens.
+    /// The place of a passage as a number that grows in the order of the input: a text has less
+    /// than 2^30 bytes or tokens.
     pub(super) fn place(row: u32, start: usize, extra_bytes: usize) -> u64 {
         u64::from(row) << ROW_BITS | (start as u64) << EXTRA_BITS | extra_bytes as u64
     }
@@ -48,7 +51,8 @@ impl Mark {
         })
     }
 
-    /// What is cut, where passages have at least this length: all of it, or what follows its first occurrence.
+    /// What is cut, where passages have at least this length: all of it, or what follows its first
+    /// occurrence.
     pub(super) fn cut(&self, units_count: usize) -> Cut {
         let row = |place: u64| (place >> ROW_BITS) as u32;
         let start = |place: u64| place as u32 >> EXTRA_BITS;

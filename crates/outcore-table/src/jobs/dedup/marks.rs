@@ -1,6 +1,7 @@
 //! Which rows are kept: a bit for each.
 //!
-//! Contract: [`Marks`] are turned by any threads; [`Kept`] gives the rows that are marked, or the others, to a copy.
+//! Contract: [`Marks`] are turned by any threads; [`Kept`] gives the rows that are marked, or the
+//! others, to a copy.
 //!
 //! Bounds: a bit a row.
 

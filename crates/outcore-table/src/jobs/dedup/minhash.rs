@@ -1,17 +1,21 @@
 //! Hashes of a text that are alike where texts are.
 //!
-//! Contract: [`MinHash::bands`] makes some numbers of a text. Two texts have one of them in common with a probability that rises
-//! steeply where their Jaccard similarity, the share of the shingles of both that both have, passes the threshold: 1 - (1 - j^r)^b for
-//! b bands of r hashes. A shingle is a number of words, or of characters, one after another; a text that has fewer is one
-//! shingle, and one without any has no bands. Words are runs of letters and digits, in lower case; characters are those of the
-//! words with one blank between them. The numbers depend on the text, the options and the seed alone.
+//! Contract: [`MinHash::bands`] makes some numbers of a text. Two texts have one of them in common
+//! with a probability that rises steeply where their Jaccard similarity, the share of the shingles
+//! of both that both have, passes the threshold: 1 - (1 - j^r)^b for b bands of r hashes. A shingle
+//! is a number of words, or of characters, one after another; a text that has fewer is one shingle,
+//! and one without any has no bands. Words are runs of letters and digits, in lower case;
+//! characters are those of the words with one blank between them. The numbers depend on the text,
+//! the options and the seed alone.
 //!
-//! Of each shingle a 32-bit hash goes through as many permutations x -> ax + b modulo 2^32, a odd, as there are hashes,
-//! and the least of each is kept (Broder, "On the resemblance and containment of documents", 1997; bands: Leskovec,
-//! Rajaraman, Ullman, "Mining of Massive Datasets", section 3.4). b and r are those with the least area of mistakes, false
-//! and missed ones alike (Zhu, Nargesian, Pu, Miller, "LSH Ensemble", VLDB 2016, section 5.5).
+//! Of each shingle a 32-bit hash goes through as many permutations x -> ax + b modulo 2^32, a odd,
+//! as there are hashes, and the least of each is kept (Broder, "On the resemblance and containment
+//! of documents", 1997; bands: Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", section
+//! 3.4). b and r are those with the least area of mistakes, false and missed ones alike (Zhu,
+//! Nargesian, Pu, Miller, "LSH Ensemble", VLDB 2016, section 5.5).
 //!
-//! Bounds: as many multiplications a shingle as there are hashes, [`LANES`] of them at once in registers.
+//! Bounds: as many multiplications a shingle as there are hashes, [`LANES`] of them at once in
+//! registers.
 
 use outcore_io::{Error, Result};
 use twox_hash::XxHash3_64;

@@ -1,14 +1,18 @@
 //! Tables without duplicates, in the order of the input.
 //!
-//! Contract: of the rows of each key one is kept, the first, the last, or the one that comes first in the order of further
-//! columns; those that are kept stay where they were. Nulls are equal to each other. [`unique`](super::unique()) gives
-//! the same rows in the order of their keys. [`dedup_near`] does so with rows whose texts are nearly the same, and [`dedup_substring`] with passages of texts.
+//! Contract: of the rows of each key one is kept, the first, the last, or the one that comes first
+//! in the order of further columns; those that are kept stay where they were. Nulls are equal to
+//! each other. [`unique`](super::unique()) gives the same rows in the order of their keys.
+//! [`dedup_near`] does so with rows whose texts are nearly the same, and [`dedup_substring`] with
+//! passages of texts.
 //!
-//! Two passes. The first reads the columns of the keys and no others, sorts them with the rows' positions, and marks in a bit
-//! for each row whether it is kept ([`by_key`]); of texts it sorts some hashes that are alike where the texts are ([`near`]).
-//! The second copies the rows that are kept. So keys are all that goes through scratch, and a duplicate costs its key.
+//! Two passes. The first reads the columns of the keys and no others, sorts them with the rows'
+//! positions, and marks in a bit for each row whether it is kept ([`by_key`]); of texts it sorts
+//! some hashes that are alike where the texts are ([`near`]). The second copies the rows that are
+//! kept. So keys are all that goes through scratch, and a duplicate costs its key.
 //!
-//! Bounds: a bit a row in memory, and of texts four bytes a row; I/O one read of the key columns, their sort, and a copy.
+//! Bounds: a bit a row in memory, and of texts four bytes a row; I/O one read of the key columns,
+//! their sort, and a copy.
 
 mod by_key;
 mod components;
@@ -67,8 +71,8 @@ pub struct DedupSummary {
     pub removed_bytes: u64,
 }
 
-/// Copies a table without the rows whose `keys` are those of a row that is kept, or by all columns if there are none;
-/// what is left out goes to the file `removed`, if there is one.
+/// Copies a table without the rows whose `keys` are those of a row that is kept, or by all columns
+/// if there are none; what is left out goes to the file `removed`, if there is one.
 ///
 /// # Errors
 /// As [`sort`](super::sort()) and [`copy`](super::copy()).

@@ -1,12 +1,13 @@
 //! Rows whose texts are nearly the same.
 //!
-//! Contract: two rows belong together if a band of their texts is equal ([`minhash`](super::minhash)), or if a third one belongs to
-//! both. Of the rows that belong together one is kept, the first or the last. Rows without a text, or without a word in it,
-//! are kept. Which rows these are is a function of the rows, the options and the seed.
+//! Contract: two rows belong together if a band of their texts is equal
+//! ([`minhash`](super::minhash)), or if a third one belongs to both. Of the rows that belong
+//! together one is kept, the first or the last. Rows without a text, or without a word in it, are
+//! kept. Which rows these are is a function of the rows, the options and the seed.
 //!
-//! The bands of all texts are sorted with the numbers of their rows, 16 bytes each, and rows that come together are united
-//! ([`components`](super::components)). The rows that are left out get a column `duplicate_of`: the number of the row that is
-//! kept for them, from 0.
+//! The bands of all texts are sorted with the numbers of their rows, 16 bytes each, and rows that
+//! come together are united ([`components`](super::components)). The rows that are left out get a
+//! column `duplicate_of`: the number of the row that is kept for them, from 0.
 //!
 //! Bounds: four bytes a row in memory; I/O one read of the text, the sort of its bands, and a copy.
 
@@ -80,12 +81,12 @@ impl Near {
     }
 }
 
-/// Copies a table without the rows whose text is nearly that of a row that is kept; what is left out goes to the file
-/// `removed`, if there is one, with the number of the row that was kept.
+/// Copies a table without the rows whose text is nearly that of a row that is kept; what is left
+/// out goes to the file `removed`, if there is one, with the number of the row that was kept.
 ///
 /// # Errors
-/// As [`dedup`](super::dedup()); usage: a column that is not a text, a similarity or a number of hashes that cannot be, more than
-/// 2^32 rows.
+/// As [`dedup`](super::dedup()); usage: a column that is not a text, a similarity or a number of
+/// hashes that cannot be, more than 2^32 rows.
 pub fn dedup_near(
     job: &Job,
     ends: &TableEnds<'_>,

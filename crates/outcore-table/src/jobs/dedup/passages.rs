@@ -1,17 +1,19 @@
-//! Passages of a length in texts: their hashes, one place after another, and which of them may occur twice.
+//! Passages of a length in texts: their hashes, one place after another, and which of them may
+//! occur twice.
 //!
-//! Contract: [`Passages::each`] gives every passage of a text. Of bytes, each begins at a character and is the shortest one of at
-//! least this many bytes that ends after one. Of tokens, which are what white space (Unicode's) separates, each has this
-//! many of them; places count tokens then, and what white space stands between them makes no difference.
-//! Equal passages have equal hashes. Others have so with a probability of (b / 2^61)^2 for
-//! passages of b bytes, over the choice of the two bases: of 2^32 passages of 50 bytes, two have with one of 2^-48. [`Repeats`]
-//! says of a passage that it occurs once only where that is certain.
+//! Contract: [`Passages::each`] gives every passage of a text. Of bytes, each begins at a character
+//! and is the shortest one of at least this many bytes that ends after one. Of tokens, which are
+//! what white space (Unicode's) separates, each has this many of them; places count tokens then,
+//! and what white space stands between them makes no difference. Equal passages have equal hashes.
+//! Others have so with a probability of (b / 2^61)^2 for passages of b bytes, over the choice of
+//! the two bases: of 2^32 passages of 50 bytes, two have with one of 2^-48. [`Repeats`] says of a
+//! passage that it occurs once only where that is certain.
 //!
-//! The hash is Karp and Rabin's ("Efficient randomized pattern-matching algorithms", IBM Journal of Research and Development
-//! 1987): a polynomial modulo the prime 2^61 - 1, at two random points.
+//! The hash is Karp and Rabin's ("Efficient randomized pattern-matching algorithms", IBM Journal of
+//! Research and Development 1987): a polynomial modulo the prime 2^61 - 1, at two random points.
 //!
-//! Bounds: four multiplications a byte of text, or a token, whatever the length of the passages; two bits a slot of [`Repeats`]; 16
-//! bytes a token of a passage.
+//! Bounds: four multiplications a byte of text, or a token, whatever the length of the passages;
+//! two bits a slot of [`Repeats`]; 16 bytes a token of a passage.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use twox_hash::{XxHash3_64, XxHash3_128};
 
 const PRIME: u64 = (1 << 61) - 1;
-/// A character has this many bytes at most: a passage is longer by one less at most, and shorter by as much on its way.
+/// A character has this many bytes at most: a passage is longer by one less at most, and shorter by
+/// as much on its way.
 const CHAR_BYTES_MAX: usize = 4;
 /// Slots of a word.
 const SLOTS: u64 = 32;
@@ -42,7 +45,8 @@ pub(super) struct Passages {
     unit: PassageUnit,
     units_count: usize,
     bases: [u64; 2],
-    /// Of each base: its powers from `units_count - CHAR_BYTES_MAX` on; of tokens from `units_count - 1` on.
+    /// Of each base: its powers from `units_count - CHAR_BYTES_MAX` on; of tokens from
+    /// `units_count - 1` on.
     powers: [[u64; 2 * CHAR_BYTES_MAX]; 2],
 }
 
@@ -83,7 +87,8 @@ impl Passages {
         }
     }
 
-    /// Gives each passage of `text` to `found`: where it begins, its length and its hash. How long the text is.
+    /// Gives each passage of `text` to `found`: where it begins, its length and its hash. How long
+    /// the text is.
     pub(super) fn each(&self, text: &str, found: impl FnMut(usize, usize, Hash)) -> usize {
         match self.unit {
             PassageUnit::Bytes => {
@@ -186,7 +191,8 @@ impl Repeats {
 
     /// The place of a hash: its word, and the first of its two bits.
     fn place(&self, hash: Hash) -> (&AtomicU64, u64) {
-        // Fibonacci hashing (Knuth, volume 3, section 6.4), since the value of a short passage is small.
+        // Fibonacci hashing (Knuth, volume 3, section 6.4), since the value of a short passage is
+        // small.
         let slot = hash[0].wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift;
         let word = &self.words[(slot / SLOTS) as usize];
         (word, 1 << (2 * (slot % SLOTS)))

@@ -1,18 +1,23 @@
 //! Texts without the passages that occur before.
 //!
-//! Contract: text that occurs before it in the same column, in an earlier row or earlier in its own, is cut where it has at least so
-//! many bytes, or tokens ([`PassageUnit`]), and with tokens goes the white space after them; what is left of a text stands together. So each byte that is cut lies in a passage of that length that is
-//! found before, and the first occurrence of everything stays. A passage that overlaps its first occurrence is cut after
-//! that. Characters stay whole. All rows are kept, those whose text becomes empty, too; nulls stay nulls. The result depends on
-//! the rows and the length alone.
+//! Contract: text that occurs before it in the same column, in an earlier row or earlier in its
+//! own, is cut where it has at least so many bytes, or tokens ([`PassageUnit`]), and with tokens
+//! goes the white space after them; what is left of a text stands together. So each byte that is
+//! cut lies in a passage of that length that is found before, and the first occurrence of
+//! everything stays. A passage that overlaps its first occurrence is cut after that. Characters
+//! stay whole. All rows are kept, those whose text becomes empty, too; nulls stay nulls. The result
+//! depends on the rows and the length alone.
 //!
-//! Passages of the length at every character are hashed ([`passages`](super::passages)), and those that may occur twice are sorted with
-//! their places; the first of each is left alone, the places of the others are sorted again, as they are found, and united. This finds
-//! what a suffix array finds (Lee, Ippolito, Nystrom, Zhang, Eck, Callison-Burch, Carlini, "Deduplicating Training Data Makes
-//! Language Models Better", ACL 2022, section 4.1), and sorts passages that repeat, not all suffixes.
+//! Passages of the length at every character are hashed ([`passages`](super::passages)), and those
+//! that may occur twice are sorted with their places; the first of each is left alone, the places
+//! of the others are sorted again, as they are found, and united. This finds what a suffix array
+//! finds (Lee, Ippolito, Nystrom, Zhang, Eck, Callison-Burch, Carlini, "Deduplicating Training Data
+//! Makes Language Models Better", ACL 2022, section 4.1), and sorts passages that repeat, not all
+//! suffixes.
 //!
-//! Bounds: a sixteenth of the memory for what is cut, 64 bytes a stretch at most, and an eighth for the filter; I/O two reads of the texts, the
-//! sorts of the passages that repeat, 28 and 20 bytes each, and a copy.
+//! Bounds: a sixteenth of the memory for what is cut, 64 bytes a stretch at most, and an eighth for
+//! the filter; I/O two reads of the texts, the sorts of the passages that repeat, 28 and 20 bytes
+//! each, and a copy.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -86,11 +91,13 @@ pub struct SubstringSummary {
     pub removed_bytes: u64,
 }
 
-/// Copies a table without the passages of a text that occur before; the file `removed`, if there is one, says which these were.
+/// Copies a table without the passages of a text that occur before; the file `removed`, if there is
+/// one, says which these were.
 ///
 /// # Errors
-/// As [`dedup`](super::dedup()); usage: a column that is not a text, a length below 8 bytes or 2 tokens, or above 2^20, more than
-/// 2^32 rows. Memory: more stretches are cut than a sixteenth of it holds.
+/// As [`dedup`](super::dedup()); usage: a column that is not a text, a length below 8 bytes or 2
+/// tokens, or above 2^20, more than 2^32 rows. Memory: more stretches are cut than a sixteenth of
+/// it holds.
 pub fn dedup_substring(
     job: &Job,
     ends: &TableEnds<'_>,

@@ -1,8 +1,9 @@
 //! What is asked of groups: which value of which column, and of which type it is.
 //!
-//! Contract: [`Aggregate::parse`] reads an aggregate as people write it; [`Output::of`] settles its type for a column of a
-//! table, or says why there is none. Types follow SQL as DuckDB has it, where Parquet has the type: sums of integers have 64
-//! bits, sums of decimals 38 digits, and what does not fit in is an error, never wrapped.
+//! Contract: [`Aggregate::parse`] reads an aggregate as people write it; [`Output::of`] settles its
+//! type for a column of a table, or says why there is none. Types follow SQL as DuckDB has it,
+//! where Parquet has the type: sums of integers have 64 bits, sums of decimals 38 digits, and what
+//! does not fit in is an error, never wrapped.
 
 use arrow_schema::{DataType, Field, TimeUnit};
 use outcore::key::column::{column_name, listed};
@@ -32,10 +33,12 @@ pub enum AggregateKind {
     Last,
     /// Distinct values that are not null.
     CountDistinct,
-    /// The value below which this part (from 0 to 1) of the values lies, between two values in a straight line: a float,
-    /// of decimals and times one of them (a decimal is cut off behind its last digit, a time rounded, a date has a time).
+    /// The value below which this part (from 0 to 1) of the values lies, between two values in a
+    /// straight line: a float, of decimals and times one of them (a decimal is cut off behind its
+    /// last digit, a time rounded, a date has a time).
     Quantile(f64),
-    /// The first of the values in order that this part of them does not exceed: of any type that has an order.
+    /// The first of the values in order that this part of them does not exceed: of any type that
+    /// has an order.
     QuantileDisc(f64),
 }
 
@@ -60,8 +63,8 @@ impl Aggregate {
         }
     }
 
-    /// An aggregate as people write it: `count`, `sum(bytes)`, `quantile(ms,0.9)`, or with a name of its own
-    /// `total=sum(bytes)`. Without one it is called as it is written.
+    /// An aggregate as people write it: `count`, `sum(bytes)`, `quantile(ms,0.9)`, or with a name
+    /// of its own `total=sum(bytes)`. Without one it is called as it is written.
     ///
     /// # Errors
     /// Usage: no such aggregate, no column, a quantile that is not between 0 and 1.
@@ -137,7 +140,8 @@ impl Aggregate {
         Ok(Field::new(&self.name, result, is_nullable))
     }
 
-    /// The field of its results, of the column `field`; what is one of its values is so with all that the column says of them.
+    /// The field of its results, of the column `field`; what is one of its values is so with all
+    /// that the column says of them.
     ///
     /// # Errors
     /// As [`Aggregate::field`].

@@ -1,8 +1,11 @@
-//! Where a quantile is among values in order, and what lies between two of them, in a straight line.
+//! Where a quantile is among values in order, and what lies between two of them, in a straight
+//! line.
 //!
-//! Contract: a [`Part`] is the decimal fraction that somebody wrote, so that the place of a quantile is exact. [`quantiles`] gives for each pair of values the one that lies a share of the way from the first to the second, as
-//! DuckDB's `quantile_cont` does: of integers and floats a float; of decimals a decimal of their type, cut off behind its last
-//! digit; of times a time, rounded to its unit, the later one of two that are as near; of dates a timestamp. Decimals and
+//! Contract: a [`Part`] is the decimal fraction that somebody wrote, so that the place of a
+//! quantile is exact. [`quantiles`] gives for each pair of values the one that lies a share of the
+//! way from the first to the second, as DuckDB's `quantile_cont` does: of integers and floats a
+//! float; of decimals a decimal of their type, cut off behind its last digit; of times a time,
+//! rounded to its unit, the later one of two that are as near; of dates a timestamp. Decimals and
 //! times are computed in 256 bits, so that none of their digits are lost. Pure.
 
 use std::sync::Arc;
@@ -68,7 +71,8 @@ impl Part {
         }
     }
 
-    /// Of this many values in order: the place of the quantile or in front of it, and how far it lies on the way to the next.
+    /// Of this many values in order: the place of the quantile or in front of it, and how far it
+    /// lies on the way to the next.
     pub(super) fn place(&self, count: i64) -> (i64, Share) {
         let rows = self.above * i128::from(if self.is_one_of { count } else { count - 1 });
         let (row, rest) = (rows.div_euclid(self.below), rows.rem_euclid(self.below));
@@ -126,7 +130,8 @@ pub(super) fn quantiles(
 /// A share of the way; cut off towards zero, or rounded.
 fn whole_between((low, high): (i256, i256), share: &Share, is_cut: bool) -> i256 {
     let (part, one) = (i256::from_i128(share.above), i256::from_i128(share.below));
-    // Values of 76 digits leave no room for more: the last digits are nothing beside their difference.
+    // Values of 76 digits leave no room for more: the last digits are nothing beside their
+    // difference.
     let (whole, rest) = match (low.checked_mul(one), (high - low).checked_mul(part)) {
         (Some(low), Some(way)) if low.checked_add(way).is_some() => (i256::ZERO, low + way),
         _ => (low + (high - low) / one * part, i256::ZERO),
@@ -172,7 +177,8 @@ fn reals(array: &ArrayRef) -> Result<Vec<f64>> {
     })
 }
 
-/// The integers that decimals and times are stored as, those of dates in microseconds; nulls are nothing in particular.
+/// The integers that decimals and times are stored as, those of dates in microseconds; nulls are
+/// nothing in particular.
 fn wholes(array: &ArrayRef) -> Result<Vec<i256>> {
     let stored = |kind: DataType, scale: i64| -> Result<Vec<i256>> {
         let array = retyped_as(Arc::clone(array), &kind)?;

@@ -1,18 +1,21 @@
 //! Groups of rows, and a row of aggregates for each, in the order of the key.
 //!
-//! Contract: rows of equal keys are a group. Nulls are equal to each other, so are all NaNs, and 0.0 and -0.0 (within nested
-//! columns floats go by their bits). The output has the columns of the key and one a result, sorted by the key; dictionary
-//! columns come out as what they stand for. It depends on the input, its row groups included, and on nothing else:
-//! not on memory, not on threads.
+//! Contract: rows of equal keys are a group. Nulls are equal to each other, so are all NaNs, and
+//! 0.0 and -0.0 (within nested columns floats go by their bits). The output has the columns of the
+//! key and one a result, sorted by the key; dictionary columns come out as what they stand for. It
+//! depends on the input, its row groups included, and on nothing else: not on memory, not on
+//! threads.
 //!
-//! First each thread puts rows together in a small table ([`source`]); then partial states go through the engine's sort of
-//! rows, and are put together group by group ([`sink`]). So where groups are few, hardly anything is sorted, and where they are
-//! many, the table is given up after some thousand rows of a piece.
+//! First each thread puts rows together in a small table ([`source`]); then partial states go
+//! through the engine's sort of rows, and are put together group by group ([`sink`]). So where
+//! groups are few, hardly anything is sorted, and where they are many, the table is given up after
+//! some thousand rows of a piece.
 //!
-//! Source: Larson, "Data reduction by partial preaggregation" (ICDE 2002), for the table in front of the sort.
+//! Source: Larson, "Data reduction by partial preaggregation" (ICDE 2002), for the table in front
+//! of the sort.
 //!
-//! Bounds: one read of the columns, one more of those of the key for the sample; partial states to scratch and back as far as
-//! they do not fit.
+//! Bounds: one read of the columns, one more of those of the key for the sample; partial states to
+//! scratch and back as far as they do not fit.
 
 mod aggregate;
 mod between;
@@ -46,11 +49,13 @@ use to::Few;
 pub(super) use aggregate::sum_type;
 pub use aggregate::{Aggregate, AggregateKind};
 
-/// Groups the rows of a table by `keys`, in whose order groups come, and makes `aggregates` of each.
+/// Groups the rows of a table by `keys`, in whose order groups come, and makes `aggregates` of
+/// each.
 ///
 /// # Errors
-/// As [`sort`](super::sort()); usage: no key, an aggregate that a column's type does not have, a sum that its type does not
-/// hold, several outputs, since the number of rows is not known in advance.
+/// As [`sort`](super::sort()); usage: no key, an aggregate that a column's type does not have, a
+/// sum that its type does not hold, several outputs, since the number of rows is not known in
+/// advance.
 pub fn group_by(
     job: &Job,
     ends: &TableEnds<'_>,
@@ -94,7 +99,8 @@ pub fn group_by(
     })
 }
 
-/// The values of `keys` in order, each with the number of its rows in a last column; at most `groups_max` of them.
+/// The values of `keys` in order, each with the number of its rows in a last column; at most
+/// `groups_max` of them.
 ///
 /// # Errors
 /// As [`group_by`]; usage: there are more.

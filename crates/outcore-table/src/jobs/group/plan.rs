@@ -1,8 +1,9 @@
-//! What a job on groups is about: columns of the key, aggregates, and the columns that these are made of; all of them may be
-//! fields of objects, as `st.a`.
+//! What a job on groups is about: columns of the key, aggregates, and the columns that these are
+//! made of; all of them may be fields of objects, as `st.a`.
 //!
-//! Contract: everything that can be wrong with a request (a column that is not there, an aggregate that its type does not have)
-//! is an error here, before a row is read. No I/O; memory for names and types alone.
+//! Contract: everything that can be wrong with a request (a column that is not there, an aggregate
+//! that its type does not have) is an error here, before a row is read. No I/O; memory for names
+//! and types alone.
 
 use std::sync::Arc;
 
@@ -51,7 +52,8 @@ impl Plan {
     /// For a table of `schema`.
     ///
     /// # Errors
-    /// Usage: no column of the key, no such column, an aggregate that a type does not have, two results of one name.
+    /// Usage: no column of the key, no such column, an aggregate that a type does not have, two
+    /// results of one name.
     pub(super) fn of(
         schema: &SchemaRef,
         keys: &[KeyColumn],
@@ -150,7 +152,8 @@ impl Plan {
         all.collect()
     }
 
-    /// Of the rows of a batch of the columns that are read: the keys, and what aggregates are made of.
+    /// Of the rows of a batch of the columns that are read: the keys, and what aggregates are made
+    /// of.
     pub(super) fn take_apart(&self, batch: &RecordBatch) -> Result<(Rows, Vec<Values>)> {
         let arrow = |error| fault::arrow(GROUP, &error);
         let keys: Vec<ArrayRef> = self

@@ -1,11 +1,11 @@
 //! Partial states of groups in order, on their way into a table.
 //!
-//! Contract: [`GroupSink`] takes the rows that [`super::source`] makes, all of a group in one part, puts its states together
-//! in the order of the input, looks at its values in order, and writes a row for each group. A part is a section of the
-//! output ([`to`](super::to)).
+//! Contract: [`GroupSink`] takes the rows that [`super::source`] makes, all of a group in one part,
+//! puts its states together in the order of the input, looks at its values in order, and writes a
+//! row for each group. A part is a section of the output ([`to`](super::to)).
 //!
-//! Bounds: the output's row groups; beside them the states of some thousand groups a thread, and for each of these the
-//! longest values that it is asked for.
+//! Bounds: the output's row groups; beside them the states of some thousand groups a thread, and
+//! for each of these the longest values that it is asked for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

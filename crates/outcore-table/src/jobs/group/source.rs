@@ -1,18 +1,18 @@
 //! Partial states of groups on their way into the engine.
 //!
-//! Contract: threads take pieces of the input. Rows of a piece are put together in a table as long as that is small and worth it;
-//! what it holds goes on as rows:
+//! Contract: threads take pieces of the input. Rows of a piece are put together in a table as long
+//! as that is small and worth it; what it holds goes on as rows:
 //!
 //! | row | payload |
 //! |---|---|
 //! | states of a group | 0, the position of its first row (8 bytes, the largest first), the states of all aggregates |
 //! | a value of a column that is wanted in order | 1 and up, the value as arrow-row has it, how often (8 bytes) |
 //!
-//! The key of both is that of the group, so that in the order of bytes the states come first, in the order of the input, and
-//! then each column's values in order.
+//! The key of both is that of the group, so that in the order of bytes the states come first, in
+//! the order of the input, and then each column's values in order.
 //!
-//! **Determinism.** When a table is emptied depends on the rows of the piece alone, not on memory or threads, so sums of
-//! floats are the same for any of them. They do depend on row groups.
+//! **Determinism.** When a table is emptied depends on the rows of the piece alone, not on memory
+//! or threads, so sums of floats are the same for any of them. They do depend on row groups.
 //!
 //! Bounds: a reader, a batch and [`TABLE_BYTES`] a thread.
 
@@ -37,7 +37,8 @@ const TABLE_BYTES: usize = 2 << 20;
 const PROBE_ROWS: usize = 8192;
 /// Beside what states hold of any length, what a group's state takes, about.
 const STATE_BYTES: usize = 32;
-/// Tables are looked at after this many rows at most, and this many bytes of rows, about: a number that the input alone gives.
+/// Tables are looked at after this many rows at most, and this many bytes of rows, about: a number
+/// that the input alone gives.
 const STEP_ROWS: usize = 2048;
 const STEP_BYTES: f64 = (256 << 10) as f64;
 /// Of sampled keys, where each occurs so often, nearly all keys are known.

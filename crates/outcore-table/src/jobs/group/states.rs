@@ -1,10 +1,11 @@
 //! What is known of many groups, for one aggregate: a column of states.
 //!
-//! Contract: [`States::update`] adds rows of a batch, each to its group; [`States::append`] writes the state of a group as
-//! bytes, and [`States::merge`] adds such bytes to a group, in the order of the rows that they stand for; [`States::finish`]
-//! makes the column of results. Integers and decimals are added in 128 bits (or 256) and looked at when the result is
-//! made, so a sum overflows only if the result does. Floats are added in the order in which rows and states come, which is
-//! the caller's to fix.
+//! Contract: [`States::update`] adds rows of a batch, each to its group; [`States::append`] writes
+//! the state of a group as bytes, and [`States::merge`] adds such bytes to a group, in the order of
+//! the rows that they stand for; [`States::finish`] makes the column of results. Integers and
+//! decimals are added in 128 bits (or 256) and looked at when the result is made, so a sum
+//! overflows only if the result does. Floats are added in the order in which rows and states come,
+//! which is the caller's to fix.
 //!
 //! | state | bytes |
 //! |---|---|
@@ -276,7 +277,8 @@ impl States {
         Ok(())
     }
 
-    /// The results, as a column of type `result`; `converter` is for values of the column as bytes, of type `of`.
+    /// The results, as a column of type `result`; `converter` is for values of the column as bytes,
+    /// of type `of`.
     ///
     /// # Errors
     /// Usage: a sum that is larger than its type holds. Corrupt: bytes that are not a value.

@@ -1,7 +1,7 @@
 //! Where groups go: into a table, or into memory where they are few.
 //!
-//! Contract: parts of the groups are taken by several threads at the same time, each in order; the parts' numbers are the order
-//! of the whole.
+//! Contract: parts of the groups are taken by several threads at the same time, each in order; the
+//! parts' numbers are the order of the whole.
 //!
 //! Bounds: [`Few`] holds this many groups as it is made for, and is an error beyond.
 

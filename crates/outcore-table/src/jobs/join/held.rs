@@ -1,10 +1,13 @@
-//! The right rows of the key that is being joined: each left row of the key goes through all of them.
+//! The right rows of the key that is being joined: each left row of the key goes through all of
+//! them.
 //!
-//! Contract: [`Held`] keeps rows in memory up to this many bytes, and puts those beyond into a private file on the first scratch
-//! drive, which is read from its beginning for every left row: as much is read as rows of the output are made of it. The file
-//! is made when it is needed first, serves for all keys of a part, and is gone when the job ends.
+//! Contract: [`Held`] keeps rows in memory up to this many bytes, and puts those beyond into a
+//! private file on the first scratch drive, which is read from its beginning for every left row: as
+//! much is read as rows of the output are made of it. The file is made when it is needed first,
+//! serves for all keys of a part, and is gone when the job ends.
 //!
-//! Bounds: the bytes that are held, [`BUFFERS_COUNT`] buffers once something has been spilled, and a row.
+//! Bounds: the bytes that are held, [`BUFFERS_COUNT`] buffers once something has been spilled, and
+//! a row.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -1,14 +1,15 @@
 //! The right table in memory: left rows are looked up in it as they are read.
 //!
-//! Contract: [`Right::load`] reads the right table into a hash table, or says that the memory is not enough.
-//! It is a [`Change`] of the left table then: rows come in the order of the left table, and the partners of a row in the order
-//! of the right one, whatever the threads. For joins that write no right row without a partner.
+//! Contract: [`Right::load`] reads the right table into a hash table, or says that the memory is
+//! not enough. It is a [`Change`] of the left table then: rows come in the order of the left table,
+//! and the partners of a row in the order of the right one, whatever the threads. For joins that
+//! write no right row without a partner.
 //!
-//! Source: Graefe, "Query Evaluation Techniques for Large Databases" (ACM Computing Surveys 1993), section 5.3, of which this is
-//! the case without overflow.
+//! Source: Graefe, "Query Evaluation Techniques for Large Databases" (ACM Computing Surveys 1993),
+//! section 5.3, of which this is the case without overflow.
 //!
-//! Bounds: two fifths of the memory for the rows of the right table and 48 bytes for each; one read of either table,
-//! and no scratch.
+//! Bounds: two fifths of the memory for the rows of the right table and 48 bytes for each; one read
+//! of either table, and no scratch.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -28,8 +29,8 @@ use crate::jobs::copy::{Change, WriteBatch, filtered};
 use crate::jobs::rows_in::{ReadShape, parts_of};
 use crate::jobs::rows_out::ROWS_AT_ONCE;
 
-/// What a row takes beside its bytes: its entry, twice while those of all pieces are put together, and then heads, of which
-/// there are at most twice as many as rows.
+/// What a row takes beside its bytes: its entry, twice while those of all pieces are put together,
+/// and then heads, of which there are at most twice as many as rows.
 const ROW_BYTES: u64 = 2 * size_of::<Entry>() as u64;
 /// Rows that tell whether keys come again, about.
 const SAMPLED_ROWS: usize = 4096;
@@ -160,7 +161,8 @@ impl<'p> Right<'p> {
         Ok(Some(right))
     }
 
-    /// Makes the chains, each thread those of some heads: from the last row to the first, so that links lead to later rows.
+    /// Makes the chains, each thread those of some heads: from the last row to the first, so that
+    /// links lead to later rows.
     fn link(&mut self, threads_count: usize) -> Result<()> {
         let heads_count = self.entries.len().next_power_of_two().max(2);
         self.shift = u64::BITS - heads_count.ilog2();
@@ -224,8 +226,9 @@ impl<'p> Right<'p> {
         self.entries[number as usize].next.load(Ordering::Relaxed)
     }
 
-    /// Of each left row the hash of its key and the first row that has this key. Each step is taken for all rows before the
-    /// next one, so that the processor waits for the memory of many rows at once.
+    /// Of each left row the hash of its key and the first row that has this key. Each step is taken
+    /// for all rows before the next one, so that the processor waits for the memory of many rows at
+    /// once.
     fn first_partners(&self, keys: &LeftKeys, rows_count: usize) -> Result<Vec<(u64, u32)>> {
         let hashes = (0..rows_count).map(|row| keys.key(row).map(XxHash3_64::oneshot));
         let hashes: Vec<Option<u64>> = hashes.collect();

@@ -1,26 +1,30 @@
 //! Two tables joined by the columns that their rows have in common.
 //!
-//! Contract: a row of the left table goes together with each row of the right table that has an equal key. Nulls are
-//! equal to nothing; 0.0 and -0.0 are equal, and so are all NaNs. [`JoinKind`] says what becomes of rows that have no
-//! partner. With [`AsOf`] a left row gets one partner instead: of the right rows with its key, the last that is not
-//! later than itself.
+//! Contract: a row of the left table goes together with each row of the right table that has an
+//! equal key. Nulls are equal to nothing; 0.0 and -0.0 are equal, and so are all NaNs. [`JoinKind`]
+//! says what becomes of rows that have no partner. With [`AsOf`] a left row gets one partner
+//! instead: of the right rows with its key, the last that is not later than itself.
 //!
-//! The output has the columns of the left table, then those of the right table without its key columns. It is in the order of
-//! the key, nulls last; rows of a key are in the order of the left input, the partners of a row in the order of the right
-//! input, and right rows without a partner after them. A null is equal
-//! to nothing: of rows with one in the key, those of the right table come before those of the left one. So it depends on the inputs alone, not on memory or threads.
+//! The output has the columns of the left table, then those of the right table without its key
+//! columns. It is in the order of the key, nulls last; rows of a key are in the order of the left
+//! input, the partners of a row in the order of the right input, and right rows without a partner
+//! after them. A null is equal to nothing: of rows with one in the key, those of the right table
+//! come before those of the left one. So it depends on the inputs alone, not on memory or threads.
 //!
-//! One sort through the engine does it all (a sort-merge join: Graefe, "Query Evaluation Techniques for Large Databases", ACM
-//! Computing Surveys 1993, section 5.2): the rows of both tables are sorted together ([`source`]), those of the right table
-//! first within each key, and are paired as they come out ([`sink`]). A key with more rows on the right than the memory
-//! holds goes to scratch once more ([`held`]).
+//! One sort through the engine does it all (a sort-merge join: Graefe, "Query Evaluation Techniques
+//! for Large Databases", ACM Computing Surveys 1993, section 5.2): the rows of both tables are
+//! sorted together ([`source`]), those of the right table first within each key, and are paired as
+//! they come out ([`sink`]). A key with more rows on the right than the memory holds goes to
+//! scratch once more ([`held`]).
 //!
-//! With [`Join::is_unordered`] a right table that fits into a part of the memory is kept there instead, and the left rows are
-//! looked up in it as they are read ([`lookup`]): then the output is in the order of the left table. Where it does not fit, or
-//! right rows without a partner are wanted, all is sorted.
+//! With [`Join::is_unordered`] a right table that fits into a part of the memory is kept there
+//! instead, and the left rows are looked up in it as they are read ([`lookup`]): then the output is
+//! in the order of the left table. Where it does not fit, or right rows without a partner are
+//! wanted, all is sorted.
 //!
-//! Bounds: one read of the columns that are needed, one more of those of the key for the sample; both tables' rows to
-//! scratch and back as far as they do not fit. Time grows with the rows of both inputs and of the output.
+//! Bounds: one read of the columns that are needed, one more of those of the key for the sample;
+//! both tables' rows to scratch and back as far as they do not fit. Time grows with the rows of
+//! both inputs and of the output.
 
 mod held;
 mod lookup;
@@ -164,7 +168,8 @@ pub struct Join {
     pub kind: JoinKind,
     /// Partners by time.
     pub asof: Option<AsOf>,
-    /// What is appended to the name of a right column where the left table has a column of that name.
+    /// What is appended to the name of a right column where the left table has a column of that
+    /// name.
     pub suffix: String,
     /// The columns of the output, of all that there would be.
     pub columns: Option<Vec<String>>,
@@ -185,11 +190,13 @@ impl Default for Join {
     }
 }
 
-/// Joins the table that `ends` reads, the left one, with the right one: its files, and what is read of them.
+/// Joins the table that `ends` reads, the left one, with the right one: its files, and what is read
+/// of them.
 ///
 /// # Errors
-/// As [`sort`](super::sort()); usage: no such column, keys of types that cannot be compared, two columns of one name, an
-/// as-of join of a kind other than inner or left, several outputs, since the number of rows is not known in advance.
+/// As [`sort`](super::sort()); usage: no such column, keys of types that cannot be compared, two
+/// columns of one name, an as-of join of a kind other than inner or left, several outputs, since
+/// the number of rows is not known in advance.
 pub fn join(
     job: &Job,
     ends: &TableEnds<'_>,
@@ -258,7 +265,8 @@ pub fn join(
     })
 }
 
-/// Looks the left rows up in the right table, if that can be done with this kind of join and in this memory.
+/// Looks the left rows up in the right table, if that can be done with this kind of join and in
+/// this memory.
 fn by_lookup(
     job: &Job,
     ends: &TableEnds<'_>,

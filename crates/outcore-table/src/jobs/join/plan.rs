@@ -1,8 +1,9 @@
-//! What a join is about: columns of the key, columns that go along on either side, columns of the output; and the rows that
-//! the engine moves.
+//! What a join is about: columns of the key, columns that go along on either side, columns of the
+//! output; and the rows that the engine moves.
 //!
-//! Contract: everything that can be wrong with a request is an error here, before a row is read. [`Plan::encode`] makes a row of
-//! bytes of each row of a table, with a payload as [`RowCodec`] has it, and the key
+//! Contract: everything that can be wrong with a request is an error here, before a row is read.
+//! [`Plan::encode`] makes a row of bytes of each row of a table, with a payload as [`RowCodec`] has
+//! it, and the key
 //!
 //! | bytes | what |
 //! |---|---|
@@ -11,8 +12,9 @@
 //! | 1 | the side, 0 for right and 1 for left, and 2 more where a column of the key is null |
 //! | 8 | the row's position, the largest byte first |
 //!
-//! [`JoinKey`] orders rows by the first part alone, so that a key stays together; the engine orders those of a key by all
-//! bytes: the right rows first, in their order. No I/O; memory for names and types.
+//! [`JoinKey`] orders rows by the first part alone, so that a key stays together; the engine orders
+//! those of a key by all bytes: the right rows first, in their order. No I/O; memory for names and
+//! types.
 
 use std::sync::Arc;
 
@@ -67,7 +69,8 @@ pub(super) struct Plan {
 /// What an as-of join compares.
 pub(super) struct AsOfPlan {
     converter: RowConverter,
-    /// How far back a partner may lie, and the places of the columns that say so among those that go along.
+    /// How far back a partner may lie, and the places of the columns that say so among those that
+    /// go along.
     pub(super) tolerance: Option<(Tolerance, [usize; 2])>,
 }
 
@@ -198,8 +201,8 @@ impl Plan {
         tolerance.exceeded(&cast(left, data_type)?, &cast(right, data_type)?)
     }
 
-    /// Appends rows of bytes of the rows of a table, the first of which is at `position`; those that can have no
-    /// partner and are not wanted without one are left out.
+    /// Appends rows of bytes of the rows of a table, the first of which is at `position`; those
+    /// that can have no partner and are not wanted without one are left out.
     ///
     /// # Errors
     /// As [`RowCodec::encode`]; usage: a value that the type for comparing does not hold.
@@ -297,7 +300,8 @@ impl Plan {
         Ok((keys, carried))
     }
 
-    /// The columns of the output, of what both tables give for its rows; `is_left` says which rows have a left one.
+    /// The columns of the output, of what both tables give for its rows; `is_left` says which rows
+    /// have a left one.
     ///
     /// # Errors
     /// Usage: a value that the type of its column does not hold.
@@ -542,7 +546,8 @@ fn named_outputs(
     types: &[DataType],
 ) -> Result<Vec<(FieldRef, Source)>> {
     let kind = wanted.kind;
-    // Its values are those of a column on the left; where that is a field of objects, a row without a partner has none.
+    // Its values are those of a column on the left; where that is a field of objects, a row without
+    // a partner has none.
     let is_key = |field: &FieldRef| {
         let is_same = |pair: &ColumnPair| {
             pair.right == *field.name() && left.column_with_name(&pair.left).is_some()

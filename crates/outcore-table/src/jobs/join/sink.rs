@@ -1,11 +1,13 @@
 //! Rows of both tables in order, paired on their way into a table.
 //!
-//! Contract: [`JoinSink`] takes all rows of a key in one part, the right ones first. Those are [`Held`], as far as left rows need
-//! them; each left row is paired with them, and rows without a partner are written where the join's kind says so. Pairs
-//! are collected as places of rows in a buffer, decoded column by column some thousand at once, and written to a
-//! section of the output, which is the part.
+//! Contract: [`JoinSink`] takes all rows of a key in one part, the right ones first. Those are
+//! [`Held`], as far as left rows need them; each left row is paired with them, and rows without a
+//! partner are written where the join's kind says so. Pairs are collected as places of rows in a
+//! buffer, decoded column by column some thousand at once, and written to a section of the output,
+//! which is the part.
 //!
-//! Bounds: the output's row groups; a batch of rows, of arrays, and the rows that are held, a thread.
+//! Bounds: the output's row groups; a batch of rows, of arrays, and the rows that are held, a
+//! thread.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

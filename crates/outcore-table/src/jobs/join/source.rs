@@ -1,10 +1,12 @@
 //! The rows of both tables on their way into the engine.
 //!
-//! Contract: [`JoinSource`] is the engine's [`RowSource`] over two tables, first the pieces of the right one, then those of the
-//! left one, as one list: threads take pieces in order, and a row's position grows in the order of its input.
+//! Contract: [`JoinSource`] is the engine's [`RowSource`] over two tables, first the pieces of the
+//! right one, then those of the left one, as one list: threads take pieces in order, and a row's
+//! position grows in the order of its input.
 //!
-//! **The sample.** Of each table as in [`rows_in`](crate::jobs::rows_in); of the table that is sampled more densely,
-//! keys are left out until both are sampled alike, so that the sample has keys as often as the data.
+//! **The sample.** Of each table as in [`rows_in`](crate::jobs::rows_in); of the table that is
+//! sampled more densely, keys are left out until both are sampled alike, so that the sample has
+//! keys as often as the data.
 //!
 //! Bounds: a reader and a batch of rows a thread; the sample's keys.
 

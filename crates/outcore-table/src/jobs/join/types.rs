@@ -1,8 +1,8 @@
 //! Types of columns that are compared, one of each table.
 //!
-//! Contract: equal types are compared as they are, a dictionary by what its keys stand for. Others are compared as their common
-//! type ([`crate::common`]); where there is none, an error names both types. A value that the common type does
-//! not hold is an error, and none is rounded. Pure.
+//! Contract: equal types are compared as they are, a dictionary by what its keys stand for. Others
+//! are compared as their common type ([`crate::common`]); where there is none, an error names both
+//! types. A value that the common type does not hold is an error, and none is rounded. Pure.
 
 use std::time::Duration;
 
@@ -46,7 +46,8 @@ fn ticks_per_second(unit: TimeUnit) -> u64 {
     }
 }
 
-/// The values of a key's column as the type in which they are compared, equal ones with equal bytes.
+/// The values of a key's column as the type in which they are compared, equal ones with equal
+/// bytes.
 ///
 /// # Errors
 /// Usage: a value that this type does not hold.

@@ -1,10 +1,12 @@
 //! Rows of a view as record batches.
 //!
-//! Contract: [`ViewBatches`] gives the rows of a range in order, in batches of some thousand rows; [`ViewStream`] gives them to
-//! other libraries, and may go from thread to thread. Both own all that they need.
+//! Contract: [`ViewBatches`] gives the rows of a range in order, in batches of some thousand rows;
+//! [`ViewStream`] gives them to other libraries, and may go from thread to thread. Both own all
+//! that they need.
 //!
-//! Bounds: a reader of the view, and the rows of a batch twice, as bytes and as arrays; for a row that is longer than a batch
-//! more is reserved while it is there. A stream that is asked for its next batch holds a quarter of its memory as batches.
+//! Bounds: a reader of the view, and the rows of a batch twice, as bytes and as arrays; for a row
+//! that is longer than a batch more is reserved while it is there. A stream that is asked for its
+//! next batch holds a quarter of its memory as batches.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -46,7 +48,8 @@ impl TableView {
     /// The rows of a range, in `memory_bytes`.
     ///
     /// # Errors
-    /// Memory: two blocks of each run and a batch do not fit. Usage: a range beyond the end. What reading fails with.
+    /// Memory: two blocks of each run and a batch do not fit. Usage: a range beyond the end. What
+    /// reading fails with.
     pub fn batches(&self, range: Range<u64>, memory_bytes: u64) -> Result<ViewBatches> {
         let mut batches = self.batches_in(memory_bytes)?;
         batches.seek(range)?;
@@ -134,8 +137,8 @@ impl ViewBatches {
     }
 }
 
-/// The batches of a range for another library, which may ask for each of them from another thread: rows are read by
-/// stretches, each with a reader of its own.
+/// The batches of a range for another library, which may ask for each of them from another thread:
+/// rows are read by stretches, each with a reader of its own.
 pub struct ViewStream {
     view: TableView,
     left: Range<u64>,
@@ -146,7 +149,8 @@ pub struct ViewStream {
 }
 
 impl TableView {
-    /// The rows of a range, in `memory_bytes`, of which at most a quarter is batches that have not been asked for.
+    /// The rows of a range, in `memory_bytes`, of which at most a quarter is batches that have not
+    /// been asked for.
     ///
     /// # Errors
     /// Usage: a range beyond the end.

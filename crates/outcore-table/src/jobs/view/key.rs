@@ -1,8 +1,9 @@
 //! Rows of a view by their key.
 //!
-//! Contract: a key is a value for the first columns of the order, or for all of them, as one row of a record batch
-//! ([`TableView::find`]) or as text ([`TableView::key_of`]). Keys of rows are compared as bytes, and none of a column is the beginning of
-//! another, so the rows that have the values lie between the bytes of these and the next larger ones.
+//! Contract: a key is a value for the first columns of the order, or for all of them, as one row of
+//! a record batch ([`TableView::find`]) or as text ([`TableView::key_of`]). Keys of rows are
+//! compared as bytes, and none of a column is the beginning of another, so the rows that have the
+//! values lie between the bytes of these and the next larger ones.
 //!
 //! Bounds: a reader of the view; one or two blocks of each run are read.
 
@@ -34,8 +35,9 @@ impl TableView {
         fields.collect()
     }
 
-    /// The rows whose first columns of the order have the values of `key`, a batch of one row and these columns, in that
-    /// order: their numbers. Where there are none, the range is empty and begins where they would be.
+    /// The rows whose first columns of the order have the values of `key`, a batch of one row and
+    /// these columns, in that order: their numbers. Where there are none, the range is empty and
+    /// begins where they would be.
     ///
     /// # Errors
     /// Usage: other columns, or more than one row. What reading the view fails with.
@@ -51,7 +53,8 @@ impl TableView {
         Ok(from..to)
     }
 
-    /// The key that `text` says: values separated by commas, as in CSV; nothing is null, and `""` an empty text.
+    /// The key that `text` says: values separated by commas, as in CSV; nothing is null, and `""`
+    /// an empty text.
     ///
     /// # Errors
     /// Usage: more values than columns of the order, or one that is not of its column's type.

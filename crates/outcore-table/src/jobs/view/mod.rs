@@ -1,13 +1,16 @@
 //! Sorted views of tables: rows in the order of columns that are merged while they are read.
 //!
-//! Contract: a [`TableView`] is a [`SortedView`] whose rows are those of [`RowCodec`]. Its manifest has the schema and the
-//! columns of the order, so that whoever opens it needs nothing else. [`build`] and [`append`] read a table once and write its
-//! rows once; a range of rows, by number or by key ([`TableView::find`]), is read as record batches ([`batches`]) or written as a
-//! table ([`write`]). Rows of equal keys come in the order of their bytes, so what is read depends on the rows alone.
+//! Contract: a [`TableView`] is a [`SortedView`] whose rows are those of [`RowCodec`]. Its manifest
+//! has the schema and the columns of the order, so that whoever opens it needs nothing else.
+//! [`build`] and [`append`] read a table once and write its rows once; a range of rows, by number
+//! or by key ([`TableView::find`]), is read as record batches ([`batches`]) or written as a table
+//! ([`write`]). Rows of equal keys come in the order of their bytes, so what is read depends on the
+//! rows alone.
 //!
-//! Bounds: to build, a quarter of the memory for readers of the table, and the rest for the runs; to read, two blocks of
-//! each run a thread, and the index. I/O: one read of the table and one more of the columns of the key for the sample, the rows
-//! written once, not compressed; of a range no more than its blocks.
+//! Bounds: to build, a quarter of the memory for readers of the table, and the rest for the runs;
+//! to read, two blocks of each run a thread, and the index. I/O: one read of the table and one more
+//! of the columns of the key for the sample, the rows written once, not compressed; of a range no
+//! more than its blocks.
 
 mod batches;
 mod key;
@@ -51,7 +54,8 @@ pub struct TableView {
     codec: Arc<RowCodec>,
 }
 
-/// The first line of the description of rows; the schema follows, as an Arrow stream without batches.
+/// The first line of the description of rows; the schema follows, as an Arrow stream without
+/// batches.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Description {
@@ -113,8 +117,8 @@ fn rows_of(view: &SortedView) -> Result<&RowType> {
 /// Builds a view of a table in `dir`, which must be there, in the order of columns.
 ///
 /// # Errors
-/// As [`TableInput::open`], [`RowCodec::new`] and [`build_rows`]; usage for an order that keeps the order of the input. Nothing is
-/// left then.
+/// As [`TableInput::open`], [`RowCodec::new`] and [`build_rows`]; usage for an order that keeps the
+/// order of the input. Nothing is left then.
 pub fn build(
     job: &Job,
     (inputs, reads): (&[PathBuf], &InputOptions),
@@ -140,12 +144,12 @@ pub fn build(
     Ok((TableView::of(view)?, with_reads(built, &input)))
 }
 
-/// Adds a table that has the columns of the view in `dir`, which is open as `view`; further columns are left out. Columns of text
-/// have the types that they have in the view.
+/// Adds a table that has the columns of the view in `dir`, which is open as `view`; further columns
+/// are left out. Columns of text have the types that they have in the view.
 ///
 /// # Errors
-/// As [`build`]; usage for a column that is missing or of another type, and for a view that was built anew since it was opened. The
-/// view is as it was then.
+/// As [`build`]; usage for a column that is missing or of another type, and for a view that was
+/// built anew since it was opened. The view is as it was then.
 pub fn append(
     job: &Job,
     (inputs, reads): (&[PathBuf], &InputOptions),

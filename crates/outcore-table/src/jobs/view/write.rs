@@ -1,8 +1,8 @@
 //! A range of a view as a table in files.
 //!
-//! Contract: [`TableView::write`] merges parts of the range on several threads, each of which encodes what it merges; the files
-//! appear whole or not at all, have the schema and its metadata, and say what they are sorted by. Where the parts
-//! begin does not depend on the time.
+//! Contract: [`TableView::write`] merges parts of the range on several threads, each of which
+//! encodes what it merges; the files appear whole or not at all, have the schema and its metadata,
+//! and say what they are sorted by. Where the parts begin does not depend on the time.
 //!
 //! Bounds: half of the memory is the readers', and half the writers'.
 

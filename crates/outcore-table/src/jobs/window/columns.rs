@@ -1,7 +1,8 @@
 //! The columns that are computed, batch by batch.
 //!
-//! Contract: [`Columns::compute`] gets the rows of a part in order, with those before and after that are looked at, and where
-//! each is in its group; sums go on from batch to batch. Floats are added one by one in the order of the rows.
+//! Contract: [`Columns::compute`] gets the rows of a part in order, with those before and after
+//! that are looked at, and where each is in its group; sums go on from batch to batch. Floats are
+//! added one by one in the order of the rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -51,7 +52,8 @@ impl RowRank {
         }
     }
 
-    /// Which row is the first of the group, of rows among which this is number `row`; nothing if it came before them.
+    /// Which row is the first of the group, of rows among which this is number `row`; nothing if it
+    /// came before them.
     pub(super) fn first_row(self, row: usize) -> Option<usize> {
         row.checked_sub(usize::try_from(self.number - 1).ok()?)
     }
@@ -225,8 +227,8 @@ fn wider<V: Into<i128>>(sum: i128, value: V) -> Option<i128> {
     sum.checked_add(value.into())
 }
 
-/// Of each row the sum so far, which begins anew, from `nothing`, with each group; `show` makes a value of it. Nothing if a sum
-/// is too large.
+/// Of each row the sum so far, which begins anew, from `nothing`, with each group; `show` makes a
+/// value of it. Nothing if a sum is too large.
 fn running<T: ArrowPrimitiveType, S: Copy>(
     array: &ArrayRef,
     places: &[RowRank],

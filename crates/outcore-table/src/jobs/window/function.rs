@@ -1,7 +1,8 @@
 //! What can be asked of a row's place in its group.
 //!
-//! Contract: [`WindowColumn::parse`] reads a column as people write it; [`WindowColumn::field`] settles its type for a table,
-//! or says why there is none. Names and results are those of SQL's window functions.
+//! Contract: [`WindowColumn::parse`] reads a column as people write it; [`WindowColumn::field`]
+//! settles its type for a table, or says why there is none. Names and results are those of SQL's
+//! window functions.
 
 use arrow_schema::{DataType, Field, Schema};
 use outcore::key::column::{column_name, listed};
@@ -31,8 +32,8 @@ pub enum WindowFunction {
     Lead(String, usize),
     /// The value of a column in the group's first row.
     First(String),
-    /// The sum of a column over the rows from the group's first to this one; nulls are left out, and it is null while there
-    /// was nothing else.
+    /// The sum of a column over the rows from the group's first to this one; nulls are left out,
+    /// and it is null while there was nothing else.
     CumulativeSum(String),
 }
 
@@ -46,8 +47,8 @@ pub struct WindowColumn {
 }
 
 impl WindowColumn {
-    /// A column as people write it: `row_number`, `lag(amount)`, `lead(amount,2)`, or with a name of its own
-    /// `previous=lag(amount)`. Without one it is called as it is written.
+    /// A column as people write it: `row_number`, `lag(amount)`, `lead(amount,2)`, or with a name
+    /// of its own `previous=lag(amount)`. Without one it is called as it is written.
     ///
     /// # Errors
     /// Usage: no such function, no column, rows that are not counted by a whole number.

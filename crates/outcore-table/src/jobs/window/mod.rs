@@ -1,19 +1,23 @@
-//! Columns that depend on a row's place in its group: its number, its rank, the values of rows before and after it.
+//! Columns that depend on a row's place in its group: its number, its rank, the values of rows
+//! before and after it.
 //!
-//! Contract: rows whose columns of the groups are equal are a group, as in [`group_by`](super::group_by): nulls are equal to
-//! each other, so are all NaNs, and 0.0 and -0.0. The rows of a group are in the order of further columns, and rows that
-//! are equal in these, too, in the order of the input. The output has all columns, and after them one for each
-//! [`WindowFunction`]; it is in the order of the groups, then of their rows. It depends on the input and on nothing else: not
-//! on memory, not on threads.
+//! Contract: rows whose columns of the groups are equal are a group, as in
+//! [`group_by`](super::group_by): nulls are equal to each other, so are all NaNs, and 0.0 and -0.0.
+//! The rows of a group are in the order of further columns, and rows that are equal in these, too,
+//! in the order of the input. The output has all columns, and after them one for each
+//! [`WindowFunction`]; it is in the order of the groups, then of their rows. It depends on the
+//! input and on nothing else: not on memory, not on threads.
 //!
-//! Rows are sorted through the engine ([`plan`] says how a row is laid out) with each group in one part, and a part goes
-//! through its rows once ([`sink`], [`columns`]).
+//! Rows are sorted through the engine ([`plan`] says how a row is laid out) with each group in one
+//! part, and a part goes through its rows once ([`sink`], [`columns`]).
 //!
-//! Source: Leis, Kundhikanjana, Kemper, Neumann, "Efficient Processing of Window Functions in Analytical SQL Queries" (VLDB
-//! 2015), section 3, of which these are the functions whose frame needs no tree.
+//! Source: Leis, Kundhikanjana, Kemper, Neumann, "Efficient Processing of Window Functions in
+//! Analytical SQL Queries" (VLDB 2015), section 3, of which these are the functions whose frame
+//! needs no tree.
 //!
-//! Bounds: one read of the table, one more of the columns of the groups for the sample; all rows to scratch and back as far
-//! as they do not fit. A group is worked on by one thread. Rows that `lag` and `lead` look at are held, by each thread.
+//! Bounds: one read of the table, one more of the columns of the groups for the sample; all rows to
+//! scratch and back as far as they do not fit. A group is worked on by one thread. Rows that `lag`
+//! and `lead` look at are held, by each thread.
 
 mod columns;
 mod function;
@@ -47,20 +51,22 @@ const WINDOW: &str = "compute window columns";
 pub struct Window {
     /// The columns of the groups; without any, all rows are one group.
     pub by: Vec<KeyColumn>,
-    /// The order of the rows of a group, the most significant column first; without any, that of the input.
+    /// The order of the rows of a group, the most significant column first; without any, that of
+    /// the input.
     pub order: Vec<KeyColumn>,
     /// The columns that are computed, in the order in which they stand in the output.
     pub columns: Vec<WindowColumn>,
-    /// How many of the first rows of each group are written; all if not given. What is computed is computed of all rows.
+    /// How many of the first rows of each group are written; all if not given. What is computed is
+    /// computed of all rows.
     pub first: Option<u64>,
 }
 
 /// Adds columns to a table, which are computed of each row's group.
 ///
 /// # Errors
-/// As [`sort`](super::sort()); usage: a function of a type that has none, a cumulative sum that its type does not hold, two
-/// columns of one name, with [`Window::first`] several outputs. Memory: rows that are looked at lie so far away that those
-/// between do not fit.
+/// As [`sort`](super::sort()); usage: a function of a type that has none, a cumulative sum that its
+/// type does not hold, two columns of one name, with [`Window::first`] several outputs. Memory:
+/// rows that are looked at lie so far away that those between do not fit.
 pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableSummary> {
     let input = open(job, ends)?;
     let plan = Plan::of(input.schema(), wanted)?;

@@ -1,7 +1,8 @@
 //! What a job on windows is about, and how its rows go through the engine.
 //!
-//! Contract: everything that can be wrong with a request is an error of [`Plan::of`], before a row is read.
-//! [`Plan::encode`] makes rows that the engine sorts by the columns of the groups, and those of a group by all of their bytes:
+//! Contract: everything that can be wrong with a request is an error of [`Plan::of`], before a row
+//! is read. [`Plan::encode`] makes rows that the engine sorts by the columns of the groups, and
+//! those of a group by all of their bytes:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -12,8 +13,9 @@
 //! | the rest | the row, as its codec has it |
 //! | 4 | `order_bytes`, little-endian |
 //!
-//! No order of columns is the beginning of another, so the position decides between rows that are equal in all of them, and
-//! what follows it decides nothing. [`Placed::of`] takes such a row apart.
+//! No order of columns is the beginning of another, so the position decides between rows that are
+//! equal in all of them, and what follows it decides nothing. [`Placed::of`] takes such a row
+//! apart.
 
 use std::sync::Arc;
 
@@ -114,7 +116,8 @@ impl Plan {
     /// For a table of `schema`.
     ///
     /// # Errors
-    /// Usage: nothing is wanted, no such column, a type that a function does not have, two columns of one name.
+    /// Usage: nothing is wanted, no such column, a type that a function does not have, two columns
+    /// of one name.
     pub(super) fn of(schema: &SchemaRef, wanted: &Window) -> Result<Self> {
         if wanted.columns.is_empty() && wanted.first.is_none() {
             return Err(Error::usage(WINDOW, "no column is to be computed")
@@ -197,8 +200,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Appends a row that has nothing but its group for each row of `batch`, which has the columns of the groups alone, as
-    /// [`Plan::group_names`] names them.
+    /// Appends a row that has nothing but its group for each row of `batch`, which has the columns
+    /// of the groups alone, as [`Plan::group_names`] names them.
     ///
     /// # Errors
     /// Usage: a row that is too long.

@@ -1,11 +1,12 @@
-//! The rows of groups in order, on their way into a table with the columns that are computed of them.
+//! The rows of groups in order, on their way into a table with the columns that are computed of
+//! them.
 //!
-//! Contract: [`WindowSink`] takes the rows that [`super::plan`] makes, all of a group in one part. A part counts as it goes, and
-//! holds rows until those after them that `lead` looks at have come, and as long as `lag` looks at them. A part is a
-//! section of the output.
+//! Contract: [`WindowSink`] takes the rows that [`super::plan`] makes, all of a group in one part.
+//! A part counts as it goes, and holds rows until those after them that `lead` looks at have come,
+//! and as long as `lag` looks at them. A part is a section of the output.
 //!
-//! Bounds: the output's row groups; beside them, a thread, a batch of rows and those that are looked at, and the arrays that
-//! they become.
+//! Bounds: the output's row groups; beside them, a thread, a batch of rows and those that are
+//! looked at, and the arrays that they become.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +38,8 @@ pub(super) struct WindowSink<'a> {
 }
 
 impl WindowSink<'_> {
-    /// Bytes of the rows that are looked at, at most: of short ones as many as are worked on at once, of long ones one.
+    /// Bytes of the rows that are looked at, at most: of short ones as many as are worked on at
+    /// once, of long ones one.
     fn reach_bytes(&self) -> u64 {
         let batches_bytes = REACH_BATCHES * self.shape.batch_bytes;
         batches_bytes.max(self.shape.row_bytes_max())
@@ -46,7 +48,8 @@ impl WindowSink<'_> {
 
 impl RowSink for WindowSink<'_> {
     fn memory_bytes(&self) -> u64 {
-        // Rows that are looked at and as many new ones, the arrays that all of them become, and what is encoded of these.
+        // Rows that are looked at and as many new ones, the arrays that all of them become, and
+        // what is encoded of these.
         let batches = match self.plan.reach() {
             (0, 0) => 4,
             _ => 4 * REACH_BATCHES + 1,
@@ -124,7 +127,8 @@ impl Held {
         &self.bytes[self.ranges[row].clone()]
     }
 
-    /// The first row that is held of the group of row `ready`, which is to be done next; `ready` itself at most.
+    /// The first row that is held of the group of row `ready`, which is to be done next; `ready`
+    /// itself at most.
     fn group_from(&self, ready: usize) -> usize {
         let row = ready.min(self.places.len().saturating_sub(1));
         let first = self.places.get(row).and_then(|place| place.first_row(row));
@@ -208,7 +212,8 @@ impl WindowPart<'_> {
 
     /// Keeps the first row of the group of row `kept`, in front of which all are forgotten.
     fn keep_first(&mut self, kept: usize) {
-        // Behind all rows comes one of the same group, or a first row, which is asked for no row before it.
+        // Behind all rows comes one of the same group, or a first row, which is asked for no row
+        // before it.
         let last = self.held.places.len().saturating_sub(1);
         let row = kept.min(last);
         let Some(place) = self.held.places.get(row) else {

@@ -145,7 +145,8 @@ pub(super) const FUNCTIONS: [(&str, Function); 10] = [
     ("hash", Function::Hash),
 ];
 
-/// Calls `$body` with `$t` as the type of `$kind`, which is never 128 bits wide; halves are loaded as `f32`.
+/// Calls `$body` with `$t` as the type of `$kind`, which is never 128 bits wide; halves are loaded
+/// as `f32`.
 macro_rules! with_type {
     ($kind:expr, $t:ident => $body:expr) => {
         match $kind {

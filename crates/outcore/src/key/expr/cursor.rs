@@ -1,7 +1,8 @@
-//! A place in the text of an expression: what the parsers of numbers' and of columns' expressions share.
+//! A place in the text of an expression: what the parsers of numbers' and of columns' expressions
+//! share.
 //!
-//! Contract: moves only forwards unless it is set back by its owner. Errors name the place as a count of
-//! characters from 1, and show no more of a long text than what is around it.
+//! Contract: moves only forwards unless it is set back by its owner. Errors name the place as a
+//! count of characters from 1, and show no more of a long text than what is around it.
 
 use outcore_io::Error;
 
@@ -72,8 +73,8 @@ impl<'a> Cursor<'a> {
         is_there
     }
 
-    /// Reads blanks; of `operators` (text, meaning, how tightly it binds) the one that comes next, which is not read:
-    /// the longest that fits. Words end where words end.
+    /// Reads blanks; of `operators` (text, meaning, how tightly it binds) the one that comes next,
+    /// which is not read: the longest that fits. Words end where words end.
     pub fn operator<T: Copy>(
         &mut self,
         operators: &[(&'static str, T, u8)],

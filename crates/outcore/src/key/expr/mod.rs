@@ -1,4 +1,5 @@
-//! Expressions over the numbers of a record, as users write them: `x * 2 + 1`, `x > 10 and key0 != 3`.
+//! Expressions over the numbers of a record, as users write them: `x * 2 + 1`, `x > 10 and key0 !=
+//! 3`.
 //!
 //! Contract: [`Expr`] is the parsed text; [`Program`] is that text compiled for a [`Schema`], which
 //! says what names mean. A program works on batches of at most [`BATCH_ROWS`] rows, one operation
@@ -8,8 +9,8 @@
 //! Meaning: that of Python and NumPy 2. Types are those of NumPy's promotion, literals take the
 //! type of what they meet (NEP 50). Integers wrap around; `/` gives floats, `//` rounds down, `%`
 //! has the sign of the divisor; an integer divided by zero gives 0, and one to a negative power is
-//! an error; `and`, `or`, `not` work on truth values. Casts are written like calls: `u8(x)`, and cut
-//! integers and clamp floats.
+//! an error; `and`, `or`, `not` work on truth values. Casts are written like calls: `u8(x)`, and
+//! cut integers and clamp floats.
 //!
 //! Vectors: `x[2]` is an element, `x` alone all of them. Operators and functions then work element
 //! by element, on vectors of one length and single numbers, and give a vector as long. Only a map
@@ -213,7 +214,8 @@ impl Schema {
         }
     }
 
-    /// The fields of a structured array of NumPy by their own names, others as [`Schema::of_format`].
+    /// The fields of a structured array of NumPy by their own names, others as
+    /// [`Schema::of_format`].
     pub fn of_npy(header: &NpyHeader, format: &RecordFormat) -> Self {
         let mut schema = Schema::of_format(format);
         if header.fields.is_empty() {

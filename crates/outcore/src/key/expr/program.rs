@@ -39,8 +39,8 @@ impl Program {
     /// Compiles `expr` for records of `schema`: one value for each.
     ///
     /// # Errors
-    /// [`crate::Kind::Usage`] for unknown names, types that do not go together, literals that do not
-    /// fit, and vectors.
+    /// [`crate::Kind::Usage`] for unknown names, types that do not go together, literals that do
+    /// not fit, and vectors.
     pub fn compile(expr: &Expr, schema: &Schema) -> Result<Self> {
         let (program, vector) = Self::compiled(expr, schema)?;
         let Some((name, count)) = vector else {
@@ -53,8 +53,8 @@ impl Program {
         )))
     }
 
-    /// As [`Program::compile`], but vectors are allowed: operations work element by element and make
-    /// [`Program::width`] values of each record.
+    /// As [`Program::compile`], but vectors are allowed: operations work element by element and
+    /// make [`Program::width`] values of each record.
     ///
     /// # Errors
     /// As [`Program::compile`], and for vectors of different lengths.

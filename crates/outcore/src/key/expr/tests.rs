@@ -1,7 +1,7 @@
 //! What expressions give: vectors, division and its rest, powers.
 //!
-//! Contract: expected values are those of NumPy 2.4, written down here; `python/tests/test_expressions.py`
-//! compares with NumPy itself over larger grids.
+//! Contract: expected values are those of NumPy 2.4, written down here;
+//! `python/tests/test_expressions.py` compares with NumPy itself over larger grids.
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Which types operands become, and what whole numbers are before they have one.
 //!
-//! Contract: pure. Types follow NumPy's promotion; a literal has no type of its own until it meets a
-//! column (NEP 50), and whole numbers that meet only each other are computed exactly.
+//! Contract: pure. Types follow NumPy's promotion; a literal has no type of its own until it meets
+//! a column (NEP 50), and whole numbers that meet only each other are computed exactly.
 
 use super::divide::Divisor;
 use super::{Binary, COMPILE, ColumnType};

@@ -1,8 +1,8 @@
 //! The least and the greatest of many numbers.
 //!
-//! Contract: as folding `min` and `max` over them one by one; of none, the greatest number there is and
-//! zero. Compiled for the widest vectors that the machine has.
-//! N.B. with the instructions that every x86-64 has, it takes six times as long (docs/decisions/0022).
+//! Contract: as folding `min` and `max` over them one by one; of none, the greatest number there is
+//! and zero. Compiled for the widest vectors that the machine has. N.B. with the instructions that
+//! every x86-64 has, it takes six times as long (docs/decisions/0022).
 
 vectorised! {
     /// The least and the greatest of `numbers`.

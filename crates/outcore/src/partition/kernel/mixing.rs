@@ -1,4 +1,5 @@
-//! Random bits of numbers: the last steps of splitmix64, for one word and for many, and what is drawn from them.
+//! Random bits of numbers: the last steps of splitmix64, for one word and for many, and what is
+//! drawn from them.
 //!
 //! Contract: the same for any width of vectors; compiled for the widest that the machine has.
 
@@ -29,7 +30,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// To each of `nodes` the highest `bits` bits of the [`mix`] of its word; words are `step` apart.
+    /// To each of `nodes` the highest `bits` bits of the [`mix`] of its word; words are `step`
+    /// apart.
     fn mix_row(nodes: &mut [u16], first: u64, step: u64, bits: u32) -> () {
         let mut word = first;
         for node in nodes {
@@ -40,9 +42,10 @@ vectorised! {
 }
 
 vectorised! {
-    /// Of each half of each of `draws`, the upper one first, the number below its bound that it stands
-    /// for: bounds go down from `bound`, one a half. In `chosen` the first of two numbers is the lower
-    /// half. False if one of them may have to be drawn again (D. Lemire, ACM TOMACS 29, 2019).
+    /// Of each half of each of `draws`, the upper one first, the number below its bound that it
+    /// stands for: bounds go down from `bound`, one a half. In `chosen` the first of two numbers is
+    /// the lower half. False if one of them may have to be drawn again (D. Lemire, ACM TOMACS 29,
+    /// 2019).
     fn choose_below(draws: &[u64], bound: u32, chosen: &mut [u64]) -> bool {
         const LOW: u64 = u32::MAX as u64;
         let mut borrows = 0;

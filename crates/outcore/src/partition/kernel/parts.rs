@@ -1,15 +1,18 @@
-//! The split of one area into parts of another that lie one after another, in more parts than the first-level cache has lines.
+//! The split of one area into parts of another that lie one after another, in more parts than the
+//! first-level cache has lines.
 //!
-//! Contract: [`split_past_caches`] moves each key to the next place of its part, as a plain loop does, but gathers keys in a
-//! line of their part and writes whole lines past the caches. So a line of the area is not read to be overwritten, and as many
-//! lines as there are parts stay in the second-level cache. What it writes is in memory afterwards, not in the caches.
-//! Models and reasons: [`super`]. Memory: [`lines_bytes`], the caller's.
+//! Contract: [`split_past_caches`] moves each key to the next place of its part, as a plain loop
+//! does, but gathers keys in a line of their part and writes whole lines past the caches. So a line
+//! of the area is not read to be overwritten, and as many lines as there are parts stay in the
+//! second-level cache. What it writes is in memory afterwards, not in the caches. Models and
+//! reasons: [`super`]. Memory: [`lines_bytes`], the caller's.
 
 use bytemuck::{Pod, cast_slice_mut, pod_align_to_mut};
 
 use super::{LINE_BYTES, Line, fence, store_line};
 
-/// Whether there are stores that do not read the line that they overwrite; without them lines are slower than plain stores.
+/// Whether there are stores that do not read the line that they overwrite; without them lines are
+/// slower than plain stores.
 pub(crate) const HAS_STORES_PAST_CACHES: bool = cfg!(target_arch = "x86_64");
 
 /// Bytes of room for the lines of so many parts, wherever it begins.
@@ -17,8 +20,9 @@ pub(crate) const fn lines_bytes(part_count: usize) -> usize {
     (part_count + 1) * LINE_BYTES
 }
 
-/// Moves `keys` to `parts`, which are as many. `places` has the place of each part's first key, then the place after
-/// its last one; `part` says which one a key belongs to. False if `room` is too small for the lines: nothing has been moved then.
+/// Moves `keys` to `parts`, which are as many. `places` has the place of each part's first key,
+/// then the place after its last one; `part` says which one a key belongs to. False if `room` is
+/// too small for the lines: nothing has been moved then.
 pub(crate) fn split_past_caches<K: Pod>(
     keys: &[K],
     parts: &mut [K],
@@ -48,7 +52,8 @@ pub(crate) fn split_past_caches<K: Pod>(
             end_line(bytes, (place + 1) * size_of::<K>(), line);
         }
     }
-    // Of a line in which parts meet, the last of them has written all: what belongs to the others comes after it.
+    // Of a line in which parts meet, the last of them has written all: what belongs to the others
+    // comes after it.
     fence();
     let mut begin = 0;
     for (line, &end) in lines.iter_mut().zip(&*places) {

@@ -1,10 +1,11 @@
-//! The search for a plan: numbers and sizes of buckets are tried, fitted into the memory and compared.
+//! The search for a plan: numbers and sizes of buckets are tried, fitted into the memory and
+//! compared.
 //!
-//! Contract: each kind of job ([`Planned`]) says which numbers and sizes of buckets are worth trying and what it
-//! reserves beside the rest; [`best_of`] fits each of them into the memory and takes the cheapest, and
-//! [`plan_within`] does so on as many threads as have room. Where memory is short, areas and buffers of the
-//! output are given up first, then input blocks get shorter; four of them stay in flight a drive. Where nothing
-//! fits, the error names a memory that would do.
+//! Contract: each kind of job ([`Planned`]) says which numbers and sizes of buckets are worth
+//! trying and what it reserves beside the rest; [`best_of`] fits each of them into the memory and
+//! takes the cheapest, and [`plan_within`] does so on as many threads as have room. Where memory is
+//! short, areas and buffers of the output are given up first, then input blocks get shorter; four
+//! of them stay in flight a drive. Where nothing fits, the error names a memory that would do.
 
 use std::ops::DerefMut;
 
@@ -14,18 +15,20 @@ use outcore_io::memory::{BLOCK_BYTES, Ledger};
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
-/// Reads of the input that drives serve nearly as fast as the longest, and the shortest where memory is short.
+/// Reads of the input that drives serve nearly as fast as the longest, and the shortest where
+/// memory is short.
 const READ_BYTES_GOOD: usize = 256 << 10;
 const READ_BYTES_MIN: usize = 16 << 10;
-/// Reads of the input and writes of segments in flight a drive, of all threads, with which it is busy throughout, and
-/// the part of the memory that they may take beyond what was wished for.
-/// N.B. with 6 and 32 a drive of 1.2 GB/s each way had nothing in flight for up to a tenth of the distribution
-/// (docs/decisions/0016).
+/// Reads of the input and writes of segments in flight a drive, of all threads, with which it is
+/// busy throughout, and the part of the memory that they may take beyond what was wished for. N.B.
+/// with 6 and 32 a drive of 1.2 GB/s each way had nothing in flight for up to a tenth of the
+/// distribution (docs/decisions/0016).
 const READS_WIDE: usize = 10;
 const WRITES_WIDE: usize = 48;
 const CHUNKS_WIDE: usize = 20;
 const WIDENING_SHARE: u64 = 16;
-/// Threads are given up for a plan that is as much cheaper; what is not known of drives and processors may be less.
+/// Threads are given up for a plan that is as much cheaper; what is not known of drives and
+/// processors may be less.
 const THREADS_WORTH: f64 = 0.8;
 
 /// The plan of one kind of job, with what it adds to the part that all have.
@@ -49,7 +52,8 @@ pub(crate) trait Planned: Clone + DerefMut<Target = PartitionPlan> {
         false
     }
 
-    /// Chooses how the input is sampled: reads, and bytes of all of them. None where that is not planned.
+    /// Chooses how the input is sampled: reads, and bytes of all of them. None where that is not
+    /// planned.
     fn choose_sample(&mut self) -> (f64, f64) {
         (0.0, 0.0)
     }
@@ -64,8 +68,8 @@ pub(crate) trait Planned: Clone + DerefMut<Target = PartitionPlan> {
 }
 
 impl PartitionPlan {
-    /// Gives up a step of what is good to have: areas, output buffers, writes and reads in flight, reads longer than
-    /// `read_bytes_min`.
+    /// Gives up a step of what is good to have: areas, output buffers, writes and reads in flight,
+    /// reads longer than `read_bytes_min`.
     fn give_up(&mut self, chunks_min: usize, read_bytes_min: usize) -> bool {
         let shorter_bytes = (self.read_block_bytes / 2).next_multiple_of(BLOCK_BYTES);
         let read_bytes_min = read_bytes_min.max(self.element_bytes.unwrap_or(1));
@@ -155,7 +159,8 @@ fn fit<P: Planned>(mut plan: P) -> Option<P> {
     Some(plan)
 }
 
-/// Leaves what memory is spare to buckets; where it is enough for all of them, nothing goes to scratch.
+/// Leaves what memory is spare to buckets; where it is enough for all of them, nothing goes to
+/// scratch.
 fn keep_resident<P: Planned>(plan: &mut P) {
     let spare_bytes = plan.job.memory_bytes - plan.reservations().bytes();
     if plan.distributions == 1 {
@@ -168,8 +173,8 @@ fn keep_resident<P: Planned>(plan: &mut P) {
     }
 }
 
-/// Takes windows that keep a fast drive busy throughout the distribution, where a small part of the memory is enough
-/// for them: what it would keep off scratch is less.
+/// Takes windows that keep a fast drive busy throughout the distribution, where a small part of the
+/// memory is enough for them: what it would keep off scratch is less.
 fn widen<P: Planned>(plan: &mut P) {
     let before_bytes = plan.reservations().bytes();
     let limit_bytes = plan
@@ -203,8 +208,8 @@ fn widen<P: Planned>(plan: &mut P) {
     }
 }
 
-/// The plan that `best` finds for `job`, on fewer threads where the memory is too small for all of them, or where
-/// each then has enough of it to save a distribution, and with it time.
+/// The plan that `best` finds for `job`, on fewer threads where the memory is too small for all of
+/// them, or where each then has enough of it to save a distribution, and with it time.
 pub(crate) fn on_fewer_threads<P: Planned>(
     job: JobSize,
     best: impl Fn(JobSize) -> Option<P>,
@@ -234,8 +239,8 @@ pub(crate) fn on_fewer_threads<P: Planned>(
 /// The plan that `best` finds for `job`.
 ///
 /// # Errors
-/// [`Kind::Memory`] with the least memory, in whole MiB, that would do for one thread, if there is none;
-/// `operation` and `items` say what could not be planned.
+/// [`Kind::Memory`] with the least memory, in whole MiB, that would do for one thread, if there is
+/// none; `operation` and `items` say what could not be planned.
 pub(crate) fn plan_within<P>(
     job: JobSize,
     (operation, items): (&'static str, &str),
@@ -267,7 +272,8 @@ pub(crate) fn plan_within<P>(
     Err(Error::new(Kind::Memory, operation, cause).hint(format!("allow at least --memory {least}")))
 }
 
-/// The least memory, in whole MiB and above `memory_bytes`, with which a plan `fits`; none if none does.
+/// The least memory, in whole MiB and above `memory_bytes`, with which a plan `fits`; none if none
+/// does.
 fn least_memory_bytes(memory_bytes: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
     const STEP_BYTES: u64 = 1 << 20;
     let fits = |steps: u64| fits(steps * STEP_BYTES);

@@ -1,19 +1,23 @@
 //! An index of sorted files: the first element of each block, so that a key takes one read.
 //!
-//! Contract: an index has the first elements of the blocks in which [`super::lookup`] reads, in order; what lies in front of
-//! the first whole block of a file, and after the last, is read when a lookup begins. The block with the rank of a key
-//! is the last one whose first element counts as before the key, and that rank is in it or right after it. So ranks are those of a
-//! lookup without an index.
+//! Contract: an index has the first elements of the blocks in which [`super::lookup`] reads, in
+//! order; what lies in front of the first whole block of a file, and after the last, is read when a
+//! lookup begins. The block with the rank of a key is the last one whose first element counts as
+//! before the key, and that rank is in it or right after it. So ranks are those of a lookup without
+//! an index.
 //!
-//! An index belongs to its files as they are: their number, lengths and times of change, and the type of their elements. It is
-//! refused for others, and so is one whose checksum is wrong. A block that does not begin as the index says is an error, too.
+//! An index belongs to its files as they are: their number, lengths and times of change, and the
+//! type of their elements. It is refused for others, and so is one whose checksum is wrong. A block
+//! that does not begin as the index says is an error, too.
 //!
-//! Layout: [metadata](outcore_io::metadata) with its checksum, filled up with zeros to [`HEADER_BYTES`]; then the elements. Their own
-//! checksum, in the metadata, is the sum of those of all elements, each seeded by its place, so it can be made in any order.
+//! Layout: [metadata](outcore_io::metadata) with its checksum, filled up with zeros to
+//! [`HEADER_BYTES`]; then the elements. Their own checksum, in the metadata, is the sum of those of
+//! all elements, each seeded by its place, so it can be made in any order.
 //!
-//! Bounds: making it is one read of the files and one write of an element a block. A lookup reads the index once and holds as much of
-//! it as a quarter of the memory that is free: all of it, or every second, fourth, ... element. With all of it, it reads each block
-//! with a key once; with less, it searches the few blocks between two elements as one without an index does.
+//! Bounds: making it is one read of the files and one write of an element a block. A lookup reads
+//! the index once and holds as much of it as a quarter of the memory that is free: all of it, or
+//! every second, fourth, ... element. With all of it, it reads each block with a key once; with
+//! less, it searches the few blocks between two elements as one without an index does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,7 +42,8 @@ use outcore_io::{Error, Kind, Result};
 
 /// Bytes before the first element of an index.
 const HEADER_BYTES: usize = BLOCK_BYTES;
-/// An index takes at most the free memory divided by this, and so does the part of it that is being read.
+/// An index takes at most the free memory divided by this, and so does the part of it that is being
+/// read.
 const INDEX_SHARE: u64 = 4;
 /// Of an index that is read at once.
 const PART_BYTES_MAX: u64 = 64 << 20;
@@ -62,7 +67,8 @@ const FORM: Form = Form {
 struct Facts {
     elements: String,
     files_count: usize,
-    /// Of all files, one after another: where data begins, its length, and when the file was changed.
+    /// Of all files, one after another: where data begins, its length, and when the file was
+    /// changed.
     files_sum: u64,
     blocks: u64,
     elements_sum: u64,
@@ -99,8 +105,8 @@ fn sum_of(place: u64, element: &[u8]) -> u64 {
 /// Writes the index of sorted files to `path`.
 ///
 /// # Errors
-/// [`Kind::Usage`] for elements so long that an index is of no use, for elements that do not ascend, and for an output that exists,
-/// unless `replace`; what reading and writing fail with.
+/// [`Kind::Usage`] for elements so long that an index is of no use, for elements that do not
+/// ascend, and for an output that exists, unless `replace`; what reading and writing fail with.
 pub fn build_index(
     job: &Job,
     inputs: &[Input],
@@ -149,7 +155,8 @@ pub fn build_index(
     produce(job, &firsts, &output, replace)
 }
 
-/// Ends of neighbouring parts, of which each waits for the other: by the number of the block behind the border.
+/// Ends of neighbouring parts, of which each waits for the other: by the number of the block behind
+/// the border.
 #[derive(Default)]
 struct Borders(Mutex<BTreeMap<u64, Border>>);
 
@@ -196,7 +203,8 @@ impl Firsts<'_> {
         if batch.count == 0 {
             return Ok(Produced::All);
         }
-        // All blocks of a batch follow one another, and their borders are checked as their insides are.
+        // All blocks of a batch follow one another, and their borders are checked as their insides
+        // are.
         self.sorted.check_ascending(batch.bytes(0))?;
         let (first, last) = (
             &batch.bytes(0)[..self.element_bytes],
@@ -275,8 +283,8 @@ impl Index {
     /// The index at `path` of the files of `sorted`.
     ///
     /// # Errors
-    /// Usage: it is not an index, or one of other files, or of these before they changed. Corrupt: damage.
-    /// What reading fails with.
+    /// Usage: it is not an index, or one of other files, or of these before they changed. Corrupt:
+    /// damage. What reading fails with.
     pub(super) fn open(sorted: &Sorted<'_>, path: &Path, format: &RecordFormat) -> Result<Self> {
         let job = sorted.job;
         let region = |header_bytes: usize, data_bytes: u64| Input {
@@ -346,7 +354,8 @@ impl Index {
         Ok(index)
     }
 
-    /// Reads all elements, whose regions `from` names, part by part and keeps those that the index holds; their sum.
+    /// Reads all elements, whose regions `from` names, part by part and keeps those that the index
+    /// holds; their sum.
     fn read_elements(
         &mut self,
         sorted: &Sorted<'_>,
@@ -424,8 +433,8 @@ impl Sorted<'_> {
             .filter(|stretch| self.is_whole(stretch))
     }
 
-    /// The last element of the index that counts for a key: the stretch, and its number among those of the stretch. None where
-    /// nothing counts.
+    /// The last element of the index that counts for a key: the stretch, and its number among those
+    /// of the stretch. None where nothing counts.
     fn place_of(&self, index: &Index, key: &[u8]) -> Option<(usize, u64)> {
         let first_of = |stretch: usize, number: u64| match self.is_whole(&self.stretches[stretch]) {
             true => index.first(index.numbers[stretch] + number),
@@ -443,8 +452,9 @@ impl Sorted<'_> {
         Some((stretch, number))
     }
 
-    /// Narrows the ranks of a key down to the blocks between two elements of an index, or to one rank in an edge; which
-    /// stretch it is in. None where nothing counts, so that the rank is known.
+    /// Narrows the ranks of a key down to the blocks between two elements of an index, or to one
+    /// rank in an edge; which stretch it is in. None where nothing counts, so that the rank is
+    /// known.
     fn narrow_by(&self, index: &Index, key: &mut Wanted<'_>) -> Option<(usize, u64)> {
         let Some((stretch, number)) = self.place_of(index, key.key) else {
             key.ranks = 0..0;

@@ -1,20 +1,25 @@
-//! Where keys belong in files that are sorted: `numpy.searchsorted`, for many keys and files beyond memory.
+//! Where keys belong in files that are sorted: `numpy.searchsorted`, for many keys and files beyond
+//! memory.
 //!
-//! Contract: the rank of a key is the number of elements that are less than it, or, from the right, that are not greater.
-//! Ranks come in the order in which keys were asked for. Keys are elements of the same kind as those of the files, in the
-//! order of [`crate::key::order`]; of plain floats -0.0 and 0.0 are the same, and so are all NaNs. Files one after another are
-//! one sequence. Blocks that are read and do not ascend are an error, and so are files that do not follow one another; it is not
-//! checked that all blocks ascend.
+//! Contract: the rank of a key is the number of elements that are less than it, or, from the right,
+//! that are not greater. Ranks come in the order in which keys were asked for. Keys are elements of
+//! the same kind as those of the files, in the order of [`crate::key::order`]; of plain floats -0.0
+//! and 0.0 are the same, and so are all NaNs. Files one after another are one sequence. Blocks that
+//! are read and do not ascend are an error, and so are files that do not follow one another; it is
+//! not checked that all blocks ascend.
 //!
 //! With an index ([`index`]) of the first element of each block, a key takes one read. Without one,
-//! all keys are looked for at the same time, round by round: for each the block is read in which it should be if elements
-//! between those that are known were evenly spread (interpolation search: Perl, Itai, Avni, CACM 1978), and after some rounds
-//! every other time the block in the middle. What a round finds about a key narrows its neighbours, too. A round reads each block once, in the order of the file, with as many reads in
-//! flight as the drives want ([`gather_each`]), and narrows its keys as soon as it has come.
+//! all keys are looked for at the same time, round by round: for each the block is read in which it
+//! should be if elements between those that are known were evenly spread (interpolation search:
+//! Perl, Itai, Avni, CACM 1978), and after some rounds every other time the block in the middle.
+//! What a round finds about a key narrows its neighbours, too. A round reads each block once, in
+//! the order of the file, with as many reads in flight as the drives want ([`gather_each`]), and
+//! narrows its keys as soon as it has come.
 //!
-//! Bounds: two or three blocks of 4 KiB a key where elements are evenly spread, and twice the logarithm of the number of
-//! blocks at worst; a block twice as long where elements do not lie evenly in blocks of the file. Memory: some 500
-//! bytes a key of those that are looked for at the same time, as many as half of the memory allows, and the reads in flight.
+//! Bounds: two or three blocks of 4 KiB a key where elements are evenly spread, and twice the
+//! logarithm of the number of blocks at worst; a block twice as long where elements do not lie
+//! evenly in blocks of the file. Memory: some 500 bytes a key of those that are looked for at the
+//! same time, as many as half of the memory allows, and the reads in flight.
 
 mod index;
 
@@ -56,11 +61,12 @@ pub enum Side {
     Right,
 }
 
-/// The ranks of `keys`, which lie one after another, in `inputs`, whose elements of `format` ascend.
+/// The ranks of `keys`, which lie one after another, in `inputs`, whose elements of `format`
+/// ascend.
 ///
 /// # Errors
-/// [`Kind::Usage`] for keys that are not whole and for files that are seen not to ascend; [`Kind::Memory`] where not even
-/// some keys fit; what reading fails with.
+/// [`Kind::Usage`] for keys that are not whole and for files that are seen not to ascend;
+/// [`Kind::Memory`] where not even some keys fit; what reading fails with.
 pub fn lookup(
     job: &Job,
     inputs: &[Input],
@@ -71,12 +77,12 @@ pub fn lookup(
     find_ranks(job, (inputs, format), (keys, side), None)
 }
 
-/// The same through the index at `index`, which [`build_index`] has made of the same files: one read for each block with a rank, or a few
-/// where a quarter of the memory does not hold the index.
+/// The same through the index at `index`, which [`build_index`] has made of the same files: one
+/// read for each block with a rank, or a few where a quarter of the memory does not hold the index.
 ///
 /// # Errors
-/// As [`lookup`], and [`Kind::Usage`] for an index of other files or of files that have changed, [`Kind::Corrupt`] for a damaged
-/// one.
+/// As [`lookup`], and [`Kind::Usage`] for an index of other files or of files that have changed,
+/// [`Kind::Corrupt`] for a damaged one.
 pub fn lookup_indexed(
     job: &Job,
     inputs: &[Input],
@@ -160,8 +166,8 @@ fn find_ranks(
     Ok((ranks, summary))
 }
 
-/// Bytes that looking up `keys` keys is predicted to read, in files of `data_bytes` of elements of `element_bytes`: three
-/// blocks a key, or one with an index; or each block once.
+/// Bytes that looking up `keys` keys is predicted to read, in files of `data_bytes` of elements of
+/// `element_bytes`: three blocks a key, or one with an index; or each block once.
 pub fn lookup_read_bytes(
     keys: u64,
     (data_bytes, element_bytes): (u64, usize),
@@ -286,7 +292,8 @@ fn real(number: Number, bytes: &[u8]) -> f64 {
     }
 }
 
-/// Each file in three stretches: what lies in front of the first whole block, whole blocks, and the rest.
+/// Each file in three stretches: what lies in front of the first whole block, whole blocks, and the
+/// rest.
 fn stretches(inputs: &[Input], parts: &[InputPart], element_bytes: usize) -> Vec<Stretch> {
     let element = element_bytes as u64;
     let block = BLOCK_BYTES as u64;
@@ -484,7 +491,8 @@ impl Sorted<'_> {
         }
     }
 
-    /// Fails unless each stretch begins with an element that may follow the last one of the stretch before.
+    /// Fails unless each stretch begins with an element that may follow the last one of the stretch
+    /// before.
     fn check_borders(&self) -> Result<()> {
         let ends = |stretch: &Stretch| {
             let last = stretch.first_rank + stretch.count - 1;
@@ -512,7 +520,8 @@ impl Sorted<'_> {
     }
 }
 
-/// The first number of a range for which something is false that is true up to some number; its end, if it is true for all.
+/// The first number of a range for which something is false that is true up to some number; its
+/// end, if it is true for all.
 fn first_false(range: Range<u64>, is_true: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (range.start, range.end);
     while low < high {

@@ -10,7 +10,8 @@ use crate::key::sort_key::{NoKey, SortKey, Tie};
 /// Bytes in front of each key: where its line is.
 pub(super) const KEY_HEAD_BYTES: u64 = 8;
 
-/// Appends the key of the line `from..end` of `area`, which `append_key` makes, to `keys`; returns a reference to it.
+/// Appends the key of the line `from..end` of `area`, which `append_key` makes, to `keys`; returns
+/// a reference to it.
 ///
 /// # Errors
 /// The line has no key.
@@ -31,8 +32,8 @@ pub(crate) fn key_ref(
     })
 }
 
-/// Orders references to keys that agree in their first `depth` bytes, and equal ones as the order says;
-/// turned around where the order descends, for the caller to turn all.
+/// Orders references to keys that agree in their first `depth` bytes, and equal ones as the order
+/// says; turned around where the order descends, for the caller to turn all.
 pub(crate) fn sort_keys(
     order: &dyn SortKey,
     (area, keys): (&[u8], &[u8]),

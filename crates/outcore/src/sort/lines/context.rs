@@ -1,7 +1,7 @@
 //! What the threads of a sort of lines share, and which line an error is about.
 //!
-//! Contract: beside the [`Partition`] the order, the options and the inputs, which errors name. All of it
-//! lives as long as the sort and is reached by shared reference.
+//! Contract: beside the [`Partition`] the order, the options and the inputs, which errors name. All
+//! of it lives as long as the sort and is reached by shared reference.
 
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,8 +63,8 @@ impl Context<'_> {
         self.job.budget.left_bytes(SORTING)
     }
 
-    /// A line without a key, which begins at a byte of the data of a part, if it was read: counted or an error, as
-    /// asked for.
+    /// A line without a key, which begins at a byte of the data of a part, if it was read: counted
+    /// or an error, as asked for.
     pub(super) fn no_key(&self, place: Option<(usize, u64)>, why: &NoKey) -> Result<()> {
         let Some((part, at_bytes)) = place else {
             let cause = format!("a row has no key: {}", why.0);

@@ -1,24 +1,27 @@
-//! One of each of a bucket's lines or keys is found before the bucket is sorted, so that the others never are.
+//! One of each of a bucket's lines or keys is found before the bucket is sorted, so that the others
+//! never are.
 //!
-//! Contract: [`Distinct::keep_first`] leaves of equal strings the first reference, with their number for its word, and
-//! says whether all that is left is known to differ. Where few strings of a bucket were equal to another, the next
-//! buckets are left as they are. Where hashes collide too often, some equal strings are left, each with its number: they lie side
-//! by side when they have been sorted. [`Times`] keeps the numbers meanwhile, since a sort uses the words.
+//! Contract: [`Distinct::keep_first`] leaves of equal strings the first reference, with their
+//! number for its word, and says whether all that is left is known to differ. Where few strings of
+//! a bucket were equal to another, the next buckets are left as they are. Where hashes collide too
+//! often, some equal strings are left, each with its number: they lie side by side when they have
+//! been sorted. [`Times`] keeps the numbers meanwhile, since a sort uses the words.
 //!
-//! Bounds: two words a reference while references are looked at, where their sort has as much later; then two words for
-//! each string that is there more than once, which is at most what the references of its copies have left free. A few
-//! probes of the table a reference.
+//! Bounds: two words a reference while references are looked at, where their sort has as much
+//! later; then two words for each string that is there more than once, which is at most what the
+//! references of its copies have left free. A few probes of the table a reference.
 //!
-//! N.B. of 66 million lines, 43 % of them different, it saves nearly a quarter of the processor time of `sort -u`. Where no line
-//! comes twice the look is wasted, which is why buckets are left alone then (docs/decisions/0022).
+//! N.B. of 66 million lines, 43 % of them different, it saves nearly a quarter of the processor
+//! time of `sort -u`. Where no line comes twice the look is wasted, which is why buckets are left
+//! alone then (docs/decisions/0022).
 
 use super::line_bytes::{hash, is_same};
 use super::refs::Ref;
 use crate::read::sample::random;
 use outcore_io::memory::prefetch;
 
-/// Strings between the steps of a look: the slot of one is asked for, then the reference to its likely equal, then that
-/// one's bytes; then both are compared.
+/// Strings between the steps of a look: the slot of one is asked for, then the reference to its
+/// likely equal, then that one's bytes; then both are compared.
 const AHEAD: usize = 8;
 /// Hashes that are kept for these steps: a power of two.
 const HASHES: usize = 32;
@@ -27,7 +30,8 @@ const _: () = assert!(3 * AHEAD < HASHES && HASHES.is_power_of_two());
 const STRINGS_A_COPY: usize = 6;
 /// Buckets that are left alone after one that was not.
 const LEFT_ALONE: u32 = 15;
-/// Probes of a bucket that find another string, for each of its strings: hashes that collide cost no more than these.
+/// Probes of a bucket that find another string, for each of its strings: hashes that collide cost
+/// no more than these.
 const PROBES_A_STRING: usize = 8;
 /// Bytes that are compared at the cost of a probe.
 const PROBE_BYTES: usize = 64;
@@ -40,8 +44,8 @@ pub(super) struct Distinct {
 }
 
 impl Distinct {
-    /// Leaves the first of equal strings in `area`, and their number for its word; 1 for each where the bucket is left alone.
-    /// Gives whether all that are left differ.
+    /// Leaves the first of equal strings in `area`, and their number for its word; 1 for each where
+    /// the bucket is left alone. Gives whether all that are left differ.
     pub(super) fn keep_first(&mut self, area: &[u8], refs: &mut Vec<Ref>) -> bool {
         if self.left_alone > 0 {
             self.left_alone -= 1;
@@ -82,10 +86,12 @@ impl Slots {
     }
 }
 
-/// The same of a bucket with `probes_left` probes that find another string. Once they are used up, a string is compared with the
-/// first that its search finds alone, and takes over that one's slot if they differ: equal strings may be left then.
+/// The same of a bucket with `probes_left` probes that find another string. Once they are used up,
+/// a string is compared with the first that its search finds alone, and takes over that one's slot
+/// if they differ: equal strings may be left then.
 fn keep_first(area: &[u8], refs: &mut Vec<Ref>, mut probes_left: usize) -> bool {
-    // Upper half of a slot: lower half of the hash. Lower half: place among the references, plus one.
+    // Upper half of a slot: lower half of the hash. Lower half: place among the references, plus
+    // one.
     let mut slots = Slots::of(refs.len());
     let mut hashes = [0u64; HASHES];
     let (count, mut kept) = (refs.len(), 0);
@@ -228,7 +234,8 @@ mod tests {
     fn any_lines() -> impl Strategy<Value = Vec<Vec<u8>>> {
         let line = prop_oneof![
             prop::collection::vec(prop_oneof![Just(0u8), Just(b'a')], 0..4),
-            // Few of each length, so that equal ones come, too: at the border of what is compared at once, and beyond it.
+            // Few of each length, so that equal ones come, too: at the border of what is compared
+            // at once, and beyond it.
             (61usize..67, 0u8..3).prop_map(|(len, last)| [vec![b'a'; len], vec![last]].concat()),
             (150usize..153, 0u8..3)
                 .prop_map(|(len, first)| [vec![first], vec![b'a'; len]].concat()),

@@ -5,8 +5,8 @@
 //! Contract: each worker takes stretches of the input, finds their lines, makes their keys where
 //! lines are not their own, routes a batch and copies each line with its terminator once
 //! ([`crate::partition::pass`]). Lines that are their own keys are only counted in buckets of equal
-//! keys, and so are lines of which one a key is written, but for the first in the order. What a worker
-//! has in a table of distinct lines goes nowhere else.
+//! keys, and so are lines of which one a key is written, but for the first in the order. What a
+//! worker has in a table of distinct lines goes nowhere else.
 //!
 //! Bounds: as the plan says; the source is read once, each line written at most once. In ordered
 //! jobs segments list the runs of the input in them.
@@ -40,8 +40,8 @@ struct Best {
 }
 
 impl Best {
-    /// Whether a line, with what frames it, comes before it. Terminators take no part: some bytes are
-    /// below them, and a line comes before those that it begins.
+    /// Whether a line, with what frames it, comes before it. Terminators take no part: some bytes
+    /// are below them, and a line comes before those that it begins.
     fn is_behind(&self, context: &Context<'_>, line: &[u8], position: u64) -> bool {
         let content = |line| context.framing.content(line);
         let (line, best) = (content(line), content(&self.line));
@@ -285,8 +285,8 @@ fn check_records(
     Err(error.hint("have its records looked at before, and sorted with another terminator"))
 }
 
-/// Distributes the segments of a bucket by splitters of the keys of lines, or of the lines themselves where
-/// their keys are equal.
+/// Distributes the segments of a bucket by splitters of the keys of lines, or of the lines
+/// themselves where their keys are equal.
 pub(super) fn distribute_by_splitters(
     context: &Context<'_>,
     segments: Vec<Segment>,

@@ -1,8 +1,8 @@
 //! Lines in their order, as a stream of bytes cut wherever the output wants.
 //!
-//! Contract: a [`Gather`] gives the lines that references point to, each with what frames it in its area,
-//! and with its count in front where that is asked for (as
-//! `uniq -c` writes it: seven places, a blank; or as a field of CSV). A line may lie in two chunks.
+//! Contract: a [`Gather`] gives the lines that references point to, each with what frames it in its
+//! area, and with its count in front where that is asked for (as `uniq -c` writes it: seven places,
+//! a blank; or as a field of CSV). A line may lie in two chunks.
 
 use super::refs::Ref;
 use crate::partition::kernel::{FETCH_AHEAD, copy_item};
@@ -178,8 +178,9 @@ impl<'a> Gather<'a> {
 
 /// Puts a count with the byte after it at the front of `head`; gives its length.
 ///
-/// N.B. `unique --count` of 66 million lines, 28.5 million of them different, took 9.3 to 9.7 s of user time with counts formatted by the
-/// standard library and copied before their lines, and 6.9 s so.
+/// N.B. `unique --count` of 66 million lines, 28.5 million of them different, took 9.3 to 9.7 s of
+/// user time with counts formatted by the standard library and copied before their lines, and 6.9 s
+/// so.
 fn put_count(count: u64, counts: Counts, head: &mut [u8; COUNT_BYTES_MAX]) -> usize {
     let (len, behind) = match counts {
         Counts::Column(separator) => (digits_of(count) as usize + 1, separator),

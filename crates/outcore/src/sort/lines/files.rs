@@ -4,8 +4,8 @@
 //! slices of the block in which they were read; a line over a border of blocks is put together. A
 //! last line without a terminator is a line.
 //!
-//! Bounds: the block of a file that is looked at and those that are read ahead of it, and a line of at most
-//! `line_bytes_max`.
+//! Bounds: the block of a file that is looked at and those that are read ahead of it, and a line of
+//! at most `line_bytes_max`.
 
 use std::collections::VecDeque;
 use std::ops::Range;

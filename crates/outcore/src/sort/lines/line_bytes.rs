@@ -1,13 +1,15 @@
 //! Hashes and comparisons of lines that look at 64 bytes at once, whatever the length of a line.
 //!
-//! Model: folded multiplication (Wang Yi, wyhash, 2019). A line of text is seldom longer than a block of 64 bytes: all of
-//! the block is loaded, what lies behind the line is masked, and no branch depends on the length.
+//! Model: folded multiplication (Wang Yi, wyhash, 2019). A line of text is seldom longer than a
+//! block of 64 bytes: all of the block is loaded, what lies behind the line is masked, and no
+//! branch depends on the length.
 //!
-//! Contract: [`hash`] depends on the bytes of the line alone, not on what lies around it. Hashes are never written to a
-//! file: another version may compute others.
+//! Contract: [`hash`] depends on the bytes of the line alone, not on what lies around it. Hashes
+//! are never written to a file: another version may compute others.
 //!
-//! N.B. xxh3, which branches on the length, is as fast where all of it is compiled into its caller, and takes several
-//! times as long where it is not; loads that depend on the length (as in rapidhash) are slower (docs/decisions/0022).
+//! N.B. xxh3, which branches on the length, is as fast where all of it is compiled into its caller,
+//! and takes several times as long where it is not; loads that depend on the length (as in
+//! rapidhash) are slower (docs/decisions/0022).
 
 /// Bytes that are looked at together.
 const BLOCK_BYTES: usize = 64;

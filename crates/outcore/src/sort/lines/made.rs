@@ -1,11 +1,11 @@
 //! The sort of rows that somebody makes.
 //!
-//! Contract: [`sort_rows`] is [`super::sort_lines`] with a [`RowSource`] for its files and a [`RowSink`] for its output:
-//! the same plan, distribution and buckets.
+//! Contract: [`sort_rows`] is [`super::sort_lines`] with a [`RowSource`] for its files and a
+//! [`RowSink`] for its output: the same plan, distribution and buckets.
 //!
-//! Bounds: the memory of a sort of lines without what that reads, and what source and sink say that they
-//! need beside it; I/O is that of scratch alone; what source and sink say that they
-//! are going to move is in the plan.
+//! Bounds: the memory of a sort of lines without what that reads, and what source and sink say that
+//! they need beside it; I/O is that of scratch alone; what source and sink say that they are going
+//! to move is in the plan.
 
 use std::path::PathBuf;
 
@@ -43,8 +43,8 @@ pub struct RowSortOptions {
 ///
 /// # Errors
 /// What source and sink fail with; [`crate::Kind::Memory`] if the plan or a row does not fit,
-/// [`crate::Kind::Corrupt`] for a row without a key or scratch that rotted, [`crate::Kind::NoSpace`],
-/// [`crate::Kind::Io`], [`crate::Kind::Interrupted`].
+/// [`crate::Kind::Corrupt`] for a row without a key or scratch that rotted,
+/// [`crate::Kind::NoSpace`], [`crate::Kind::Io`], [`crate::Kind::Interrupted`].
 pub fn sort_rows(
     job: &Job,
     source: &dyn RowSource,

@@ -1,13 +1,15 @@
 //! Files of lines that are in order already, made one.
 //!
-//! Model: a tree of losers ([`crate::sort::loser_tree`]) over offset-value codes of the keys ([`super::offset_value`]).
+//! Model: a tree of losers ([`crate::sort::loser_tree`]) over offset-value codes of the keys
+//! ([`super::offset_value`]).
 //!
-//! Contract: the output is all lines of the inputs, in order if each input is; of lines that nothing
-//! tells apart, those of an earlier file come first. With `unique` the first line of a key is
-//! written. Lines out of order stay where they are met. More files than the memory has blocks for are merged in passes, neighbours
-//! first.
+//! Contract: the output is all lines of the inputs, in order if each input is; of lines that
+//! nothing tells apart, those of an earlier file come first. With `unique` the first line of a key
+//! is written. Lines out of order stay where they are met. More files than the memory has blocks
+//! for are merged in passes, neighbours first.
 //!
-//! Bounds: two blocks or a few more, a line and a key for each file of a pass; each pass reads and writes everything once.
+//! Bounds: two blocks or a few more, a line and a key for each file of a pass; each pass reads and
+//! writes everything once.
 
 use std::cmp::Ordering;
 
@@ -30,8 +32,8 @@ use outcore_io::{Error, Kind, Result};
 /// Blocks below this are not worth a request.
 const BLOCK_BYTES_LEAST: usize = 16 << 10;
 const BLOCK_BYTES_MOST: usize = 4 << 20;
-/// Blocks that are read ahead of all files together, where they are few and the memory has room for blocks
-/// of such a length.
+/// Blocks that are read ahead of all files together, where they are few and the memory has room for
+/// blocks of such a length.
 const AHEAD: usize = 16;
 const BLOCK_BYTES_AHEAD: u64 = 256 << 10;
 /// Output buffers.
@@ -96,7 +98,8 @@ impl Runs<'_> {
         }
     }
 
-    /// The head of a file in the tree, where `base` is the key that came out last, if one has; none if its key comes before that.
+    /// The head of a file in the tree, where `base` is the key that came out last, if one has; none
+    /// if its key comes before that.
     fn head(&self, index: usize, base: Option<&[u8]>) -> Option<Node<u64>> {
         let run = index as u32;
         match self.is_over[index] {
@@ -118,7 +121,8 @@ impl Runs<'_> {
             .collect()
     }
 
-    /// Whether the line of `a` comes before that of `b`; an earlier file first where nothing tells them apart.
+    /// Whether the line of `a` comes before that of `b`; an earlier file first where nothing tells
+    /// them apart.
     fn is_before(&self, a: &mut Node<u64>, b: &mut Node<u64>) -> bool {
         let keys = |a: usize, b: usize| (self.key(a), self.key(b));
         let tie = |a: usize, b: usize| self.rank.by_tie(self.files[a].line(), self.files[b].line());

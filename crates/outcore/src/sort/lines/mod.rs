@@ -1,9 +1,9 @@
 //! Lines in order: sorted, one of each, counted, merged, checked.
 //!
-//! [`sort_lines`] is the external samplesort of [`crate::sort`] for records of any length, in
-//! the order of any [`SortKey`]: splitters are strings, buckets are lists of segments with whole
-//! lines, and a bucket is sorted by reference, eight bytes at a time. Where one line a key is wanted
-//! and few differ, they are counted in tables as they are read.
+//! [`sort_lines`] is the external samplesort of [`crate::sort`] for records of any length, in the
+//! order of any [`SortKey`]: splitters are strings, buckets are lists of segments with whole lines,
+//! and a bucket is sorted by reference, eight bytes at a time. Where one line a key is wanted and
+//! few differ, they are counted in tables as they are read.
 //!
 //! [`sort_rows`] is the same for rows of any bytes that somebody makes and takes ([`rows`]).
 //!
@@ -65,14 +65,16 @@ pub struct LineSortOptions {
     /// What ends the lines that people count in messages, where those that are sorted may hold
     /// several of them; the terminator ends one, too.
     pub inner_end: Option<u8>,
-    /// What stands between the fields of CSV, if each line is taken for a whole record of it and nobody has
-    /// looked yet: a record that spans lines is an error of kind [`Corrupt`](crate::Kind::Corrupt) then.
+    /// What stands between the fields of CSV, if each line is taken for a whole record of it and
+    /// nobody has looked yet: a record that spans lines is an error of kind
+    /// [`Corrupt`](crate::Kind::Corrupt) then.
     pub csv_separator: Option<u8>,
     /// One line a key: the first of them in the order.
     pub unique: bool,
     /// The same, with the number of lines of that key in front, as `uniq -c` writes it.
     pub count: bool,
-    /// Counts are the first field of CSV with this separator, instead of being padded as `uniq -c` does.
+    /// Counts are the first field of CSV with this separator, instead of being padded as `uniq -c`
+    /// does.
     pub count_separator: Option<u8>,
     /// Replace an output that exists.
     pub replace: bool,

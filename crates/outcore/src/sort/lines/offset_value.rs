@@ -1,15 +1,18 @@
-//! Offset-value codes: where a key leaves the key that came out of a merge last, and with which bytes, in one word.
+//! Offset-value codes: where a key leaves the key that came out of a merge last, and with which
+//! bytes, in one word.
 //!
-//! Source: Conner, "Offset-value coding" (IBM Technical Disclosure Bulletin 20(7), 1977); Do and Graefe, "Robust and
-//! efficient sorting with offset-value coding" (ACM TODS 48(1), 2023).
+//! Source: Conner, "Offset-value coding" (IBM Technical Disclosure Bulletin 20(7), 1977); Do and
+//! Graefe, "Robust and efficient sorting with offset-value coding" (ACM TODS 48(1), 2023).
 //!
-//! Contract: keys are strings of bytes, all of which come behind one *base* or are equal to it. Of two [`code`]s for
-//! that base the smaller one is that of the key that comes first; keys of equal codes agree in the first [`agreed_bytes`], and are
-//! compared from there on. Whichever loses a comparison by its code has the same code for the winner, so that a [`LoserTree`]
-//! whose losers have codes for the winner above them compares every byte that keys have in common once, not once a level.
+//! Contract: keys are strings of bytes, all of which come behind one *base* or are equal to it. Of
+//! two [`code`]s for that base the smaller one is that of the key that comes first; keys of equal
+//! codes agree in the first [`agreed_bytes`], and are compared from there on. Whichever loses a
+//! comparison by its code has the same code for the winner, so that a [`LoserTree`] whose losers
+//! have codes for the winner above them compares every byte that keys have in common once, not once
+//! a level.
 //!
-//! N.B. lines with 40 bytes in common are read from a view in half of the time; lines with few of them pay 10 ns a line for
-//! their codes (docs/decisions/0022).
+//! N.B. lines with 40 bytes in common are read from a view in half of the time; lines with few of
+//! them pay 10 ns a line for their codes (docs/decisions/0022).
 //!
 //! [`LoserTree`]: crate::sort::loser_tree::LoserTree
 
@@ -37,7 +40,8 @@ pub(crate) struct Coding {
 }
 
 impl Coding {
-    /// The code of a key whose base is `base`, the last key that came out, if one has; none if it comes before that.
+    /// The code of a key whose base is `base`, the last key that came out, if one has; none if it
+    /// comes before that.
     #[inline(always)]
     pub(crate) fn code(self, key: &[u8], base: Option<&[u8]>) -> Option<u64> {
         match base.filter(|_| self.is_kept) {
@@ -73,8 +77,9 @@ impl Coding {
         ((1 + UNITS_MAX - units) << UNIT_BITS) | value
     }
 
-    /// Whether `a` comes before `b`, whose codes are for one base: by these, by their `keys` if they are equal, and by `tie` and the
-    /// number of the run if those are. Who loses gets a code for the winner.
+    /// Whether `a` comes before `b`, whose codes are for one base: by these, by their `keys` if
+    /// they are equal, and by `tie` and the number of the run if those are. Who loses gets a code
+    /// for the winner.
     #[inline(always)]
     pub(crate) fn beats<'k>(
         self,
@@ -132,7 +137,8 @@ fn agreed_bytes(code: u64) -> usize {
     units as usize * UNIT_BYTES
 }
 
-/// The first byte from `from` on in which two strings differ; the end of the shorter one if there is none.
+/// The first byte from `from` on in which two strings differ; the end of the shorter one if there
+/// is none.
 #[inline(always)]
 fn first_difference(a: &[u8], b: &[u8], from: usize) -> usize {
     let len = a.len().min(b.len());

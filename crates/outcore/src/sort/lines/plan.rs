@@ -1,12 +1,14 @@
 //! The plan of a sort of lines.
 //!
-//! Contract: [`plan_lines`] is pure; it is [`crate::partition::plan`] for lines, of which a sample of the input tells how
-//! long they and their keys are and how many differ. What would take more buckets than memory has buffers for is
-//! distributed as often as its buckets have to be distributed again; so is a bucket that turns out too
-//! large. Few distinct lines are counted in tables instead, and only what finds no place in them goes on.
+//! Contract: [`plan_lines`] is pure; it is [`crate::partition::plan`] for lines, of which a sample
+//! of the input tells how long they and their keys are and how many differ. What would take more
+//! buckets than memory has buffers for is distributed as often as its buckets have to be
+//! distributed again; so is a bucket that turns out too large. Few distinct lines are counted in
+//! tables instead, and only what finds no place in them goes on.
 //!
-//! Memory holds, beside what all distributions have, the longest line that is being put together and the tables; where
-//! buckets are sorted, 32 bytes a line of references and their copy, and keys.
+//! Memory holds, beside what all distributions have, the longest line that is being put together
+//! and the tables; where buckets are sorted, 32 bytes a line of references and their copy, and
+//! keys.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -45,7 +47,8 @@ const BUCKET_BYTES_BEST: u64 = 8 << 20;
 const BUCKET_SHIFTS_TRIED: RangeInclusive<i32> = -6..=8;
 /// To search for the best plan takes longer than to sort so little, which stays in memory.
 const LITTLE_BYTES: u64 = 256 << 10;
-/// Bytes of references a line: one, and its copy in the radix sort or the slots of a look for equal lines.
+/// Bytes of references a line: one, and its copy in the radix sort or the slots of a look for equal
+/// lines.
 pub(crate) const REF_BYTES: u64 = 32;
 /// Bytes in front of each key: where its line is.
 pub(crate) const KEY_HEAD_BYTES: u64 = 8;
@@ -115,7 +118,8 @@ impl LineSize {
 }
 
 impl LinePlan {
-    /// Memory for a bucket that is loaded beside others: its blocks, of which each segment may begin one.
+    /// Memory for a bucket that is loaded beside others: its blocks, of which each segment may
+    /// begin one.
     pub(super) fn bucket_space(&self) -> Space {
         let segments = self.bucket_bytes_max.div_ceil(self.segment_bytes);
         let blocks = self.bucket_bytes_max.div_ceil(BLOCK_BYTES);
@@ -216,7 +220,8 @@ impl Planned for LinePlan {
 /// Plans the sort of `size`, on fewer threads where the memory is too small for all of them.
 ///
 /// # Errors
-/// [`Kind::Memory`](crate::Kind::Memory) with the least memory that would do if it does not fit even one.
+/// [`Kind::Memory`](crate::Kind::Memory) with the least memory that would do if it does not fit
+/// even one.
 pub fn plan_lines(size: LineSize) -> Result<LinePlan> {
     let size = LineSize {
         line_bytes: size.line_bytes.max(1.0),

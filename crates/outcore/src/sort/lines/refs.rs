@@ -19,7 +19,8 @@ use crate::sort::radix::{self, Item, space_len};
 
 pub(crate) use crate::partition::route::Ref;
 
-/// Bytes of references a string: one, and its copy in the radix sort, or before that the slots of a look for equal ones.
+/// Bytes of references a string: one, and its copy in the radix sort, or before that the slots of a
+/// look for equal ones.
 pub(crate) const REF_BYTES: u64 = 2 * size_of::<Ref>() as u64;
 const _: () = assert!(size_of::<Ref>() >= 2 * size_of::<u64>());
 
@@ -103,8 +104,8 @@ pub(super) fn word_in(area: &[u8], r: &Ref, depth: usize) -> u64 {
     }
 }
 
-/// Groups of at most this size are sorted by insertion.
-/// N.B. to ask for their strings while the group above is gone through, and to sort them then, is no faster.
+/// Groups of at most this size are sorted by insertion. N.B. to ask for their strings while the
+/// group above is gone through, and to sort them then, is no faster.
 const INSERTION: usize = 12;
 /// Below this many, the standard library's sort is faster than setting up a radix sort.
 const RADIX: usize = 128;

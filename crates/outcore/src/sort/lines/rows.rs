@@ -1,12 +1,13 @@
-//! Rows: items of any length and any bytes that somebody makes, sorted and handed on in order, with no file on
-//! either side.
+//! Rows: items of any length and any bytes that somebody makes, sorted and handed on in order, with
+//! no file on either side.
 //!
-//! Contract: a [`RowSource`] shows a sample of its rows, then brings each of them once, on all threads at the same
-//! time. A [`RowSink`] takes the sorted rows in parts, each from one thread and several at the same time. So the work
-//! on rows before and after [`super::sort_rows`] is done by all threads.
+//! Contract: a [`RowSource`] shows a sample of its rows, then brings each of them once, on all
+//! threads at the same time. A [`RowSink`] takes the sorted rows in parts, each from one thread and
+//! several at the same time. So the work on rows before and after [`super::sort_rows`] is done by
+//! all threads.
 //!
-//! Bounds: the larger of what source and sink say that they need, since they do not work at the same time; a batch is
-//! in memory as a whole.
+//! Bounds: the larger of what source and sink say that they need, since they do not work at the
+//! same time; a batch is in memory as a whole.
 
 use crate::ends::Forecast;
 use crate::read::framing::ItemFraming;
@@ -34,8 +35,9 @@ impl RowBatch {
         Ok(())
     }
 
-    /// Adds rows of these lengths, all zeros, and gives their bytes to be filled in; `starts` becomes where each of
-    /// them begins there. What lies between them are the lengths, which stay as they are.
+    /// Adds rows of these lengths, all zeros, and gives their bytes to be filled in; `starts`
+    /// becomes where each of them begins there. What lies between them are the lengths, which stay
+    /// as they are.
     ///
     /// # Errors
     /// As [`RowBatch::push`]; none of the rows is added then.
@@ -98,8 +100,9 @@ impl RowBatch {
         &self.bytes
     }
 
-    /// Appends what `read` puts into the bytes that it is given: `len_bytes` of them, and then as many as make the last row a
-    /// whole one. `grow` is told before how many bytes all rows are going to be.
+    /// Appends what `read` puts into the bytes that it is given: `len_bytes` of them, and then as
+    /// many as make the last row a whole one. `grow` is told before how many bytes all rows are
+    /// going to be.
     ///
     /// # Errors
     /// What `grow` and `read` fail with.
@@ -143,8 +146,9 @@ impl RowBatch {
     }
 }
 
-/// Takes batches of rows, each with the position of its first row, which orders them where the order of equal rows
-/// counts: the number of the row, or what grows by as much at least from batch to batch.
+/// Takes batches of rows, each with the position of its first row, which orders them where the
+/// order of equal rows counts: the number of the row, or what grows by as much at least from batch
+/// to batch.
 pub type TakeRows<'t> = dyn FnMut(&RowBatch, u64) -> Result<()> + 't;
 
 /// How long rows are, on average.
@@ -158,8 +162,8 @@ pub struct MeanRow {
 
 /// Makes rows.
 pub trait RowSource: Sync {
-    /// Bytes of all rows and their lengths of four bytes, as well as they are known. More than that is sorted, too,
-    /// but less evenly.
+    /// Bytes of all rows and their lengths of four bytes, as well as they are known. More than that
+    /// is sorted, too, but less evenly.
     fn data_bytes(&self) -> u64;
 
     /// Memory that all threads together need to make rows, their batches included.
@@ -172,8 +176,8 @@ pub trait RowSource: Sync {
         Forecast::NOTHING
     }
 
-    /// How long rows and keys are, where the rows of the sample are shorter than those that are made: a sample then need
-    /// not hold long rows.
+    /// How long rows and keys are, where the rows of the sample are shorter than those that are
+    /// made: a sample then need not hold long rows.
     fn mean_row(&self) -> Option<MeanRow> {
         None
     }
@@ -184,14 +188,15 @@ pub trait RowSource: Sync {
     /// What keeps it from making them, and what `take` fails with.
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()>;
 
-    /// Gives rows to `take` until there are no more. All threads call it, and each row goes to one of them.
+    /// Gives rows to `take` until there are no more. All threads call it, and each row goes to one
+    /// of them.
     ///
     /// # Errors
     /// As [`RowSource::sample`].
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()>;
 
-    /// Fails if what the rows were made of has changed meanwhile; called after all of them were made, where what is made
-    /// of them is not published by whoever made them.
+    /// Fails if what the rows were made of has changed meanwhile; called after all of them were
+    /// made, where what is made of them is not published by whoever made them.
     ///
     /// # Errors
     /// Usage: it has changed.
@@ -200,8 +205,8 @@ pub trait RowSource: Sync {
     }
 }
 
-/// Takes rows in order, in parts: each part has many rows, one after another, and is taken by one thread, while
-/// other threads take the next parts.
+/// Takes rows in order, in parts: each part has many rows, one after another, and is taken by one
+/// thread, while other threads take the next parts.
 pub trait RowSink: Sync {
     /// Memory that all threads together need to work on rows.
     fn memory_bytes(&self) -> u64 {
@@ -216,25 +221,27 @@ pub trait RowSink: Sync {
     /// Bytes of the rows of a part, about: a part ends with the bucket that has the last of them.
     fn part_bytes(&self) -> u64;
 
-    /// Whether all rows of a key go to one part. Then a key with very many rows makes a long part, which one thread
-    /// takes. Not for orders that descend.
+    /// Whether all rows of a key go to one part. Then a key with very many rows makes a long part,
+    /// which one thread takes. Not for orders that descend.
     fn keeps_keys_together(&self) -> bool {
         false
     }
 
-    /// Begins part `number`; each number from 0 on comes once. Before its rows come `rows_before`, if that
-    /// is known: with [`unique`](super::RowSortOptions::unique) it is not.
+    /// Begins part `number`; each number from 0 on comes once. Before its rows come `rows_before`,
+    /// if that is known: with [`unique`](super::RowSortOptions::unique) it is not.
     ///
     /// # Errors
     /// What keeps it from taking rows.
     fn begin(&self, number: usize, rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>>;
 
-    /// The sort has failed on one thread, perhaps before that thread began the part that others wait for. Parts that wait for
-    /// earlier ones must fail from now on. May be called several times.
+    /// The sort has failed on one thread, perhaps before that thread began the part that others
+    /// wait for. Parts that wait for earlier ones must fail from now on. May be called several
+    /// times.
     fn give_up(&self) {}
 }
 
-/// A part of the rows that a [`RowSink`] takes. Dropped before its end, it stays incomplete, and the job fails.
+/// A part of the rows that a [`RowSink`] takes. Dropped before its end, it stays incomplete, and
+/// the job fails.
 pub trait RowPart {
     /// Takes the next rows, in order.
     ///

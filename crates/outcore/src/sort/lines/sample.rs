@@ -1,11 +1,11 @@
-//! What a sample of the input tells: how long lines and keys are, how many differ, and the keys that
-//! splitters are chosen from.
+//! What a sample of the input tells: how long lines and keys are, how many differ, and the keys
+//! that splitters are chosen from.
 //!
-//! Contract: the input is cut into equal stretches and each read is a block at a seeded place inside
-//! its stretch, of which a few whole lines are taken; lines are met in proportion to their bytes.
-//! One that does not end in its block counts with the bytes that are there, which only makes
-//! splitters less exact; one without a key is left out. Each stretch gives as many bytes of keys, so
-//! that those of an input in order are not taken from its front. Where most blocks hold no line,
+//! Contract: the input is cut into equal stretches and each read is a block at a seeded place
+//! inside its stretch, of which a few whole lines are taken; lines are met in proportion to their
+//! bytes. One that does not end in its block counts with the bytes that are there, which only makes
+//! splitters less exact; one without a key is left out. Each stretch gives as many bytes of keys,
+//! so that those of an input in order are not taken from its front. Where most blocks hold no line,
 //! fewer and longer reads are made instead.
 //!
 //! Bounds: for each length of reads, 4 KiB and, where that is too short, 32 and 256 KiB: at most
@@ -31,7 +31,8 @@ const LONG_READS_MAX: u64 = 1024;
 /// Fewest reads of a block each, and of more.
 const READS_MIN: u64 = 16;
 const LONG_READS_MIN: u64 = 8;
-/// Share of the input that is read at most, but for the fewest reads: for splitters, for lengths alone.
+/// Share of the input that is read at most, but for the fewest reads: for splitters, for lengths
+/// alone.
 const SPLITTERS_SHARE: u64 = 16;
 const LENGTHS_SHARE: u64 = 512;
 /// Longest read, and how much longer than the one before.
@@ -149,8 +150,8 @@ impl LineSample {
         self.keys.sort();
     }
 
-    /// About how many different keys there are among `lines`, if all are about as frequent; the keys
-    /// are in order.
+    /// About how many different keys there are among `lines`, if all are about as frequent; the
+    /// keys are in order.
     fn distinct(&self, lines: f64) -> Option<u64> {
         let taken = self.keys.refs.len() as f64;
         if taken == 0.0 {

@@ -1,14 +1,14 @@
-//! External samplesort of items of any length: lines of files in, one sorted output, whole or not at all; or rows
-//! from a source to a sink.
+//! External samplesort of items of any length: lines of files in, one sorted output, whole or not
+//! at all; or rows from a source to a sink.
 //!
 //! Model: PALID (Li, Khan, Dhulipala, SPAA 2025), section 4, for records of any length.
 //!
 //! Contract: the output is the input's lines, each ended by the terminator, ordered by key and then
-//! as the order says. Its bytes depend on the input, the order and the options alone. Inputs are only
-//! read. On any failure nothing is left behind.
+//! as the order says. Its bytes depend on the input, the order and the options alone. Inputs are
+//! only read. On any failure nothing is left behind.
 //!
-//! Bounds: memory as planned ([`super::plan`]); I/O 2 reads and 2 writes of the data, less what stays
-//! in memory and what is only counted, plus the sample.
+//! Bounds: memory as planned ([`super::plan`]); I/O 2 reads and 2 writes of the data, less what
+//! stays in memory and what is only counted, plus the sample.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,9 +40,9 @@ use outcore_io::{Error, Result, units};
 /// Sorts the lines of `inputs`, one file after another, into `output`.
 ///
 /// # Errors
-/// [`crate::Kind::Usage`] for shards, [`crate::Kind::Memory`] if the plan or the longest line does not
-/// fit, [`crate::Kind::Corrupt`] for lines without a key, scratch that rotted or input that changed,
-/// [`crate::Kind::NoSpace`], [`crate::Kind::Io`], [`crate::Kind::Interrupted`].
+/// [`crate::Kind::Usage`] for shards, [`crate::Kind::Memory`] if the plan or the longest line does
+/// not fit, [`crate::Kind::Corrupt`] for lines without a key, scratch that rotted or input that
+/// changed, [`crate::Kind::NoSpace`], [`crate::Kind::Io`], [`crate::Kind::Interrupted`].
 pub fn sort_lines(
     job: &Job,
     inputs: &[Input],
@@ -297,7 +297,8 @@ pub(super) fn check_output(output: &Output, options: LineSortOptions) -> Result<
     }
 }
 
-/// Splitters for the plan's buckets; those of frequent keys come on top, as far as there are buffers.
+/// Splitters for the plan's buckets; those of frequent keys come on top, as far as there are
+/// buffers.
 fn choose_splitters(context: &Context<'_>, sample: &LineSample) -> LineSplitters {
     let plan = context.plan;
     let own = match plan.distributions {

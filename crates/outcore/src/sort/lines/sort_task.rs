@@ -1,9 +1,10 @@
 //! What a sort of lines does with a bucket: sort it by reference, and write it in order.
 //!
-//! Contract: where keys are made, they are made of the lines in the order of the input, so that places
-//! of keys order ties. Lines are gathered in chunks laid out like the output; where a bucket's place
-//! depends on the buckets before it, workers take turns between sorting and writing, or before sorting where it is their turn and what
-//! is left of the bucket is known by then ([`crate::partition::task`]).
+//! Contract: where keys are made, they are made of the lines in the order of the input, so that
+//! places of keys order ties. Lines are gathered in chunks laid out like the output; where a
+//! bucket's place depends on the buckets before it, workers take turns between sorting and writing,
+//! or before sorting where it is their turn and what is left of the bucket is known by then
+//! ([`crate::partition::task`]).
 //!
 //! Bounds: the worker's areas and chunks, references and keys.
 
@@ -164,8 +165,8 @@ fn run_end(is_with_last: &[bool], from: usize) -> usize {
     from + 1 + more.take_while(|is_with| **is_with).count()
 }
 
-/// All buckets that go together are sorted alone if one of them is, in a space that is enough for each: one may have more
-/// lines, and another more bytes.
+/// All buckets that go together are sorted alone if one of them is, in a space that is enough for
+/// each: one may have more lines, and another more bytes.
 fn share_space(alone: &mut [Option<Space>], spaces: &[Space], is_with_last: &[bool]) {
     let mut from = 0;
     while from < alone.len() {
@@ -356,9 +357,9 @@ impl BucketWork<TableLines> for Sorting<'_> {
 }
 
 impl<'a> Sorting<'a> {
-    /// References to the lines of a bucket in order, after those to lines from tables. Lines of the area from
-    /// `counted_from` on have behind them how often they were met. Gives where they go if that was told before they were
-    /// sorted, so that the next bucket need not wait for this one.
+    /// References to the lines of a bucket in order, after those to lines from tables. Lines of the
+    /// area from `counted_from` on have behind them how often they were met. Gives where they go if
+    /// that was told before they were sorted, so that the next bucket need not wait for this one.
     fn order<'t>(
         &mut self,
         worker: &TaskWorker<'t, TableLines>,
@@ -409,7 +410,8 @@ impl<'a> Sorting<'a> {
         Ok(spot)
     }
 
-    /// Leaves the first of equal strings where one is wanted, with their number for its word, as far as that is worth it.
+    /// Leaves the first of equal strings where one is wanted, with their number for its word, as
+    /// far as that is worth it.
     fn keep_first(&mut self, bucket: &LineBucket, area: &[u8], refs: &mut Vec<Ref>) -> Known {
         let has_counts = self.context.options.count;
         // Lines from tables have how often they were met behind them, not in their words.
@@ -600,7 +602,8 @@ mod tests {
             lines,
             key_bytes: 0,
         };
-        // The second has too many lines to be sorted while others are; the third has more bytes than it.
+        // The second has too many lines to be sorted while others are; the third has more bytes
+        // than it.
         let spaces = [space(9, 1), space(4, 8), space(6, 2), space(5, 1)];
         let mut alone = [None, Some(spaces[1]), None, None];
         share_space(&mut alone, &spaces, &[false, false, true, false]);

@@ -21,13 +21,14 @@ use crate::read::framing::ItemFraming;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
-/// Segments that are read to split a bucket, for each part that it is split into: they are read once more when the
-/// bucket is distributed, so they are few.
+/// Segments that are read to split a bucket, for each part that it is split into: they are read
+/// once more when the bucket is distributed, so they are few.
 const SAMPLE_SEGMENTS_A_PART: usize = 4;
 /// The same at most.
 const SAMPLE_SEGMENTS: usize = 64;
-/// Places in each segment at which lines are taken. With 32 lines a part, a part that gets twice its share is more than
-/// five standard deviations off; where each segment holds a stretch of sorted input, a part is still within a quarter.
+/// Places in each segment at which lines are taken. With 32 lines a part, a part that gets twice
+/// its share is more than five standard deviations off; where each segment holds a stretch of
+/// sorted input, a part is still within a quarter.
 const SAMPLE_PLACES: usize = 8;
 /// Bytes of a key that are kept: keys of a bucket may begin with many that are the same.
 const KEY_BYTES_MAX: usize = LONG_KEYS_BYTES_MIN as usize / SAMPLE_SEGMENTS_MIN;
@@ -69,8 +70,8 @@ fn needed_bytes(context: &Context<'_>, space: &Space) -> u64 {
     space.area_bytes + space.beside_bytes() + chunks_bytes
 }
 
-/// Whether a bucket still fits where its memory is shared with others of its key, which may have less lines and more bytes, or
-/// the other way around: then neither takes more than a half.
+/// Whether a bucket still fits where its memory is shared with others of its key, which may have
+/// less lines and more bytes, or the other way around: then neither takes more than a half.
 fn goes_with_others(context: &Context<'_>, space: &Space) -> bool {
     if !context.rows.is_some_and(RowSink::keeps_keys_together) {
         return true;
@@ -96,8 +97,8 @@ fn fits(context: &Context<'_>, space: &Space) -> bool {
         && space.key_bytes <= offsets_max
 }
 
-/// Where all buckets are to be split, they are split as far as planned, so that all threads can sort
-/// side by side; what does not get smaller is left as it is.
+/// Where all buckets are to be split, they are split as far as planned, so that all threads can
+/// sort side by side; what does not get smaller is left as it is.
 fn is_as_planned(plan: &LinePlan, space: &Space, splits: u32) -> bool {
     plan.distributions < 2 || splits > plan.distributions || plan.bucket_space().holds(space)
 }
@@ -173,7 +174,8 @@ fn split(
         if is_turned != context.order.is_descending() {
             parts.reverse();
         }
-        // A first part without lines goes; then the next one seems to continue what is in front of it, which does no harm.
+        // A first part without lines goes; then the next one seems to continue what is in front of
+        // it, which does no harm.
         for (index, part) in parts.iter_mut().enumerate() {
             part.is_equal = true;
             part.kind.is_continuation = index > 0 || bucket.kind.is_continuation;

@@ -6,8 +6,8 @@
 //! String Sample Sort", 2013, do the same word by word).
 //!
 //! Contract: with splitters s_0 < s_1 < ... the buckets are, in order: at or below s_0, (at s_0,)
-//! between s_0 and s_1, ... A splitter that the sample shows often is *heavy* and has a bucket of its
-//! own, all of whose keys are equal. The sample decides only how even the buckets are.
+//! between s_0 and s_1, ... A splitter that the sample shows often is *heavy* and has a bucket of
+//! its own, all of whose keys are equal. The sample decides only how even the buckets are.
 
 use super::refs::{AnyTie, Ref, sort_refs, word_in, word_of};
 use crate::key::sort_key::compare;

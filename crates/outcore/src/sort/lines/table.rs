@@ -1,20 +1,21 @@
 //! A table of distinct lines with their counts: what is counted here is never sorted.
 //!
-//! Model: software-pipelined prefetching (Chen, Ailamaki, Gibbons and Mowry, "Improving hash join performance through prefetching",
-//! ICDE 2004).
+//! Model: software-pipelined prefetching (Chen, Ailamaki, Gibbons and Mowry, "Improving hash join
+//! performance through prefetching", ICDE 2004).
 //!
-//! Contract: a worker's own [`Table`] takes the lines that it has or has room for and gives back all
-//! others. Once it is full it goes on counting those that it has, so that frequent lines, which it
-//! is likely to have met early, stay off the drives. The lines lie in one arena, each with its terminator behind
-//! its count; the slots of an open-addressing table hold 32 bits of the line's hash and where it
-//! is. A line is hashed, some lines later its slot is read, and as many later its bytes are compared; each step asks for the
-//! memory of the next one, so that cache misses overlap.
+//! Contract: a worker's own [`Table`] takes the lines that it has or has room for and gives back
+//! all others. Once it is full it goes on counting those that it has, so that frequent lines, which
+//! it is likely to have met early, stay off the drives. The lines lie in one arena, each with its
+//! terminator behind its count; the slots of an open-addressing table hold 32 bits of the line's
+//! hash and where it is. A line is hashed, some lines later its slot is read, and as many later its
+//! bytes are compared; each step asks for the memory of the next one, so that cache misses overlap.
 //!
 //! Bounds: exactly the bytes that it is given, touched as far as they are needed.
 //!
-//! N.B. all slots of a batch of 64 lines, then all lines, instead of step by step: 1.2 times the time. Lines that never lie
-//! across a border of cache lines, since they take more memory then, and the ends of a batch found without branches before its
-//! lines are hashed gain nothing (docs/decisions/0022).
+//! N.B. all slots of a batch of 64 lines, then all lines, instead of step by step: 1.2 times the
+//! time. Lines that never lie across a border of cache lines, since they take more memory then, and
+//! the ends of a batch found without branches before its lines are hashed gain nothing
+//! (docs/decisions/0022).
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -58,7 +59,8 @@ pub(super) struct Table {
 #[derive(Debug)]
 struct Entries {
     terminator: u8,
-    /// Words. Upper half: upper half of the hash. Lower half: unit of the arena, plus one; 0 if empty.
+    /// Words. Upper half: upper half of the hash. Lower half: unit of the arena, plus one; 0 if
+    /// empty.
     slots: Buf,
     arena: Buf,
     /// Bytes of the arena that are taken.
@@ -68,7 +70,8 @@ struct Entries {
 }
 
 impl Table {
-    /// A table of `bytes` of the budget for lines that end with `terminator`; one of less than two blocks takes nothing.
+    /// A table of `bytes` of the budget for lines that end with `terminator`; one of less than two
+    /// blocks takes nothing.
     pub(super) fn new(budget: &Budget, bytes: u64, terminator: u8) -> Result<Self> {
         let blocks = bytes as usize / BLOCK_BYTES;
         if blocks < 2 {
@@ -119,7 +122,8 @@ impl Table {
 }
 
 impl Entries {
-    /// Counts lines, each with its terminator, and gives how many; those for which there is no place are appended to `rest`.
+    /// Counts lines, each with its terminator, and gives how many; those for which there is no
+    /// place are appended to `rest`.
     fn batch(&mut self, bytes: &[u8], lines: &[(usize, usize)], rest: &mut Vec<u8>) -> u64 {
         let mut hashes = [0u64; BATCH];
         // Where each line most likely is.
@@ -318,8 +322,8 @@ impl TableLines {
 pub(super) struct Tables(Vec<TableLines>);
 
 impl Tables {
-    /// Tells each bucket which lines of the workers' tables belong to it; those of one that is only counted
-    /// are added to its count.
+    /// Tells each bucket which lines of the workers' tables belong to it; those of one that is only
+    /// counted are added to its count.
     pub(super) fn assign(
         context: &Context<'_>,
         tables: Vec<Table>,
@@ -362,8 +366,9 @@ impl Tables {
         }
     }
 
-    /// Copies the lines `from` a table to `area[at..]`, each with its terminator and, if `has_counts`, with how often it
-    /// was met behind that; notes where each is. Gives where the last ends.
+    /// Copies the lines `from` a table to `area[at..]`, each with its terminator and, if
+    /// `has_counts`, with how often it was met behind that; notes where each is. Gives where the
+    /// last ends.
     ///
     /// # Panics
     /// When there is no room for them.

@@ -1,7 +1,7 @@
 //! Rows of any bytes, made by a source and handed to a sink.
 //!
-//! Contract: what the sink is given is what a naive sort of the same rows gives, whatever the threads and
-//! the memory, and faults of source, sink and scratch end the job by name.
+//! Contract: what the sink is given is what a naive sort of the same rows gives, whatever the
+//! threads and the memory, and faults of source, sink and scratch end the job by name.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

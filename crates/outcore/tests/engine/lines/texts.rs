@@ -25,7 +25,8 @@ pub enum Text {
     Heavy,
     /// Numbers in order.
     Sorted,
-    /// Most lines are there twice or so, and of two lines that differ some have the same second field.
+    /// Most lines are there twice or so, and of two lines that differ some have the same second
+    /// field.
     Twice,
 }
 

@@ -1,7 +1,7 @@
 //! Every case of the conformance kit through the engine.
 //!
-//! Contract: what is written is read back from files, one after another; results that are not items are
-//! written as the command prints them.
+//! Contract: what is written is read back from files, one after another; results that are not items
+//! are written as the command prints them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -256,7 +256,8 @@ impl Driver<'_> {
         self.step(inputs, Step::Merge { by: None, options });
     }
 
-    /// How often each number occurs: pairs of a number and 1, added up by number or as far as they are neighbours.
+    /// How often each number occurs: pairs of a number and 1, added up by number or as far as they
+    /// are neighbours.
     fn count_pairs(&self, inputs: &[Input]) {
         let pairs = read::<u64>(inputs).map(|x| [x, 1_u64]);
         let sum = |a: [u64; 2], b: [u64; 2]| [a[0], a[1] + b[1]];

@@ -306,7 +306,8 @@ fn groups_are_the_same_by_hash_and_by_sort() {
     }
 }
 
-/// A plan takes fewer threads than it may have where memory is small, and whoever feeds it has to do so too.
+/// A plan takes fewer threads than it may have where memory is small, and whoever feeds it has to
+/// do so too.
 #[test]
 fn more_threads_than_the_memory_has_buffers_for_still_group_items() {
     let u64s = RecordFormat::parse_type("u64").unwrap();

@@ -1,4 +1,5 @@
-//! Datasets of programs in Rust against vectors: typed values, lines, records by expression, buckets.
+//! Datasets of programs in Rust against vectors: typed values, lines, records by expression,
+//! buckets.
 //!
 //! Contract: every expected result comes from the standard library; nothing is left on the drives.
 
@@ -147,8 +148,8 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
         "{first:?}"
     );
 
-    // A few of them, of which most lie together, so that evenly spread samples miss them: what the plan
-    // did not foresee is split.
+    // A few of them, of which most lie together, so that evenly spread samples miss them: what the
+    // plan did not foresee is split.
     let is_taken = |(index, _): &(u64, u64)| (1000..400_000).contains(index) || index % 1009 == 0;
     let numbered = items.iter().copied().enumerate();
     let taken = numbered

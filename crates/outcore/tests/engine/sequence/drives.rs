@@ -14,7 +14,8 @@ use proptest::prelude::*;
 
 use super::kit::{bytes_of, file, file_with_header, numbers, piped, ram_job};
 
-/// `items` in `files` files of equal length over `drives` drives, one file after another or by turns.
+/// `items` in `files` files of equal length over `drives` drives, one file after another or by
+/// turns.
 fn spread(
     device: &RamDevice,
     items: &[u64],
@@ -122,7 +123,8 @@ proptest! {
     }
 }
 
-/// Sums over `drives` drives into a shard a drive, on so much memory; gives how often data were read.
+/// Sums over `drives` drives into a shard a drive, on so much memory; gives how often data were
+/// read.
 fn passes_of_a_scan(drives: usize, memory_kib: u64) -> u32 {
     let (device, job) = ram_job(2, memory_kib, 1);
     let items = numbers(1_000_000, 1);

@@ -1,8 +1,8 @@
 //! What passes predict is what drives then move.
 //!
-//! Contract: each phase of each pass but looks at samples and publishing has a forecast beside it. Where that is a
-//! number of bytes, so many are moved, but for blocks on borders; where it is a bound, no more; and nothing is said
-//! where nothing can be.
+//! Contract: each phase of each pass but looks at samples and publishing has a forecast beside it.
+//! Where that is a number of bytes, so many are moved, but for blocks on borders; where it is a
+//! bound, no more; and nothing is said where nothing can be.
 
 use outcore::key::CheckOptions;
 use outcore::key::RecordFormat;

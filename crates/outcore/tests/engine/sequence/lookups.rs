@@ -1,6 +1,7 @@
 //! Where keys belong in sorted files.
 //!
-//! Contract: ranks are those that counting gives, for numbers of all kinds and for records; nothing stays reserved.
+//! Contract: ranks are those that counting gives, for numbers of all kinds and for records; nothing
+//! stays reserved.
 
 use std::path::Path;
 

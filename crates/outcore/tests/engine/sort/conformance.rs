@@ -1,8 +1,9 @@
 //! Every case of the conformance kit, on drives in memory; and the kit itself.
 //!
-//! Contract: each case is sorted by the engine and by the oracle, and both outputs are the same bytes.
-//! The table in `tests/conformance/cases.json` is what `support::cases` says (`OUTCORE_BLESS=1`
-//! writes it), and the kit in Python makes the same data and the same order of it.
+//! Contract: each case is sorted by the engine and by the oracle, and both outputs are the same
+//! bytes. The table in `tests/conformance/cases.json` is what `support::cases` says
+//! (`OUTCORE_BLESS=1` writes it), and the kit in Python makes the same data and the same order of
+//! it.
 
 use std::path::Path;
 use std::process::Command;

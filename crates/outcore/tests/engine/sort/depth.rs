@@ -133,7 +133,8 @@ fn a_sort_of_lines_keeps_reads_in_flight_in_every_phase() {
                 .into_iter()
                 .partition(|(reading, _)| reading.is_scratch);
             check(&what, &scratch, &[("distribute", true), ("sort", true)]);
-            // In 6 MiB two stretches of the input are read side by side, a block or two of each ahead.
+            // In 6 MiB two stretches of the input are read side by side, a block or two of each
+            // ahead.
             check_for(&what, &input, &[("distribute", false)], 2);
         }
     }
@@ -188,8 +189,8 @@ fn a_shuffle_keeps_reads_in_flight_in_every_phase() {
         );
         let what =
             format!("shuffle of {unit:?} in {memory_kib} KiB, {distributions} distributions");
-        // N.B. a chunk of the input that a lane reads is one block long here, so that its reads are as many
-        // as open chunks, less the one whose lines are being moved.
+        // N.B. a chunk of the input that a lane reads is one block long here, so that its reads are
+        // as many as open chunks, less the one whose lines are being moved.
         check(&what, &medians, &[("distribute", false), ("permute", true)]);
     }
 }

@@ -1,10 +1,10 @@
 //! Plan and run share one ledger: over kinds of data, jobs, memories, threads, sizes and drives.
 //!
-//! Contract: in arithmetic, every cell has a plan whose ledger fits the memory, or is refused with a
-//! memory that would do; more memory never refuses what less allowed. In runs on drives in memory,
-//! shrunken, every cell ends well or is refused by its plan: what a run reserves beside its ledger, and
-//! more than a line of it has, fails an assertion in the engine ([`outcore_io::memory::Ledger`]).
-//! `OUTCORE_TEST_LONG=1` makes both grids denser.
+//! Contract: in arithmetic, every cell has a plan whose ledger fits the memory, or is refused with
+//! a memory that would do; more memory never refuses what less allowed. In runs on drives in
+//! memory, shrunken, every cell ends well or is refused by its plan: what a run reserves beside its
+//! ledger, and more than a line of it has, fails an assertion in the engine
+//! ([`outcore_io::memory::Ledger`]). `OUTCORE_TEST_LONG=1` makes both grids denser.
 
 use outcore::job::{ComputeCosts, DriveRates, JobSize};
 use outcore::runs::{LineLengths, ViewSize, plan_view};
@@ -109,7 +109,8 @@ fn sweep(kind: &str, plan: impl Fn(Cell) -> Result<Ledger>) -> usize {
     cells
 }
 
-/// Whether a cell has a plan. What fits is within the memory; what does not names a memory that does.
+/// Whether a cell has a plan. What fits is within the memory; what does not names a memory that
+/// does.
 fn check(kind: &str, cell: Cell, plan: &impl Fn(Cell) -> Result<Ledger>) -> bool {
     let error = match plan(cell) {
         Ok(ledger) => {

@@ -1,6 +1,7 @@
 //! The plan keeps its promises over the whole range of sizes.
 //!
-//! Contract: a plan fits its memory, or the error names a memory with which one does; never a panic.
+//! Contract: a plan fits its memory, or the error names a memory with which one does; never a
+//! panic.
 
 use outcore::Kind;
 use outcore::job::{ComputeCosts, DriveRates, JobSize};

@@ -1,6 +1,7 @@
 //! Random sorts against the oracle: formats, patterns, options, memory, threads, drives, files.
 //!
-//! Contract: output depends on input and options alone; memory stays under the cap; seeds are printed.
+//! Contract: output depends on input and options alone; memory stays under the cap; seeds are
+//! printed.
 
 use outcore::key::RecordFormat;
 use outcore::sort::SortOptions;
@@ -17,7 +18,8 @@ use crate::support::{is_long, oracle};
 fn config(cases: u32) -> Config {
     Config {
         cases: if is_long() { 10 * cases } else { cases },
-        // The macro says it by itself; a runner of one's own finds the failures of earlier runs by it.
+        // The macro says it by itself; a runner of one's own finds the failures of earlier runs by
+        // it.
         source_file: Some(file!()),
         max_shrink_iters: 60,
         ..Config::default()

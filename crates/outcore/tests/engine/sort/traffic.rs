@@ -148,9 +148,11 @@ fn phases_of(
     work(&job, &[Input::raw("/d0/in")], output)
 }
 
-/// Checks that phases moved what was planned; less, if `may_be_less`, for values that are only counted need no scratch.
+/// Checks that phases moved what was planned; less, if `may_be_less`, for values that are only
+/// counted need no scratch.
 fn check_phases(what: &str, phases: &[Phase], data_bytes: u64, may_be_less: bool) {
-    // Lines and blocks lie across borders of reads, and how large the buckets are that stay in memory tells a sample.
+    // Lines and blocks lie across borders of reads, and how large the buckets are that stay in
+    // memory tells a sample.
     let slack_bytes = data_bytes / 10 + (1 << 20);
     for phase in phases {
         let Some(plan) = phase.predicted else {

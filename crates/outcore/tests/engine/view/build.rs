@@ -1,7 +1,7 @@
 //! How views are built: what moves, what is left, merges beforehand, further runs, a second look.
 //!
-//! Contract: traffic is counted at the drives, memory at the job's budget; contents are compared with
-//! the oracle's.
+//! Contract: traffic is counted at the drives, memory at the job's budget; contents are compared
+//! with the oracle's.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Faults: a named error or right data, never anything else.
 //!
-//! Contract: bits are flipped in any place of any run, runs cut and removed, and every single operation
-//! of building and reading fails once; errors must name run, drive and offset.
+//! Contract: bits are flipped in any place of any run, runs cut and removed, and every single
+//! operation of building and reading fails once; errors must name run, drive and offset.
 
 use std::path::PathBuf;
 use std::sync::Arc;

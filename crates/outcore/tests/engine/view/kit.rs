@@ -1,7 +1,7 @@
 //! Views for tests, on drives in memory.
 //!
-//! Contract: a [`Case`] says what is sorted and how; the view is in [`DIR`], further runs on `/d1` and
-//! up, its input in `/d0/in`, what is added to it in `/d0/more`.
+//! Contract: a [`Case`] says what is sorted and how; the view is in [`DIR`], further runs on `/d1`
+//! and up, its input in `/d0/in`, what is added to it in `/d0/more`.
 
 use std::path::Path;
 use std::sync::Arc;

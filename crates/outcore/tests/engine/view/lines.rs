@@ -411,7 +411,8 @@ fn an_index_of_blocks_of_another_size_is_damage_and_no_search_without_end() {
     for block_bytes in (15_000..18_000u64).step_by(50) {
         let changed = resealed(&whole, |body| body["block_records"] = block_bytes.into());
         ram.put(manifest_path(), changed);
-        // Whatever it says, it says it: most are refused as they are opened, the others as they are read.
+        // Whatever it says, it says it: most are refused as they are opened, the others as they are
+        // read.
         let read = case.open(&job).and_then(|view| {
             let mut reader = view.reader(view.reader_bytes(1))?;
             reader.seek(view.len() / 3..view.len() / 3 + 10)?;

@@ -1,7 +1,8 @@
-//! The manifest of a view: not one bit of it may be another, and no figure in it lets a reader run on.
+//! The manifest of a view: not one bit of it may be another, and no figure in it lets a reader run
+//! on.
 //!
-//! Contract: as in `faults`; manifests that are whole by their checksum, and wrong, are written by the
-//! engine's own writer.
+//! Contract: as in `faults`; manifests that are whole by their checksum, and wrong, are written by
+//! the engine's own writer.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

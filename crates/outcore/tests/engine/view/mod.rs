@@ -1,7 +1,8 @@
 //! Views against a naive sort: whatever is read through one, by any interface, equals the sorted
 //! file, and what is broken is named.
 //!
-//! Contract: every expected byte comes from `support::oracle`, which shares no code with the engine.
+//! Contract: every expected byte comes from `support::oracle`, which shares no code with the
+//! engine.
 
 mod build;
 mod faults;

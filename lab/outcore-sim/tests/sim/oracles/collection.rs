@@ -1,4 +1,5 @@
-//! Collection and wear: write amplification against formulas and models, what is moved and when it rests.
+//! Collection and wear: write amplification against formulas and models, what is moved and when it
+//! rests.
 //!
 //! Contract: as in the file above.
 
@@ -71,11 +72,11 @@ const D_PAGES: u32 = 32;
 const D_LOAD: f64 = 0.8;
 const D_RESERVE: u32 = 5;
 
-/// The mean-field limit of d-choices collection under uniform writes (B. Van Houdt, SIGMETRICS 2013):
-/// `share[i]` of the blocks have `i` valid pages; a collection takes the least of `choices` random
-/// blocks, moves its `j` valid pages and fills it up with new writes, each of which makes one valid
-/// page obsolete that is drawn from all. With `skips_valid` only blocks that hold something obsolete
-/// are drawn, as the drive does it.
+/// The mean-field limit of d-choices collection under uniform writes (B. Van Houdt, SIGMETRICS
+/// 2013): `share[i]` of the blocks have `i` valid pages; a collection takes the least of `choices`
+/// random blocks, moves its `j` valid pages and fills it up with new writes, each of which makes
+/// one valid page obsolete that is drawn from all. With `skips_valid` only blocks that hold
+/// something obsolete are drawn, as the drive does it.
 fn mean_field(choices: u32, pages: usize, load: f64, skips_valid: bool) -> f64 {
     let mean = load * pages as f64;
     let mut share = vec![0.0; pages + 1];

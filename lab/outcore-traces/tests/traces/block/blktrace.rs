@@ -1,4 +1,5 @@
-//! blktrace from events to requests: byte orders, CPUs, a real kernel's, damage, and which events count.
+//! blktrace from events to requests: byte orders, CPUs, a real kernel's, damage, and which events
+//! count.
 //!
 //! Contract: the fixture is 40 events of a real kernel; all else is written here, event by event.
 

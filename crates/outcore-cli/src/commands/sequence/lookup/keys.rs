@@ -1,7 +1,8 @@
 //! The keys of a lookup, in files of their own.
 //!
-//! Contract: keys are records of the type that they are looked for in, or, in an array whose header names its fields, have the same keys
-//! in the same places. They are read as a whole, or some at a time where the memory does not hold all.
+//! Contract: keys are records of the type that they are looked for in, or, in an array whose header
+//! names its fields, have the same keys in the same places. They are read as a whole, or some at a
+//! time where the memory does not hold all.
 
 use std::path::Path;
 

@@ -1,7 +1,8 @@
 //! `outcore lookup`: where keys belong in sorted files, in sorted lines and in views.
 //!
-//! Contract: ranks come in the order of the keys, as u64; with `--values`, what is found comes in their place. A directory is a view,
-//! text is lines ([`view`]), anything else is records ([`records`]).
+//! Contract: ranks come in the order of the keys, as u64; with `--values`, what is found comes in
+//! their place. A directory is a view, text is lines ([`view`]), anything else is records
+//! ([`records`]).
 
 mod keys;
 mod records;

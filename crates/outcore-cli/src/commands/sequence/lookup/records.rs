@@ -1,10 +1,12 @@
 //! Lookups in files of records.
 //!
-//! Contract: as the folder's. Keys that are more than the memory holds are looked up some at a time, and records that are found come some
-//! at a time, too; the output is then a single file, which appears whole or not at all.
+//! Contract: as the folder's. Keys that are more than the memory holds are looked up some at a
+//! time, and records that are found come some at a time, too; the output is then a single file,
+//! which appears whole or not at all.
 //!
-//! Bounds: as [`outcore::primitives::lookup()`] for the keys that are looked up at a time; with `--values` keys that do not fit are
-//! looked up twice, since a file's length is known before it is written.
+//! Bounds: as [`outcore::primitives::lookup()`] for the keys that are looked up at a time; with
+//! `--values` keys that do not fit are looked up twice, since a file's length is known before it is
+//! written.
 
 use std::time::Instant;
 
@@ -228,7 +230,8 @@ impl Lookup<'_> {
         })
     }
 
-    /// Records that are gathered at a time: each is held twice while it is gathered, beside its place and the reads in flight.
+    /// Records that are gathered at a time: each is held twice while it is gathered, beside its
+    /// place and the reads in flight.
     fn places_at_once(&self) -> u64 {
         self.job.budget.free_bytes() / (3 * self.record_bytes as u64 + PLACE_BYTES)
     }

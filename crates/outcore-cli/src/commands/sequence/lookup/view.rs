@@ -173,7 +173,8 @@ fn target_of(
     Ok((name.into_owned(), target))
 }
 
-/// The header of what is written of a view that is open, or of lines. Fails where the name of the output promises something else.
+/// The header of what is written of a view that is open, or of lines. Fails where the name of the
+/// output promises something else.
 fn header_for(
     args: &LookupArgs,
     (name, target): (&Path, &Target),
@@ -389,7 +390,8 @@ fn write_values(
     Ok(after(phases, produce(job, &found, output, force)?))
 }
 
-/// Writes the lines that are equal to keys, as often as the file has them: in the order of bytes they are the keys.
+/// Writes the lines that are equal to keys, as often as the file has them: in the order of bytes
+/// they are the keys.
 fn write_lines(
     job: &Job,
     view: &SortedView,

@@ -1,7 +1,8 @@
 //! Tests of the rows that lines of JSON become.
 //!
-//! Contract: a line is taken where the JSON library reads it, with the same values, and refused where the library refuses it, on thousands
-//! of lines that are objects and of such with bytes changed; what is said of a line names its column. What is stricter is listed.
+//! Contract: a line is taken where the JSON library reads it, with the same values, and refused
+//! where the library refuses it, on thousands of lines that are objects and of such with bytes
+//! changed; what is said of a line names its column. What is stricter is listed.
 
 use arrow_array::{Array, cast::AsArray};
 use proptest::prelude::*;
