@@ -73,7 +73,12 @@ impl Tree {
             if length_bytes > TEXT_BYTES_MAX {
                 continue;
             }
-            let bytes = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            let bytes = match std::fs::read(&path) {
+                Ok(bytes) => bytes,
+                // Removed since it was listed, such as the output of a test that runs meanwhile.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(format!("{}: {error}", path.display())),
+            };
             if let Ok(text) = String::from_utf8(bytes) {
                 files.push(TextFile {
                     path: name.clone(),
