@@ -89,7 +89,7 @@ const SAYS_WHAT: [&str; 6] = ["format", "record_bytes", "is_lines", "csv", "json
 
 /// The first rule that names a command and an option counts.
 static RULES: [Rule; 41] = [
-    // What makes records of bytes, and is theirs alone.
+    // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort"])
         .instead(BY),
