@@ -31,7 +31,6 @@ use outcore_gen::{
 };
 use outcore_io::output::parent_of;
 
-use crate::dataset::csv_rows;
 use crate::datasets::{Datasets, Use};
 use crate::reply::{self, Trace};
 use crate::request;
@@ -280,7 +279,8 @@ fn shuffle_files(
             let mut terminator = b'\n';
             if let Some(csv) = request.csv {
                 let make = || Spool::beside(&job, &resources, &beside);
-                let found = csv_rows(csv).settle_inputs(&job, &mut inputs, &mut spool, make)?;
+                let found =
+                    request::csv_rows(csv).settle_inputs(&job, &mut inputs, &mut spool, make)?;
                 (terminator, dress) = (found.terminator(), found.dress);
             }
             (Unit::Lines { terminator }, None)

@@ -10,6 +10,7 @@ use outcore::key::RecordFormat;
 use outcore_front::content::Recognition;
 use outcore_front::records::TypeRequest;
 use outcore_front::resources::ResourcesRequest;
+use outcore_front::text::csv_files::CsvSort;
 use outcore_io::config::{Environment, Flags};
 use outcore_io::units;
 use pyo3::FromPyObject;
@@ -162,6 +163,16 @@ pub(crate) fn recognition(insists: bool, terminator: u8, separator: Option<u8>) 
 /// How records of CSV are read: the byte between fields, if it is given, and whether there is a
 /// header.
 pub(crate) type CsvRows = (Option<u8>, bool);
+
+/// Records of CSV as they are read where no order is asked for: the byte between fields, and
+/// whether there is a header.
+pub(crate) fn csv_rows((separator, has_header): CsvRows) -> CsvSort {
+    CsvSort {
+        separator,
+        has_header,
+        ..CsvSort::default()
+    }
+}
 
 /// The order of a shuffle, to read records in.
 #[derive(Debug, FromPyObject)]

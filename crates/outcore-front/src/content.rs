@@ -13,7 +13,7 @@ use outcore::key::{NpyHeader, RecordFormat};
 use outcore::{Error, Result};
 use outcore_io::units;
 
-use crate::text::compress::Compression;
+use crate::compress::Compression;
 
 /// No table is as short: what begins like one was cut short.
 const TABLE_BYTES_MIN: usize = 12;

@@ -13,6 +13,7 @@
 //! | file | does |
 //! |---|---|
 //! | [`inputs`] | names, manifests and streams as files with a header, data and an identity |
+//! | `compress` | compressed text, by the ends of names; gzip by several threads |
 //! | [`content`] | what files hold, by their first bytes; what may be taken for lines or records |
 //! | [`what`] | what an input is: lines, CSV, JSON lines, records, a table, a view |
 //! | [`records`] | what the records are: from the caller, from headers, or a question |
@@ -36,6 +37,7 @@
 //! | [`text`] | lines and their orders: GNU sort's, a column of CSV, a field of JSON |
 
 pub mod blocks;
+mod compress;
 pub mod content;
 pub mod cost;
 pub mod dataset;

@@ -24,9 +24,9 @@ use outcore_io::output::{parent_of, publish_together};
 use outcore_store::dataset::Named;
 
 use crate::blocks::BlockWriter;
+use crate::compress::{Compression, Encoder};
 use crate::inputs::{FileKey, key_of};
 use crate::output::{Holds, check_dir_of, check_placeholders, pattern};
-use crate::text::compress::{Compression, Encoder};
 use crate::text::reader::{Frame, RecordReader};
 
 /// What stands for the number of a part in its name.

@@ -14,12 +14,12 @@ use outcore::{Error, Result};
 use outcore_io::drive::PrivateDir;
 
 use crate::blocks::BlockWriter;
+use crate::compress::{Compression, Decoder};
 use crate::content::{Content, HEAD_BYTES, Recognition};
 use crate::inputs::{self, Names, ResolvedInput, Source, StreamReader, Streams, key_of};
 use crate::output::Target;
 use crate::records;
 use crate::resources::{Resources, default_scratch_dir, free_bytes};
-use crate::text::compress::{Compression, Decoder};
 
 /// The phase's name in progress.
 pub(crate) const PHASE: &str = "read input";

@@ -27,8 +27,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::mapping;
+use crate::serving::Shared;
 use crate::serving::{RequestPart, Returned, Route, Ticket};
-use crate::shared::Shared;
 use crate::slab::Slab;
 use crate::stripe::BackPressure;
 use outcore_io::drive::queue::{Class, Latencies, Span};

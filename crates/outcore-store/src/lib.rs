@@ -15,7 +15,6 @@ pub mod dataset;
 pub mod load;
 pub mod mapping;
 mod serving;
-mod shared;
 mod slab;
 mod stripe;
 pub mod striped;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::batch::Submitter;
 use crate::mapping::{StripeMap, StripeMember};
 use crate::serving::ServerThreads;
-use crate::shared::Shared;
+use crate::serving::Shared;
 use outcore_io::drive::queue::{TAGS_DEFAULT, TagPool};
 use outcore_io::drive::{Access, Device, FileId, PrivateDir, QueueLimits};
 use outcore_io::error::{Error, Result};

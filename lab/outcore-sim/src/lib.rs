@@ -63,6 +63,7 @@ pub mod device;
 pub mod drive;
 mod event;
 pub mod fit;
+mod flows;
 pub mod gpu;
 mod hot;
 pub mod mqsim;

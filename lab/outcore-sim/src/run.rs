@@ -19,8 +19,9 @@ use crate::config::DriveConfig;
 use crate::drive::need::check_log;
 use crate::drive::{Done, Drive};
 use crate::fit::{self, Fit};
+use crate::flows::Flows;
 use crate::report::Summary;
-use crate::workload::{FlowConfig, Flows, Origin};
+use crate::workload::{FlowConfig, Origin};
 
 /// Events between two questions whether to go on: less than a millisecond.
 pub(crate) const WATCH_EVENTS: u32 = 4096;

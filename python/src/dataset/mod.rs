@@ -21,5 +21,3 @@ mod open;
 mod said;
 mod steps;
 pub(crate) mod watched;
-
-pub(crate) use self::steps::csv_rows;

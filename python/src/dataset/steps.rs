@@ -22,7 +22,7 @@ use outcore_front::text::output::Dress;
 use super::said::{
     self, Call, CallStep, MergeStep, Raised, ScanStep, SortLinesStep, SortStep, UniqueStep,
 };
-use crate::request::{self, CsvRows};
+use crate::request::{self, csv_rows};
 
 /// Makes the engine's steps.
 pub(super) struct Maker<'a> {
@@ -182,16 +182,6 @@ fn scan(step: &ScanStep) -> Result<Step> {
             false => Inclusion::Inclusive,
         },
     ))
-}
-
-/// Records of CSV as they are read where no order is asked for: the byte between fields, and
-/// whether there is a header.
-pub(crate) fn csv_rows((separator, has_header): CsvRows) -> CsvSort {
-    CsvSort {
-        separator,
-        has_header,
-        ..CsvSort::default()
-    }
 }
 
 fn csv_of(step: SortLinesStep) -> Result<CsvSort> {

@@ -31,4 +31,5 @@ pub(crate) mod unique;
 pub(crate) mod vectors;
 pub(crate) mod verify;
 pub(crate) mod view;
+mod view_report;
 pub(crate) mod volume;

@@ -46,13 +46,12 @@ use crate::recorder::Kept;
 use crate::{pipe, resources};
 
 mod found;
-pub(crate) mod told;
 
-use found::Found;
-use told::{
+use super::view_report::{
     BUILD, MERGE, begin, is_csv, noun, plan_json, recorded, show_plan, summarise_built, tell_built,
     wanted_by,
 };
+use found::Found;
 
 /// Whether a command's data go to standard output.
 pub(crate) fn takes_stdout(command: &ViewCommand) -> bool {

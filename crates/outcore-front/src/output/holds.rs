@@ -8,7 +8,7 @@ use std::path::Path;
 use outcore::{Error, Result};
 
 use super::CREATE;
-use crate::text::compress::Compression;
+use crate::compress::Compression;
 
 /// What a result is made of, which decides what its files may be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

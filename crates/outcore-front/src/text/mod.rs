@@ -6,22 +6,18 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | [`compress`] | gzip and Zstandard, by the ends of names |
 //! | [`csv`] | columns of CSV |
 //! | [`csv_files`] | files of CSV as the engine can take them |
 //! | [`gnu`] | `sort(1)` of GNU coreutils, in the C locale |
-//! | [`gzip`] | a writer of gzip with several threads |
 //! | [`json`] | fields of JSON |
 //! | [`output`] | lines into what the engine does not write itself: compressed files, headers |
 //! | [`order`] | an order of lines as text, for a file to hold |
 //! | [`reader`] | lines or records as they come, compressed ones too |
 //! | [`sample`] | some of them at random |
 
-pub(crate) mod compress;
 pub mod csv;
 pub mod csv_files;
 pub mod gnu;
-mod gzip;
 pub mod json;
 mod json_layout;
 mod json_scan;

@@ -20,8 +20,8 @@ use outcore_io::memory::Ledger;
 use outcore_io::threads::spawn;
 
 use crate::blocks::{BlockWriter, StagedFile};
+use crate::compress::{Compression, Encoder};
 use crate::output::{Sink, Target};
-use crate::text::compress::{Compression, Encoder};
 
 const WRITE: &str = "write output";
 

@@ -22,9 +22,9 @@ use outcore::read::csv::{FRONT_BYTES, line_end};
 use outcore::{Error, Input, Result};
 
 use crate::blocks::BlockReader;
+use crate::compress::{Compression, Decoder};
 use crate::content::{Content, HEAD_BYTES, Recognition};
 use crate::inputs::{Source, StreamReader, look, look_at_lines};
-use crate::text::compress::{Compression, Decoder};
 use crate::text::csv::{BYTE_ORDER_MARK, Framer};
 use crate::text::csv_files::{
     HEADER_BYTES_MAX, names_of, other_header, separator_in, too_long_a_header,

@@ -615,4 +615,40 @@ mod tests {
         device.rename(&from, &to, true).unwrap();
         assert_eq!(mode(&to), 0o640);
     }
+
+    #[test]
+    fn a_job_goes_on_in_its_own_directory_when_another_has_taken_its_name() {
+        use crate::drive::private_dir::tests::{leave, parent};
+        use std::fs;
+        use std::os::unix::fs::symlink;
+        let [parent, elsewhere] = ["taken", "taken-victim"].map(parent);
+        let victim = elsewhere.join("victim");
+        leave(&victim, &["output-0", "scratch-0"]);
+        let device = OsDevice::new(IoMode::Buffered);
+        let dir = device.make_private_dir(&parent).unwrap();
+        let staged = dir.path().join("output-0");
+        device.close(device.open(&staged, Access::Create).unwrap());
+        // A link to the victim replaces our directory, and one to elsewhere replaces the parent.
+        fs::rename(dir.path(), parent.join("hidden")).unwrap();
+        symlink(&victim, dir.path()).unwrap();
+        let away = parent.with_extension("away");
+        fs::rename(&parent, &away).unwrap();
+        symlink(&elsewhere, &parent).unwrap();
+        symlink(&victim, elsewhere.join(dir.path().file_name().unwrap())).unwrap();
+        let other = dir.path().join("scratch-0");
+        device.close(device.open(&other, Access::Create).unwrap());
+        device.remove(&other).unwrap();
+        device.rename(&staged, &parent.join("out"), true).unwrap();
+        device.sweep_private_dirs(&parent).unwrap();
+        drop(dir);
+        assert!(away.join("out").exists() && !elsewhere.join("out").exists());
+        assert_eq!(fs::read_dir(away.join("hidden")).unwrap().count(), 0);
+        for file in ["lock", "output-0", "scratch-0"] {
+            assert!(victim.join(file).exists(), "{file}");
+        }
+        fs::remove_file(&parent).unwrap();
+        for dir in [away, elsewhere] {
+            fs::remove_dir_all(dir).unwrap();
+        }
+    }
 }

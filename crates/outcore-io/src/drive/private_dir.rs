@@ -559,4 +559,4 @@ pub(crate) fn public_parent(path: &Path) -> &Path {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -17,11 +17,13 @@
 //!   has.
 //!
 //! `service` is the work itself, the same in either place; `servers` the threads and their letter
-//! boxes. Model: Falcon (Kumar and Huang, ATC 2017, section 3.3). Decision: docs/decisions/0010.
+//! boxes; `shared` what all submitters of a volume hold together. Model: Falcon (Kumar and Huang,
+//! ATC 2017, section 3.3). Decision: docs/decisions/0010.
 
 mod controller;
 mod servers;
 mod service;
+mod shared;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,13 +32,13 @@ use controller::{Controller, CoreTicks, Instruments};
 use servers::{Link, Served};
 use service::Service;
 
-use crate::shared::Shared;
 use crate::stripe::Servers;
 use outcore_io::error::Result;
 use outcore_io::memory::Pool;
 
 pub(super) use servers::ServerThreads;
 pub(super) use service::{RequestPart, Returned, Ticket};
+pub(crate) use shared::Shared;
 
 /// Server threads that `Auto` starts at most: passing a request on takes a submitter about an
 /// eighth of the time that serving takes.

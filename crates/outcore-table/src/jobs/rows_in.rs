@@ -23,7 +23,6 @@ use outcore_io::{Error, Result};
 use twox_hash::XxHash3_128;
 
 use super::rows_out::WriteShape;
-use super::window::WindowPlan;
 use crate::fault;
 use crate::input::{Piece, PieceQueue, TableInput};
 use crate::rows::{RowCodec, key_of};
@@ -46,6 +45,25 @@ const ROOM_BYTES: u64 = 2 << 20;
 /// Rows that are encoded at once, at most.
 pub(super) const ROWS_AT_ONCE: usize = 2048;
 
+/// Makes rows of its own, which begin with the columns of their groups.
+pub(super) trait EncodeRows: std::fmt::Debug + Sync {
+    /// Appends a row for each row of `batch`, the first of which is at `position`.
+    ///
+    /// # Errors
+    /// Usage: a row that is too long.
+    fn encode(&self, batch: &RecordBatch, position: u64, rows: &mut RowBatch) -> Result<()>;
+
+    /// The columns of the groups.
+    fn group_names(&self) -> Vec<String>;
+
+    /// Appends a row that has nothing but its group for each row of `batch`, which has the columns
+    /// of the groups alone, as [`EncodeRows::group_names`] names them.
+    ///
+    /// # Errors
+    /// Usage: a row that is too long.
+    fn encode_groups(&self, batch: &RecordBatch, rows: &mut RowBatch) -> Result<()>;
+}
+
 /// What decides about a row's place.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RowKeys<'k> {
@@ -59,9 +77,8 @@ pub(super) enum RowKeys<'k> {
     /// The columns of the codec's order, and after them nothing but the row's position, and of the
     /// key the front that this other codec makes.
     Places { group: &'k RowCodec },
-    /// Columns of groups, and after them columns of an order and the row's position, which decide
-    /// between the rows of one.
-    Window { plan: &'k WindowPlan },
+    /// The columns of groups, and after them what decides between the rows of one.
+    Made { by: &'k dyn EncodeRows },
 }
 
 impl RowKeys<'_> {
@@ -85,7 +102,7 @@ impl RowKeys<'_> {
                 codec.encode_by(batch, rows, |row| &keys[row][..])
             }
             RowKeys::Places { group } => codec.encode_places(batch, group, position, rows),
-            RowKeys::Window { plan } => plan.encode(batch, position, rows),
+            RowKeys::Made { by } => by.encode(batch, position, rows),
         }
     }
 }
@@ -195,10 +212,10 @@ impl<'a> RowsIn<'a> {
                     Ok(())
                 })?
             }
-            RowKeys::Window { plan } => match &plan.group_names()[..] {
+            RowKeys::Made { by } => match &by.group_names()[..] {
                 [] => sample.keys = vec![Vec::new()],
                 names => sample.see_keys(input, names, shape.reader_bytes, &|batch, rows| {
-                    plan.encode_groups(batch, rows)
+                    by.encode_groups(batch, rows)
                 })?,
             },
         }
@@ -399,10 +416,10 @@ impl RowSource for RowsIn<'_> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // A batch of Arrow arrays is the reader's, and as large again are its rows; those of a
-        // window are made of others.
+        // A batch of Arrow arrays is the reader's, and as large again are its rows; those that
+        // are made are made of others.
         let batches = match self.keys {
-            RowKeys::Window { .. } => 3,
+            RowKeys::Made { .. } => 3,
             _ => 2,
         };
         let batches_bytes = batches * self.shape.rows_bytes();

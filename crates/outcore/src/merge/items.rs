@@ -10,9 +10,9 @@
 
 use std::cmp::Ordering;
 
+use super::item_rule::ItemRule;
 use super::{LoadedRuns, Merge, Merged};
 use crate::key::order::Order;
-use crate::runs::ItemRule;
 use crate::sort::lines::Coding;
 use crate::sort::loser_tree::{ENDED, LoserTree, Node};
 use outcore_io::Result;

@@ -9,6 +9,7 @@
 //! [`Merge::encode`]) and decoded as they are put out; other items by a word of their keys, ties by
 //! the rest ([`items`]). No I/O; memory: two words a run and a small batch.
 
+pub(crate) mod item_rule;
 mod items;
 
 pub(crate) use items::merge_of_items;

@@ -16,8 +16,8 @@ use std::hash::Hasher;
 
 use twox_hash::XxHash3_64;
 
-use super::item_rule::{PREFIX_WORDS, Prefix};
 use super::shape::{Rule, Shape, entry_bytes};
+use crate::merge::item_rule::{PREFIX_WORDS, Prefix};
 use crate::read::framing::ItemFraming;
 use outcore_io::checksum::{block_checksum, bytes_checksum};
 

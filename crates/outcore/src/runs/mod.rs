@@ -24,7 +24,6 @@ mod copy;
 mod device;
 mod fetch;
 mod index;
-mod item_rule;
 mod level;
 mod lookup;
 mod manifest;
@@ -56,8 +55,6 @@ pub use plan::{ViewPlan, plan_view};
 pub use size::{LineLengths, ViewSize, size_of_lines};
 pub use types::{BuildOptions, LineOrders, LineType, RowType, ViewOrder, ViewType};
 pub use verify::ViewReport;
-
-pub(crate) use item_rule::ItemRule;
 
 use fetch::{Fetcher, LONG_BLOCKS, PIECES, slot_bytes};
 use manifest::{Manifest, open_runs};

@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::fetch::{Fetcher, RunBlocks};
-use super::item_rule::Prefix;
 use super::run_set::RunSet;
+use crate::merge::item_rule::Prefix;
 use crate::merge::{LoadedRuns, Merge};
 use outcore_io::{Error, Kind, Result};
 

@@ -10,7 +10,6 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::item_rule::ItemRule;
 use super::level::{GrowingLevel, Level, LevelRun};
 use super::output::RunWriter;
 use super::plan::{INDEX, LINE_BUFFERS, LINES, RUNS, SPACE, ViewPlan};
@@ -20,6 +19,7 @@ use super::sorting::LineSizes;
 use super::types::ViewType;
 use crate::job::thread_group::ThreadGroup;
 use crate::job::{Job, JobSize};
+use crate::merge::item_rule::ItemRule;
 use crate::read::framing::ItemFraming;
 use crate::sort::lines::rows::{MeanRow, RowBatch, RowSource};
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, Reservation};

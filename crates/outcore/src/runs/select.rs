@@ -18,9 +18,9 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::fetch::{Fetcher, RunBlocks};
-use super::item_rule::Prefix;
 use super::run_set::{RunSet, Stretch};
 use super::shape::Shape;
+use crate::merge::item_rule::Prefix;
 use outcore_io::{Error, Kind, Result};
 
 /// What a rank counts.

@@ -11,11 +11,11 @@
 
 use std::cmp::Ordering;
 
-use super::item_rule::{ItemRule, PREFIX_WORDS, Prefix};
 use super::types::{LineType, RowType, ViewOrder, ViewType, view_order_of};
 use crate::key::order::{Order, OrderOptions};
 use crate::key::scalar::ScalarOrder;
 use crate::key::sort_key::Tie;
+use crate::merge::item_rule::{ItemRule, PREFIX_WORDS, Prefix};
 use crate::merge::{Merge, merge_of, merge_of_items};
 use crate::read::framing::ItemFraming;
 use outcore_io::checksum::BlockLocation;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use super::SPARE_SLOTS;
 use super::fetch::slack_bytes;
-use super::item_rule::PREFIX_WORDS;
 use super::shape::entry_bytes;
 use super::types::{BuildOptions, LineType};
 use crate::ends::{Input, open_inputs};
 use crate::job::{Job, JobSize};
+use crate::merge::item_rule::PREFIX_WORDS;
 use crate::sort::in_memory::entries_bytes;
 use crate::sort::lines::{LineSize, REF_BYTES, sample_lengths};
 use crate::sort::radix::numbers_space_bytes;

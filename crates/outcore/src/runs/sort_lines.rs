@@ -12,12 +12,12 @@
 
 use memchr::{memchr, memrchr};
 
-use super::item_rule::ItemRule;
 use super::manifest::read_range;
 use super::plan::INPUT_PIECES_MAX;
 use super::planned::{FilePart, PlannedRun};
 use crate::job::Job;
 use crate::key::sort_key::NoKey;
+use crate::merge::item_rule::ItemRule;
 use crate::read::source::InputPart;
 use crate::sort::lines::{AnyTie, Ref, key_ref, sort_keys, sort_refs, to_line};
 use outcore_io::memory::block_floor;

@@ -13,7 +13,6 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use super::index::Indexer;
-use super::item_rule::ItemRule;
 use super::level::Level;
 use super::output::{RunWriter, chunk_bytes};
 use super::plan::{INDEX, LINE_BUFFERS, LINES, RUNS, SPACE, ViewPlan};
@@ -23,6 +22,7 @@ use super::sort_lines::{LineSpace, Passes, SpaceSizes};
 use super::sort_run::{RunSpace, sort_run};
 use crate::job::Job;
 use crate::job::thread_group::ThreadGroup;
+use crate::merge::item_rule::ItemRule;
 use crate::read::by_drive::ByDrive;
 use crate::read::source::InputPart;
 use crate::read::source::became_shorter;

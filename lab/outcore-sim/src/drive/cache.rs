@@ -12,8 +12,8 @@
 use std::collections::VecDeque;
 
 use super::params::{Params, SECTOR_BYTES};
-use super::types::{IntMap, IntSet, Kind, NONE, Op, Pool, Req, Source, Tr};
-use super::{Caching, Drive, QueueConfig, event_kind, sectors};
+use super::types::{IntMap, IntSet, Kind, NONE, Pool, Req, Source, Tr};
+use super::{Caching, Drive, Op, QueueConfig, event_kind, sectors};
 use crate::quantities::{Ps, SECOND};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -130,7 +130,7 @@ impl Drive {
             wide
         };
         let mut goal = goal;
-        let mut streams = Streams::new(spec, &self.p);
+        let mut streams = Streams::new(spec, self.p.draw_rules());
         let (pattern, ratio) = match spec.addresses {
             Addresses::Streaming => (Pattern::Streaming, 0.0),
             Addresses::HotCold { ratio } if ratio <= 0.3 => (Pattern::HotCold, ratio),

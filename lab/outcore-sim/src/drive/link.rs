@@ -12,8 +12,8 @@
 use std::collections::VecDeque;
 
 use super::params::{Params, SECTOR_BYTES};
-use super::types::{Kind, NONE, Op, Req, Source, Tr};
-use super::{Done, Drive, Host, QueueConfig, event_kind};
+use super::types::{Kind, NONE, Req, Source, Tr};
+use super::{Done, Drive, Host, Op, QueueConfig, event_kind};
 use crate::quantities::Ps;
 
 const DOORBELL_BYTES: u64 = 2;

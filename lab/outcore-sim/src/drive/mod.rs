@@ -40,9 +40,9 @@ use outcore_io::{Error, Kind as ErrorKind, Result};
 use crate::config::{DriveConfig, parse_order};
 use crate::event::EventQueue;
 use crate::quantities::Ps;
+pub use crate::workload::{Caching, Op, QueueConfig};
 use params::Params;
 use stats::DriveStats;
-pub use types::Op;
 use types::{Pool, Req, Tr};
 
 /// Event kinds: the upper four bits of an event's data.
@@ -60,48 +60,6 @@ pub(crate) mod event_kind {
     pub(crate) const ADMIT: u32 = 9;
     pub(crate) const SHIFT: u32 = 28;
     pub(crate) const ARG: u32 = (1 << SHIFT) - 1;
-}
-
-/// Which caching a queue's data gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Caching {
-    /// None: a write is acknowledged after its program.
-    Off,
-    /// Writes are acknowledged from DRAM.
-    #[default]
-    Write,
-    /// Reads are kept.
-    Read,
-    /// Both.
-    WriteRead,
-}
-
-/// One queue pair and the part of the drive that it sees.
-#[derive(Debug, Clone)]
-pub struct QueueConfig {
-    /// Priority class: 0 urgent, 1 high, 2 medium, 3 low.
-    pub class: u8,
-    /// Data cache use.
-    pub caching: Caching,
-    /// Channels, chips, dies and planes that its data may use; empty means all.
-    pub ids: [Vec<u32>; 4],
-    /// Share of the queue's range that requests may touch, above 0 and at most 1.
-    pub working_set: f64,
-    /// Share of the range that preconditioning fills.
-    pub occupancy: f64,
-}
-
-impl Default for QueueConfig {
-    fn default() -> Self {
-        QueueConfig {
-            class: 1,
-            caching: Caching::Write,
-            ids: [Vec::new(), Vec::new(), Vec::new(), Vec::new()],
-            working_set: 1.0,
-            occupancy: 0.5,
-        }
-    }
 }
 
 /// A finished request.

@@ -14,8 +14,8 @@
 //! program; reads of a unit in flight are served from DRAM. Memory: one node a unit in flight.
 
 use super::params::{Params, SECTOR_BYTES};
-use super::types::{Frontier, IntMap, Kind, List, NONE, Op, Source, Tr};
-use super::{Drive, event_kind, sectors};
+use super::types::{Frontier, IntMap, Kind, List, NONE, Source, Tr};
+use super::{Drive, Op, event_kind, sectors};
 use crate::config::{Allocation, GcPolicy};
 use crate::quantities::Ps;
 

@@ -14,6 +14,7 @@ use crate::config::{
     Allocation, Cell, Compat, DriveConfig, GcPolicy, Interface, MqsimNormal, Policy, Suspension,
 };
 use crate::quantities::{NS, Ps, SECOND};
+use crate::workload::DrawRules;
 
 /// Bytes of a sector.
 pub(crate) const SECTOR_BYTES: u32 = 512;
@@ -210,6 +211,14 @@ fn spread(times: &[crate::quantities::Time]) -> [Ps; 4] {
 }
 
 impl Params {
+    /// How the drive's workloads draw values.
+    pub(crate) fn draw_rules(&self) -> DrawRules {
+        DrawRules {
+            is_compat: self.compat,
+            normal_starts_at_mean: self.normal_starts_at_mean,
+        }
+    }
+
     /// Works out the numbers of `config` for a drive with `queues` queue pairs.
     #[allow(clippy::too_many_lines, reason = "one literal with a line a number")]
     pub(crate) fn new(config: &DriveConfig, queues: u32) -> Self {

@@ -7,6 +7,7 @@
 use std::ops::{Index, IndexMut};
 
 use crate::quantities::Ps;
+use crate::workload::Op;
 
 /// No entry.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -17,17 +18,6 @@ pub(crate) enum Frontier {
     Data = 0,
     Table = 1,
     Collected = 2,
-}
-
-/// What the host asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Op {
-    /// Read sectors.
-    Read,
-    /// Write sectors.
-    Write,
-    /// Discard sectors.
-    Trim,
 }
 
 /// One request of the host, from submission to completion.

@@ -26,7 +26,7 @@ use super::text::unpacked;
 use super::{READ, Request, keys_of, reads, text};
 use crate::cli::tables::TableArgs;
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs};
-use crate::commands::view::told::{
+use crate::commands::view_report::{
     BUILD, MERGE, begin, holds_all, recorded, show_plan, summarise_built, tell_built, wanted_by,
 };
 use crate::context::Context;

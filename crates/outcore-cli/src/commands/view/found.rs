@@ -21,7 +21,7 @@ use outcore_front::what::What;
 
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs};
 use crate::commands::sort::open_all;
-use crate::commands::view::told::holds_all;
+use crate::commands::view_report::holds_all;
 use crate::context::Context;
 use crate::lines::{self, text_input};
 use crate::progress::watch;

@@ -14,7 +14,7 @@ const NAMES: [&str; 3] = [
     ".outcore-aabbccddeeff",
 ];
 
-fn parent(name: &str) -> PathBuf {
+pub(in crate::drive) fn parent(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("outcore-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&path);
     fs::create_dir(&path).unwrap();
@@ -30,7 +30,7 @@ fn make_private(path: &Path) {
 }
 
 /// What a dead owner leaves.
-fn leave(path: &Path, files: &[&str]) {
+pub(in crate::drive) fn leave(path: &Path, files: &[&str]) {
     make_private(path);
     fs::write(path.join(LOCK), LOCK_TEXT).unwrap();
     for file in files {
@@ -248,42 +248,6 @@ fn what_is_kept_for_a_file_stays_until_its_marker_is_gone() {
     drop(dir);
     assert_eq!(fs::read_dir(&parent).unwrap().count(), 0);
     for dir in [parent, away] {
-        fs::remove_dir_all(dir).unwrap();
-    }
-}
-
-#[test]
-fn a_job_goes_on_in_its_own_directory_when_another_has_taken_its_name() {
-    use crate::config::IoMode;
-    use crate::drive::os::OsDevice;
-    use crate::drive::{Access, FileSystem};
-    let [parent, elsewhere] = ["taken", "taken-victim"].map(parent);
-    let victim = elsewhere.join("victim");
-    leave(&victim, &["output-0", "scratch-0"]);
-    let device = OsDevice::new(IoMode::Buffered);
-    let dir = device.make_private_dir(&parent).unwrap();
-    let staged = dir.path().join("output-0");
-    device.close(device.open(&staged, Access::Create).unwrap());
-    // Ours goes, a link to the victim's takes its place, and one to elsewhere that of the parent.
-    fs::rename(dir.path(), parent.join("hidden")).unwrap();
-    symlink(&victim, dir.path()).unwrap();
-    let away = parent.with_extension("away");
-    fs::rename(&parent, &away).unwrap();
-    symlink(&elsewhere, &parent).unwrap();
-    symlink(&victim, elsewhere.join(dir.path().file_name().unwrap())).unwrap();
-    let other = dir.path().join("scratch-0");
-    device.close(device.open(&other, Access::Create).unwrap());
-    device.remove(&other).unwrap();
-    device.rename(&staged, &parent.join("out"), true).unwrap();
-    device.sweep_private_dirs(&parent).unwrap();
-    drop(dir);
-    assert!(away.join("out").exists() && !elsewhere.join("out").exists());
-    assert_eq!(fs::read_dir(away.join("hidden")).unwrap().count(), 0);
-    for file in ["lock", "output-0", "scratch-0"] {
-        assert!(victim.join(file).exists(), "{file}");
-    }
-    fs::remove_file(&parent).unwrap();
-    for dir in [away, elsewhere] {
         fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -42,8 +42,6 @@ use sink::WindowSink;
 
 pub use function::{WindowColumn, WindowFunction};
 
-pub(super) use plan::Plan as WindowPlan;
-
 const WINDOW: &str = "compute window columns";
 
 /// What is wanted of the rows of groups.
@@ -79,7 +77,7 @@ pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableS
     let rows_count = wanted.first.is_none().then(|| input.rows_count());
     let output = create(job, ends.outputs, what, (writes_shape, rows_count))?;
     job.control.begin_phase("sample", 0);
-    let keys = RowKeys::Window { plan: &plan };
+    let keys = RowKeys::Made { by: &plan };
     let source = RowsIn::open(&input, &plan.codec, keys, reads_shape)?;
     let sample_bytes = input.read_bytes();
     let amount = (source.data_bytes(), source.row_bytes());

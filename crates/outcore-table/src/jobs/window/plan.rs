@@ -28,6 +28,7 @@ use outcore_io::{Error, Result};
 use super::{WINDOW, Window, WindowColumn, WindowFunction};
 use crate::equal::with_one_zero;
 use crate::fault;
+use crate::jobs::rows_in::EncodeRows;
 use crate::rows::{KeyColumn, RowCodec};
 use crate::schema::{FieldPlace, check_names};
 
@@ -150,27 +151,25 @@ impl Plan {
         [&self.by.columns[..], &self.order.columns].concat()
     }
 
-    /// The columns of the groups, each once.
-    pub(in crate::jobs) fn group_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        for key in &self.by.columns {
-            if !names.contains(&key.name) {
-                names.push(key.name.clone());
-            }
-        }
-        names
+    /// How many rows before a row, and how many after it, are looked at.
+    pub(super) fn reach(&self) -> (usize, usize) {
+        let functions = self.columns.iter().map(|column| &column.function);
+        functions.fold((0, 0), |(before, behind), function| match function {
+            WindowFunction::Lag(_, rows) => (before.max(*rows), behind),
+            WindowFunction::Lead(_, rows) => (before, behind.max(*rows)),
+            _ => (before, behind),
+        })
     }
 
-    /// Appends a row for each row of `batch`, the first of which is at `position`.
-    ///
-    /// # Errors
-    /// Usage: a row that is too long.
-    pub(in crate::jobs) fn encode(
-        &self,
-        batch: &RecordBatch,
-        position: u64,
-        rows: &mut RowBatch,
-    ) -> Result<()> {
+    /// Whether a value of the first row of a group is wanted.
+    pub(super) fn wants_first(&self) -> bool {
+        let mut functions = self.columns.iter().map(|column| &column.function);
+        functions.any(|function| matches!(function, WindowFunction::First(_)))
+    }
+}
+
+impl EncodeRows for Plan {
+    fn encode(&self, batch: &RecordBatch, position: u64, rows: &mut RowBatch) -> Result<()> {
         let (groups, orders) = (self.by.rows_of(batch)?, self.order.rows_of(batch)?);
         let (groups, orders) = (groups.as_ref(), orders.as_ref());
         let mut whole = RowBatch::default();
@@ -200,16 +199,17 @@ impl Plan {
         Ok(())
     }
 
-    /// Appends a row that has nothing but its group for each row of `batch`, which has the columns
-    /// of the groups alone, as [`Plan::group_names`] names them.
-    ///
-    /// # Errors
-    /// Usage: a row that is too long.
-    pub(in crate::jobs) fn encode_groups(
-        &self,
-        batch: &RecordBatch,
-        rows: &mut RowBatch,
-    ) -> Result<()> {
+    fn group_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for key in &self.by.columns {
+            if !names.contains(&key.name) {
+                names.push(key.name.clone());
+            }
+        }
+        names
+    }
+
+    fn encode_groups(&self, batch: &RecordBatch, rows: &mut RowBatch) -> Result<()> {
         let columns = self.by.columns.iter().map(|key| {
             let place = FieldPlace::of(&batch.schema(), &key.name, WINDOW)?;
             place.values(batch.column(place.root))
@@ -225,22 +225,6 @@ impl Plan {
             rows.push(&bytes)?;
         }
         Ok(())
-    }
-
-    /// How many rows before a row, and how many after it, are looked at.
-    pub(super) fn reach(&self) -> (usize, usize) {
-        let functions = self.columns.iter().map(|column| &column.function);
-        functions.fold((0, 0), |(before, behind), function| match function {
-            WindowFunction::Lag(_, rows) => (before.max(*rows), behind),
-            WindowFunction::Lead(_, rows) => (before, behind.max(*rows)),
-            _ => (before, behind),
-        })
-    }
-
-    /// Whether a value of the first row of a group is wanted.
-    pub(super) fn wants_first(&self) -> bool {
-        let mut functions = self.columns.iter().map(|column| &column.function);
-        functions.any(|function| matches!(function, WindowFunction::First(_)))
     }
 }
 

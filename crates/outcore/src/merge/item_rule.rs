@@ -11,7 +11,7 @@ use crate::key::sort_key::{Rank, SharedKey};
 use crate::read::framing::ItemFraming;
 
 /// Words of 16 bytes in a prefix: a record's has one, an item's all.
-pub(super) const PREFIX_WORDS: usize = 4;
+pub(crate) const PREFIX_WORDS: usize = 4;
 /// The first bytes of an order string, padded with zeros: they order records as far as they differ.
 pub(crate) type Prefix = [u128; PREFIX_WORDS];
 
@@ -34,7 +34,7 @@ impl fmt::Debug for ItemRule {
 }
 
 impl ItemRule {
-    pub(super) fn new(framing: ItemFraming, order: &SharedKey) -> Self {
+    pub(crate) fn new(framing: ItemFraming, order: &SharedKey) -> Self {
         ItemRule {
             framing,
             is_whole: order.is_item(),
@@ -57,7 +57,7 @@ impl ItemRule {
         self.order.is_descending()
     }
 
-    pub(super) fn compare_keys(&self, a: &[u8], b: &[u8]) -> Ordering {
+    pub(crate) fn compare_keys(&self, a: &[u8], b: &[u8]) -> Ordering {
         let (mut key_of_a, mut key_of_b) = (Vec::new(), Vec::new());
         self.key(a, &mut key_of_a);
         self.key(b, &mut key_of_b);
@@ -69,7 +69,7 @@ impl ItemRule {
         self.compare_keys(a, b).then_with(|| self.rank.by_tie(a, b))
     }
 
-    pub(super) fn prefix(&self, item: &[u8]) -> Prefix {
+    pub(crate) fn prefix(&self, item: &[u8]) -> Prefix {
         let mut key = Vec::new();
         self.key(item, &mut key);
         let key = if self.is_whole { item } else { &key };

@@ -8,8 +8,8 @@ use outcore_io::drive::{Device, PrivateDir};
 use outcore_io::error::Error;
 use outcore_io::port::{TransferFault, explain_transfer};
 
+use super::servers::ServerThreads;
 use crate::mapping::StripeMap;
-use crate::serving::ServerThreads;
 use crate::stripe::{StripeOptions, StripedDrive};
 
 /// What submitters share.

@@ -12,6 +12,8 @@
 //!
 //! Source: RFC 1952, RFC 8878, the file format of xz 1.2.1.
 
+mod gzip;
+
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
@@ -24,7 +26,7 @@ use outcore::{Error, Kind, Result};
 use outcore_io::units;
 use zstd::zstd_safe::CParameter;
 
-use super::gzip::{self, GzipWriter};
+use self::gzip::GzipWriter;
 
 const BUFFER_BYTES: usize = 128 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];

@@ -1,0 +1,356 @@
+//! Flows: workloads that run on a drive.
+//!
+//! Contract: a flow submits each of its requests once, in the order that its generator or list
+//! gives; completed requests are counted by flow.
+
+use crate::drive::{Done, Drive, Host};
+use crate::quantities::{NS, Ps};
+use crate::report::FlowStats;
+use crate::workload::{
+    Addresses, DrawRules, FlowConfig, List, Op, Origin, Pace, Streams, Synthetic,
+};
+
+#[derive(Debug)]
+struct Generator {
+    spec: Synthetic,
+    streams: Streams,
+    first: u64,
+    last: u64,
+    hot_last: u64,
+    next_streaming: u64,
+}
+
+impl Generator {
+    fn new(spec: &Synthetic, first: u64, last: u64, rules: DrawRules) -> Self {
+        let mut streams = Streams::new(spec, rules);
+        let hot_last = match spec.addresses {
+            Addresses::HotCold { ratio } => first + ((last - first) as f64 * ratio) as u64,
+            _ => last,
+        };
+        let mut next_streaming = 0;
+        if spec.addresses == Addresses::Streaming {
+            next_streaming = streams.address.between(first, last);
+            if spec.align_sectors > 0 {
+                next_streaming -= next_streaming % u64::from(spec.align_sectors);
+            }
+        }
+        Generator {
+            spec: spec.clone(),
+            streams,
+            first,
+            last,
+            hot_last,
+            next_streaming,
+        }
+    }
+
+    fn next(&mut self) -> (Op, u64, u32) {
+        let streams = &mut self.streams;
+        // The stream of kinds serves nothing else, and all it gives is below 1: no need to ask.
+        let op = if self.spec.read_ratio >= 1.0 || streams.kind.unit() <= self.spec.read_ratio {
+            Op::Read
+        } else {
+            Op::Write
+        };
+        let sectors = streams.draw_size(self.spec.sizes);
+        let align = u64::from(self.spec.align_sectors);
+        let mut lba = match self.spec.addresses {
+            Addresses::Streaming => self.streaming(sectors),
+            Addresses::Uniform => {
+                let lba = self.streams.address.between(self.first, self.last);
+                if lba + u64::from(sectors) > self.last {
+                    self.first
+                } else {
+                    lba
+                }
+            }
+            Addresses::HotCold { ratio } => {
+                let cold = streams
+                    .hot_cold
+                    .as_mut()
+                    .is_some_and(|rng| rng.unit() < ratio);
+                match self.streams.hot_address.as_mut() {
+                    Some(rng) if cold => rng.between((self.hot_last + 1).min(self.last), self.last),
+                    Some(rng) => rng.between(self.first, self.hot_last),
+                    None => self.first,
+                }
+            }
+        };
+        if align > 0 {
+            lba -= lba % align;
+        }
+        if self.streams.is_compat {
+            return (op, lba, (sectors & 0xffff).max(1));
+        }
+        // Nothing reaches beyond the flow's range: MQSim's patterns let some do.
+        let sectors = u64::from(sectors).min(self.last - self.first + 1) as u32;
+        if lba + u64::from(sectors) > self.last + 1 {
+            lba = self.first;
+        }
+        (op, lba, sectors)
+    }
+
+    fn streaming(&mut self, sectors: u32) -> u64 {
+        let size = u64::from(sectors);
+        let align = u64::from(self.spec.align_sectors);
+        let mut lba = self.next_streaming;
+        if lba + size > self.last {
+            lba = self.first;
+        }
+        self.next_streaming += size;
+        if self.next_streaming > self.last {
+            self.next_streaming = self.first;
+        }
+        if align > 0 {
+            self.next_streaming = self.next_streaming.next_multiple_of(align);
+        }
+        lba
+    }
+}
+
+#[derive(Debug)]
+enum Running {
+    Synthetic(Box<Generator>),
+    List {
+        list: List,
+        next: usize,
+        round: u32,
+        round_start: Ps,
+        first: u64,
+        last: u64,
+    },
+}
+
+/// A flow during a run.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    running: Running,
+    generated: u64,
+    /// It has made its last request.
+    is_exhausted: bool,
+    pub(crate) stats: FlowStats,
+}
+
+/// All flows of a run on one drive; the drive's [`Host`].
+#[derive(Debug)]
+pub(crate) struct Flows {
+    pub(crate) flows: Vec<Flow>,
+    log: Option<Vec<Done>>,
+}
+
+impl Flows {
+    /// Prepares the flows for `drive`, whose queues are those of the flows, in order. With
+    /// `keep_log` every completed request is kept.
+    pub(crate) fn new(configs: &[FlowConfig], drive: &Drive, keep_log: bool) -> Self {
+        let flows =
+            configs
+                .iter()
+                .enumerate()
+                .map(|(at, config)| {
+                    let (first, last) = drive.queue_sectors(at as u16);
+                    let running =
+                        match &config.origin {
+                            Origin::Synthetic(spec) => Running::Synthetic(Box::new(
+                                Generator::new(spec, first, last, drive.p.draw_rules()),
+                            )),
+                            Origin::List(list) => {
+                                let list = list.clone();
+                                Running::List {
+                                    list,
+                                    next: 0,
+                                    round: 0,
+                                    round_start: 0,
+                                    first,
+                                    last,
+                                }
+                            }
+                        };
+                    Flow {
+                        is_exhausted: matches!(&running, Running::List { list, .. } if list.items.is_empty()),
+                        running,
+                        generated: 0,
+                        stats: FlowStats::new(&config.name),
+                    }
+                })
+                .collect();
+        Flows {
+            flows,
+            log: keep_log.then(Vec::new),
+        }
+    }
+
+    /// Begins to count anew, with what is in flight as generated and nothing as completed.
+    pub(crate) fn restart_counters(&mut self) {
+        for flow in &mut self.flows {
+            let in_flight = flow.stats.generated - flow.stats.serviced;
+            flow.stats = FlowStats::new(&flow.stats.name);
+            flow.stats.generated = in_flight;
+        }
+        if let Some(log) = &mut self.log {
+            log.clear();
+        }
+    }
+
+    /// Completed requests, when they are kept.
+    pub(crate) fn take_log(&mut self) -> Vec<Done> {
+        self.log.take().unwrap_or_default()
+    }
+
+    /// Whether every flow has made all of its requests, and all of those have been completed.
+    pub(crate) fn have_ended(&self) -> bool {
+        self.flows
+            .iter()
+            .all(|flow| flow.is_exhausted && flow.stats.serviced == flow.stats.generated)
+    }
+
+    /// Results of the flows.
+    pub(crate) fn stats(&self) -> impl Iterator<Item = &FlowStats> + Clone {
+        self.flows.iter().map(|flow| &flow.stats)
+    }
+
+    /// Sets the first timers.
+    pub(crate) fn start(&mut self, drive: &mut Drive) {
+        for (at, flow) in self.flows.iter_mut().enumerate() {
+            let start = match &mut flow.running {
+                Running::Synthetic(generator) => match generator.spec.pace {
+                    Pace::Depth(_) => Some(NS),
+                    Pace::Interval(mean) => Some(draw_interval(generator, mean)),
+                },
+                Running::List { list, .. } if list.items.is_empty() => None,
+                Running::List { list, .. } if list.depth > 0 => Some(NS),
+                Running::List { list, .. } => Some(list.items[0].at),
+            };
+            if let Some(start) = start {
+                let start = drive.now().saturating_add(start);
+                drive.set_timer(start, at as u32);
+            }
+        }
+    }
+
+    /// Generates and submits the next request of a flow; false when it has none left.
+    fn submit_next(&mut self, drive: &mut Drive, at: usize) -> bool {
+        let flow = &mut self.flows[at];
+        let now = drive.now();
+        flow.is_exhausted = true;
+        let (op, lba, sectors) = match &mut flow.running {
+            Running::Synthetic(generator) => {
+                let spec = &generator.spec;
+                let over = if spec.stop_at > 0 {
+                    now > spec.stop_at
+                } else {
+                    flow.generated >= spec.requests
+                };
+                if over {
+                    return false;
+                }
+                generator.next()
+            }
+            Running::List {
+                list,
+                next,
+                round,
+                round_start,
+                first,
+                last,
+            } => {
+                if *next == list.items.len() {
+                    *round += 1;
+                    *next = 0;
+                    *round_start = now;
+                }
+                if *round >= list.rounds.max(1) || list.items.is_empty() {
+                    return false;
+                }
+                let item = list.items[*next];
+                *next += 1;
+                // Addresses of a list count from the start of the flow's range, and wrap.
+                let lba = if item.lba <= *last - *first {
+                    *first + item.lba
+                } else {
+                    *first + item.lba % (*last - *first).max(1)
+                };
+                (item.op, lba, item.sectors)
+            }
+        };
+        flow.is_exhausted = false;
+        flow.generated += 1;
+        flow.stats.generated += 1;
+        drive.submit(at as u16, op, lba, sectors, now, 0);
+        true
+    }
+}
+
+fn draw_interval(generator: &mut Generator, mean_ns: u64) -> Ps {
+    let ns = generator
+        .streams
+        .interval
+        .as_mut()
+        .map_or(0.0, |rng| rng.exponential(mean_ns as f64));
+    (ns as u64).saturating_mul(NS)
+}
+
+impl Host for Flows {
+    fn completed(&mut self, drive: &mut Drive, done: Done) {
+        let at = usize::from(done.queue);
+        let flow = &mut self.flows[at];
+        flow.stats.record(&done);
+        if let Some(log) = &mut self.log {
+            log.push(done);
+        }
+        let closed = match &flow.running {
+            Running::Synthetic(generator) => matches!(generator.spec.pace, Pace::Depth(_)),
+            Running::List { list, .. } => list.depth > 0,
+        };
+        if closed {
+            self.submit_next(drive, at);
+        }
+    }
+
+    fn timer(&mut self, drive: &mut Drive, token: u32) {
+        let at = token as usize;
+        let depth = match &self.flows[at].running {
+            Running::Synthetic(generator) => match generator.spec.pace {
+                Pace::Depth(depth) => depth,
+                Pace::Interval(_) => 0,
+            },
+            Running::List { list, .. } => list.depth,
+        };
+        if depth > 0 {
+            for _ in 0..depth {
+                if !self.submit_next(drive, at) {
+                    break;
+                }
+            }
+            return;
+        }
+        if !self.submit_next(drive, at) {
+            return;
+        }
+        let next = match &mut self.flows[at].running {
+            Running::Synthetic(generator) => match generator.spec.pace {
+                Pace::Interval(mean) => {
+                    Some(drive.now().saturating_add(draw_interval(generator, mean)))
+                }
+                Pace::Depth(_) => None,
+            },
+            Running::List {
+                list,
+                next,
+                round,
+                round_start,
+                ..
+            } => {
+                if *next < list.items.len() {
+                    Some(round_start.saturating_add(list.items[*next].at))
+                } else if *round + 1 < list.rounds {
+                    Some(drive.now().saturating_add(list.items[0].at))
+                } else {
+                    None
+                }
+            }
+        };
+        if let Some(next) = next {
+            drive.set_timer(next, token);
+        }
+    }
+}
