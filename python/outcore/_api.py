@@ -7,46 +7,42 @@ All arguments but paths are keywords, named like the flags of the command (`--sc
 
 from __future__ import annotations
 
-import os
 import sys
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 from . import _kinds
 from . import _outcore
 from . import _summary as summary
-from ._errors import UsageError, usage
+from ._arguments import (
+    SEED,
+    Keys,
+    LinesHow,
+    Paths,
+    Record,
+    Size,
+    StrPath,
+    insists,
+    looked_at_twice,
+    number,
+    optional_path,
+    path_text,
+    path_texts,
+    resources_of,
+    texts,
+)
+from ._errors import usage
 from ._progress import Watcher, telling
 from ._records import records
 from ._summary import GenSummary, Plan, SortSummary, VerifyReport
-from ._units import size_text, whole
-from ._requests import GenerateRequest, ResourcesRequest, SortRequest, VerifyRequest
+from ._units import whole
+from ._requests import GenerateRequest, SortRequest, VerifyRequest
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ._summary import WriteSummary
     from ._table import Table, TableSource, TableSummary
-
-StrPath = Union[str, "os.PathLike[str]"]
-Paths = Union[StrPath, Iterable[StrPath]]
-Keys = Union[str, Iterable[str]]
-Size = Union[str, SupportsIndex]
-Record = Union[int, "tuple[int, Keys]"]
-#: Whether files hold lines; `"any"` takes them for lines whatever they look like.
-LinesHow = Union[bool, Literal["any"]]
-
-_SEED = 1
-#: What tables of pandas, Polars and Arrow can be told by.
-_TABLES = ("__dataframe__", "__arrow_c_stream__")
-
-
-def _once(src: Any) -> Any:
-    """Names that can be looked at twice. Readers of batches stay as they are."""
-    is_reader = hasattr(src, "__arrow_c_stream__")
-    return list(src) if isinstance(src, Iterator) and not is_reader else src
-
 
 @overload
 def sort(
@@ -120,7 +116,7 @@ def sort(
     scratch_limit: Size | None = None,
     force: bool = False,
     replace: bool = False,
-    seed: SupportsIndex = _SEED,
+    seed: SupportsIndex = SEED,
     explain: bool = False,
     record_io: StrPath | None = None,
     volume: StrPath | None = None,
@@ -202,7 +198,7 @@ def sort(
     scratch_limit: Size | None = None,
     force: bool = False,
     replace: bool = False,
-    seed: SupportsIndex = _SEED,
+    seed: SupportsIndex = SEED,
     explain: bool = False,
     record_io: StrPath | None = None,
     volume: StrPath | None = None,
@@ -270,21 +266,21 @@ def sort(
         KeyboardInterrupt: Ctrl-C; nothing is left behind.
     """
     given = dict(locals())
-    src = _once(src)
+    src = looked_at_twice(src)
     from ._table import is_held, sort_table
 
-    resources = _resources(memory, threads, drives, io, scratch_limit, seed, volume)
+    resources = resources_of(memory, threads, drives, io, scratch_limit, seed, volume)
     kind = _kinds.HELD
     if not is_held(src):
         kind = _kinds.what(
-            _paths(src),  # type: ignore[arg-type]
+            path_texts(src),  # type: ignore[arg-type]
             resources,
-            output=_optional(dst),
+            output=optional_path(dst),
             records=dtype is not None or record is not None,
             lines=bool(lines),
             csv=csv,
             table=columns is not None or union or codec is not None or schema is not None,
-            by=_texts(by),
+            by=texts(by),
             text_order=bool(order),
         )
     if kind in (_kinds.CSV, _kinds.JSON) and by is None and not csv:
@@ -311,8 +307,8 @@ def sort(
     if kind in _kinds.TEXT:
         from ._open import open_lines
 
-        insists: LinesHow = "any" if _insists(lines) else True
-        text = open_lines(src, insists, resources)  # type: ignore[arg-type]
+        how_sure: LinesHow = "any" if insists(lines) else True
+        text = open_lines(src, how_sure, resources)  # type: ignore[arg-type]
         done = text.sort(
             key,
             separator=separator,
@@ -327,8 +323,8 @@ def sort(
         )
         return done.write(dst, force=force, progress=progress)
     request = SortRequest(
-        inputs=_paths(src),  # type: ignore[arg-type]
-        output=_path(dst),
+        inputs=path_texts(src),  # type: ignore[arg-type]
+        output=path_text(dst),
         records=records(dtype, record, key),
         resources=resources,
         descending=bool(descending),
@@ -336,7 +332,7 @@ def sort(
         unique=bool(unique),
         force=bool(force),
         replace=bool(replace),
-        record_io=_optional(record_io),
+        record_io=optional_path(record_io),
     )
     if explain and sys.stderr is not None:
         print(_outcore.plan(request)["text"], file=sys.stderr)
@@ -368,10 +364,10 @@ def plan(
     Args and errors are those of `sort`.
     """
     request = SortRequest(
-        inputs=_paths(src),
-        output=_optional(dst),
+        inputs=path_texts(src),
+        output=optional_path(dst),
         records=records(dtype, record, key),
-        resources=_resources(memory, threads, drives, io, scratch_limit, _SEED, volume),
+        resources=resources_of(memory, threads, drives, io, scratch_limit, SEED, volume),
         descending=bool(descending),
         stable=bool(stable),
         unique=bool(unique),
@@ -388,7 +384,7 @@ def gen(
     count: SupportsIndex,
     *,
     dist: str = "uniform",
-    seed: SupportsIndex = _SEED,
+    seed: SupportsIndex = SEED,
     ascii: bool = False,
     skewed: bool = False,
     first: SupportsIndex | None = None,
@@ -419,16 +415,16 @@ def gen(
     Raises: What `sort` raises.
     """
     request = GenerateRequest(
-        output=_path(dst),
-        count=_number("count", count),
+        output=path_text(dst),
+        count=number("count", count),
         records=records(dtype, None, None),
-        resources=_resources(memory, threads, drives, io, None, seed, volume),
+        resources=resources_of(memory, threads, drives, io, None, seed, volume),
         distribution=dist,
         ascii=bool(ascii),
         skewed=bool(skewed),
         first=None if first is None else whole("first", first),
         force=bool(force),
-        record_io=_optional(record_io),
+        record_io=optional_path(record_io),
     )
     with telling(progress, ("generate",)) as tell:
         return summary.generated_of(_outcore.generate(request, tell))
@@ -470,105 +466,17 @@ def verify(
     Raises: What `sort` raises.
     """
     request = VerifyRequest(
-        inputs=_paths(src),
-        against=_paths(against),
+        inputs=path_texts(src),
+        against=path_texts(against),
         records=records(dtype, record, key),
-        resources=_resources(memory, threads, (), io, None, _SEED, volume),
+        resources=resources_of(memory, threads, (), io, None, SEED, volume),
         descending=bool(descending),
         unique=bool(unique),
         ties=bool(ties),
         force=bool(force),
-        record_io=_optional(record_io),
+        record_io=optional_path(record_io),
     )
     with telling(progress, ("verify",)) as tell:
         return summary.verified_of(_outcore.verify(request, tell))
 
 
-#: Variables that were warned of.
-_unknown_variables: set[str] = set()
-
-
-def _warn_of_unknown_variables() -> None:
-    """Warns once of each variable of outcore's in the environment that sets nothing."""
-    for text in _outcore.unknown_variables():
-        if text not in _unknown_variables:
-            _unknown_variables.add(text)
-            warnings.warn(text, stacklevel=4)
-
-
-def _resources(
-    memory: Size | None,
-    threads: SupportsIndex | None,
-    drives: Paths,
-    io: str | None,
-    scratch_limit: Size | None,
-    seed: SupportsIndex,
-    volume: StrPath | None = None,
-) -> ResourcesRequest:
-    _warn_of_unknown_variables()
-    return ResourcesRequest(
-        memory=size_text("memory", memory),
-        threads=None if threads is None else _number("threads", threads),
-        io=io,
-        drives=_paths(drives),
-        scratch_limit=size_text("scratch limit", scratch_limit),
-        seed=_number("seed", seed),
-        volume=_optional(volume),
-    )
-
-
-def _texts(keys: Keys | None) -> list[str]:
-    """Keys as a list."""
-    if keys is None:
-        return []
-    return [keys] if isinstance(keys, str) else [str(key) for key in keys]
-
-
-def _insists(lines: LinesHow) -> bool:
-    """Whether files are taken for lines whatever they look like."""
-    if isinstance(lines, str) and lines != "any":
-        raise usage("read arguments", f"lines={lines!r} is invalid", 'give True, False or "any"')
-    return bool(lines == "any")
-
-
-def _number(name: str, value: SupportsIndex) -> int:
-    number = whole(name, value)
-    if number >= 1 << 64:
-        raise usage(f"read {name}", f"{number} is out of range", "give at most 2**64 - 1")
-    return number
-
-
-def _path(path: StrPath) -> str:
-    return os.fsdecode(path)
-
-
-def _optional(path: StrPath | None) -> str | None:
-    return None if path is None else _path(path)
-
-
-def _paths(paths: Paths) -> list[str]:
-    if isinstance(paths, (str, bytes, os.PathLike)):
-        return [os.fsdecode(paths)]
-    # Tables and dictionaries would give the names of their columns.
-    is_table = isinstance(paths, Mapping) or any(hasattr(paths, mark) for mark in _TABLES)
-    try:
-        given = None if is_table else list(paths)
-    except TypeError:
-        given = None
-    if given is None:
-        raise _no_path(paths)
-    found = []
-    for path in given:
-        if not isinstance(path, (str, bytes, os.PathLike)):
-            raise _no_path(paths if hasattr(paths, "__array__") else path)
-        found.append(os.fsdecode(path))
-    return found
-
-
-def _no_path(given: object) -> UsageError:
-    name = type(given).__qualname__
-    cause = f"an object of type {name} is neither the name of a file nor a list of names"
-    hint = "outcore reads files: save data that is in memory first, for example with numpy.save"
-    if hasattr(given, "collect"):
-        hint = "a lazy frame has no rows yet: give what its collect() returns"
-    return usage("read paths", cause, hint)

@@ -24,7 +24,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union
 
-from . import _api as api
+from . import _arguments as arguments
 from . import _outcore
 from ._arrays import gathered, is_same
 from ._column import Column
@@ -195,7 +195,7 @@ class Dataset(Lazy):
         return Dataset(DatasetRequest({**self._request, "zipped": zipped}), dtype)
 
     def merge(
-        self, *, key: api.Keys | None = None, descending: bool = False, stable: bool = False
+        self, *, key: arguments.Keys | None = None, descending: bool = False, stable: bool = False
     ) -> Dataset:
         """The items of files that are each in order already, in one order: one pass, where a sort
         takes two. Options mean what they mean in `sort`; files that are not in order give a result
@@ -210,7 +210,7 @@ class Dataset(Lazy):
     def sort(
         self,
         *,
-        key: api.Keys | None = None,
+        key: arguments.Keys | None = None,
         descending: bool = False,
         stable: bool = False,
         unique: bool = False,
@@ -224,7 +224,7 @@ class Dataset(Lazy):
         )
         return Dataset(self._with(step), self)
 
-    def shuffle(self, seed: SupportsIndex = api._SEED, *, epoch: SupportsIndex = 0) -> Dataset:
+    def shuffle(self, seed: SupportsIndex = arguments.SEED, *, epoch: SupportsIndex = 0) -> Dataset:
         """The items in a random order, every order being equally likely. It depends on seed, epoch
         and the items alone; another epoch is another, independent order."""
         return Dataset(self._with(self._shuffle_step(seed, epoch)), self)
@@ -338,7 +338,7 @@ class Dataset(Lazy):
             return batch
         return numpy.empty(0, self._dtype)
 
-    def sample(self, k: SupportsIndex, seed: SupportsIndex = api._SEED) -> _Array:
+    def sample(self, k: SupportsIndex, seed: SupportsIndex = arguments.SEED) -> _Array:
         """`k` items, every choice being equally likely, in the order of the dataset; all of them where
         there are fewer. What filters have left is counted first."""
         number, draw = whole("k", k), random.Random(whole("seed", seed))
@@ -349,7 +349,7 @@ class Dataset(Lazy):
     def partition(
         self,
         how: Expression | _BatchFunction,
-        pattern: api.StrPath,
+        pattern: arguments.StrPath,
         parts: SupportsIndex = 2,
         *,
         force: bool = False,
@@ -469,7 +469,7 @@ class Dataset(Lazy):
         return numpy.frombuffer(data, self._dtype)
 
     def searchsorted(
-        self, values: npt.ArrayLike, side: str = "left", *, index: api.StrPath | None = None
+        self, values: npt.ArrayLike, side: str = "left", *, index: arguments.StrPath | None = None
     ) -> npt.NDArray[np.int64]:
         """The ranks of `values` among the items, which must ascend, as `numpy.searchsorted` has them.
 

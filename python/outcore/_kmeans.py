@@ -15,7 +15,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _outcore
-from ._api import _SEED, Size, StrPath, _optional, _path, _resources
+from ._arguments import SEED, Size, StrPath, optional_path, path_text, resources_of
 from ._errors import UsageError, usage
 from ._units import whole
 from ._vector import _file_of, _rows_of
@@ -200,7 +200,7 @@ class KMeans:
                 runs=whole("n_init", self.n_init),
                 seed=1 if self.random_state is None else whole("random_state", self.random_state),
                 spherical=bool(self.spherical),
-                checkpoint=_optional(self.checkpoint if is_kept else None),
+                checkpoint=optional_path(self.checkpoint if is_kept else None),
                 resources=self._limits(),
             )
             centroids, facts = _outcore.vector_kmeans(request, None)
@@ -235,7 +235,7 @@ class KMeans:
                 type_name=self.dtype,
                 centroids=files.enter_context(_file_of(self.cluster_centers_, "centroids")),
                 spherical=bool(self.spherical),
-                output=_path(path),
+                output=path_text(path),
                 force=bool(force),
                 resources=self._limits(),
             )
@@ -270,7 +270,7 @@ class KMeans:
         return array
 
     def _limits(self) -> Any:
-        return _resources(self.memory, self.threads, (), self.io, None, _SEED, self.volume)
+        return resources_of(self.memory, self.threads, (), self.io, None, SEED, self.volume)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n_clusters={self.n_clusters})"

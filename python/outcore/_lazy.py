@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import SupportsIndex
 
-from . import _api as api
+from . import _arguments as arguments
 from . import _outcore
 from . import _summary as summary
 from ._progress import Watcher, telling
@@ -31,7 +31,7 @@ class Lazy:
 
     def write(
         self,
-        dst: api.StrPath,
+        dst: arguments.StrPath,
         *,
         force: bool = False,
         progress: Watcher | bool | None = None,

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, NoReturn, SupportsIndex
 
-from . import _api as api
+from . import _arguments as arguments
 from . import _outcore
 from ._errors import usage
 from ._lazy import Lazy
@@ -40,11 +40,11 @@ class Lines(Lazy):
 
     def sort(
         self,
-        key: api.Keys | None = None,
+        key: arguments.Keys | None = None,
         *,
         separator: str | None = None,
         order: str = "",
-        by: api.Keys | None = None,
+        by: arguments.Keys | None = None,
         csv: bool = False,
         header: bool = True,
         on_error: Literal["fail", "skip"] = "fail",
@@ -90,11 +90,11 @@ class Lines(Lazy):
 
     def merge(
         self,
-        key: api.Keys | None = None,
+        key: arguments.Keys | None = None,
         *,
         separator: str | None = None,
         order: str = "",
-        by: api.Keys | None = None,
+        by: arguments.Keys | None = None,
         csv: bool = False,
         header: bool = True,
         on_error: Literal["fail", "skip"] = "fail",
@@ -124,11 +124,11 @@ class Lines(Lazy):
 
     def check(
         self,
-        key: api.Keys | None = None,
+        key: arguments.Keys | None = None,
         *,
         separator: str | None = None,
         order: str = "",
-        by: api.Keys | None = None,
+        by: arguments.Keys | None = None,
         csv: bool = False,
         header: bool = True,
         on_error: Literal["fail", "skip"] = "fail",
@@ -161,7 +161,7 @@ class Lines(Lazy):
 
     def split(
         self,
-        pattern: api.StrPath,
+        pattern: arguments.StrPath,
         *,
         parts: SupportsIndex | None = None,
         lines: SupportsIndex | None = None,
@@ -205,7 +205,7 @@ class Lines(Lazy):
 
     def shuffle(
         self,
-        seed: SupportsIndex = api._SEED,
+        seed: SupportsIndex = arguments.SEED,
         *,
         epoch: SupportsIndex = 0,
         csv: bool = False,
@@ -229,7 +229,7 @@ class Lines(Lazy):
         self,
         *,
         counts: bool = False,
-        by: api.Keys | None = None,
+        by: arguments.Keys | None = None,
         csv: bool = False,
         separator: str | None = None,
         header: bool = True,
@@ -311,7 +311,7 @@ class Lines(Lazy):
     def sample(
         self,
         k: SupportsIndex,
-        seed: SupportsIndex = api._SEED,
+        seed: SupportsIndex = arguments.SEED,
         *,
         csv: bool = False,
         separator: str | None = None,
@@ -369,11 +369,11 @@ def csv_rows(job: str, csv: bool, separator: str | None, header: bool) -> CsvRow
 
 def _sort_step(
     job: str,
-    key: api.Keys | None,
+    key: arguments.Keys | None,
     *,
     separator: str | None,
     order: str,
-    by: api.Keys | None,
+    by: arguments.Keys | None,
     csv: bool,
     header: bool,
     on_error: str,
@@ -398,10 +398,10 @@ def _sort_step(
     if separator is not None and len(os.fsencode(separator)) != 1:
         raise usage(job, "the separator is not one byte", "give one character of ASCII")
     return SortLinesStep(
-        line_keys=api._texts(key),
+        line_keys=arguments.texts(key),
         letters=order,
         separator=None if separator is None else os.fsencode(separator)[0],
-        by=api._texts(by),
+        by=arguments.texts(by),
         is_csv=bool(csv),
         has_header=bool(header),
         skips=on_error == "skip",

@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from . import _api as api
+from . import _arguments as arguments
 from . import _kinds
 from . import _outcore
 from ._errors import usage
@@ -33,11 +33,11 @@ def lookup(
     lines: bool = False,
     zero_terminated: bool = False,
     dtype: npt.DTypeLike | None = None,
-    index: api.StrPath | None = None,
-    memory: api.Size | None = None,
+    index: arguments.StrPath | None = None,
+    memory: arguments.Size | None = None,
     threads: SupportsIndex | None = None,
     io: str | None = None,
-    volume: api.StrPath | None = None,
+    volume: arguments.StrPath | None = None,
 ) -> npt.NDArray[np.int64]:
     """The ranks of `values` in sorted files, as `numpy.searchsorted` has them.
 
@@ -58,10 +58,10 @@ def lookup(
         to ascend.
     """
     given = dict(locals())
-    src = api._once(src)
-    resources = api._resources(memory, threads, (), io, None, api._SEED, volume)
+    src = arguments.looked_at_twice(src)
+    resources = arguments.resources_of(memory, threads, (), io, None, arguments.SEED, volume)
     is_typed = dtype is not None
-    kind = _kinds.what(api._paths(src), resources, records=is_typed, lines=bool(lines))
+    kind = _kinds.what(arguments.path_texts(src), resources, records=is_typed, lines=bool(lines))
     # Text has one order here, whatever it is called.
     kind = _kinds.LINES if kind in _kinds.TEXT else kind
     _kinds.check(lookup, kind, given)
@@ -74,7 +74,7 @@ def lookup(
         raise usage("look up keys", "several files of lines", "name one sorted file")
     if isinstance(values, (str, bytes)):
         raise usage("look up keys", "one string in place of many", f"give a list: [{values!r}]")
-    path = api._path(src)
+    path = arguments.path_text(src)
     end = 0 if zero_terminated else _NEWLINE
     view = LineView.__new__(LineView)
     view._open(path, resources, None, None, _outcore.sorted_lines(path, end, resources))

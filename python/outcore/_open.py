@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
 
-from . import _api as api
+from . import _arguments as arguments
 from . import _kinds
 from ._dataset import Dataset, Expression
 from ._errors import usage
@@ -29,26 +29,26 @@ Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
 def open(
     src: ArrowStream,
     *,
-    memory: api.Size | None = None,
+    memory: arguments.Size | None = None,
     threads: SupportsIndex | None = None,
     drives: Paths = (),
     io: str | None = None,
-    scratch_limit: api.Size | None = None,
+    scratch_limit: arguments.Size | None = None,
 ) -> Table: ...
 @overload
 def open(
     src: Paths,
     *,
     dtype: npt.DTypeLike | None = None,
-    record: api.Record | None = None,
+    record: arguments.Record | None = None,
     lines: Literal[False] = False,
     zero_terminated: Literal[False] = False,
-    memory: api.Size | None = None,
+    memory: arguments.Size | None = None,
     threads: SupportsIndex | None = None,
     drives: Paths = (),
     io: str | None = None,
-    scratch_limit: api.Size | None = None,
-    volume: api.StrPath | None = None,
+    scratch_limit: arguments.Size | None = None,
+    volume: arguments.StrPath | None = None,
 ) -> Dataset: ...
 @overload
 def open(
@@ -56,26 +56,26 @@ def open(
     *,
     lines: Literal[True, "any"],
     zero_terminated: bool = False,
-    memory: api.Size | None = None,
+    memory: arguments.Size | None = None,
     threads: SupportsIndex | None = None,
     drives: Paths = (),
     io: str | None = None,
-    scratch_limit: api.Size | None = None,
-    volume: api.StrPath | None = None,
+    scratch_limit: arguments.Size | None = None,
+    volume: arguments.StrPath | None = None,
 ) -> Lines: ...
 def open(
     src: Paths | TableSource,
     *,
     dtype: npt.DTypeLike | None = None,
-    record: api.Record | None = None,
-    lines: api.LinesHow = False,
+    record: arguments.Record | None = None,
+    lines: arguments.LinesHow = False,
     zero_terminated: bool = False,
-    memory: api.Size | None = None,
+    memory: arguments.Size | None = None,
     threads: SupportsIndex | None = None,
     drives: Paths = (),
     io: str | None = None,
-    scratch_limit: api.Size | None = None,
-    volume: api.StrPath | None = None,
+    scratch_limit: arguments.Size | None = None,
+    volume: arguments.StrPath | None = None,
 ) -> Dataset | Lines | Table:
     """A dataset over files; nothing is read but headers. Parquet and Arrow files, and tables of other libraries, become a `Table`, as
     by `table`, which takes more options of theirs; so do CSV and JSON lines, by their names, without `lines`. Files with a
@@ -99,10 +99,10 @@ def open(
     Raises: What `sort` raises.
     """
     given = dict(locals())
-    src = api._once(src)
+    src = arguments.looked_at_twice(src)
     from ._table import is_held, table
 
-    resources = api._resources(memory, threads, drives, io, scratch_limit, api._SEED, volume)
+    resources = arguments.resources_of(memory, threads, drives, io, scratch_limit, arguments.SEED, volume)
     kind = _kinds.HELD
     if not is_held(src):
         typed = dtype is not None or record is not None
@@ -122,21 +122,21 @@ def open(
 
 def open_lines(
     src: Paths,
-    lines: api.LinesHow,
+    lines: arguments.LinesHow,
     resources: ResourcesRequest,
     zero_terminated: bool = False,
 ) -> Lines:
     """The lines of files."""
     terminator = 0 if zero_terminated else ord("\n")
     request = _request(src, resources, None, None)
-    return Lines({**request, "lines": True, "insists": api._insists(lines), "terminator": terminator})
+    return Lines({**request, "lines": True, "insists": arguments.insists(lines), "terminator": terminator})
 
 
 def _request(
     src: Paths,
     resources: ResourcesRequest,
     dtype: npt.DTypeLike | None,
-    record: api.Record | None,
+    record: arguments.Record | None,
 ) -> DatasetRequest:
     """Records of files."""
     return DatasetRequest(
@@ -156,12 +156,12 @@ def tabulate(
     count: SupportsIndex,
     f: Expression | None = None,
     *,
-    memory: api.Size | None = None,
+    memory: arguments.Size | None = None,
     threads: SupportsIndex | None = None,
     drives: Paths = (),
     io: str | None = None,
-    scratch_limit: api.Size | None = None,
-    volume: api.StrPath | None = None,
+    scratch_limit: arguments.Size | None = None,
+    volume: arguments.StrPath | None = None,
 ) -> Dataset:
     """The numbers 0 to `count` - 1 (u64), or what `f` makes of each; nothing is stored.
 
@@ -180,7 +180,7 @@ def tabulate(
         terminator=ord("\n"),
         count=whole("count", count),
         zipped=[],
-        resources=api._resources(memory, threads, drives, io, scratch_limit, api._SEED, volume),
+        resources=arguments.resources_of(memory, threads, drives, io, scratch_limit, arguments.SEED, volume),
         steps=[],
     )
     numbers = Dataset(request, None)
@@ -188,7 +188,7 @@ def tabulate(
 
 
 def _found(src: Paths) -> list[str]:
-    names = api._paths(src)
+    names = arguments.path_texts(src)
     if isinstance(src, str) and glob.has_magic(src) and not os.path.exists(src):
         names = sorted(glob.glob(src))
         if not names:

@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 from . import _kinds
 from . import _outcore
 from . import _summary as summary
-from ._api import (
-    _SEED,
+from ._arguments import (
+    SEED,
     Keys,
     LinesHow,
     Paths,
     Record,
     Size,
     StrPath,
-    _insists,
-    _once,
-    _resources,
-    _number,
-    _optional,
-    _path,
-    _paths,
+    insists,
+    looked_at_twice,
+    resources_of,
+    number,
+    optional_path,
+    path_text,
+    path_texts,
 )
 from ._arrays import gathered
 from ._errors import usage
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from ._table import ArrowStream, Table, TableSource, TableSummary
 
-_SEED = 1
+SEED = 1
 
 
 @overload
@@ -54,7 +54,7 @@ def shuffle(
     src: ArrowStream,
     dst: None = None,
     *,
-    seed: SupportsIndex = _SEED,
+    seed: SupportsIndex = SEED,
     epoch: SupportsIndex = 0,
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
@@ -76,7 +76,7 @@ def shuffle(
     csv: bool = False,
     separator: str | None = None,
     header: bool = True,
-    seed: SupportsIndex = _SEED,
+    seed: SupportsIndex = SEED,
     epoch: SupportsIndex = 0,
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
@@ -101,7 +101,7 @@ def shuffle(
     csv: bool = False,
     separator: str | None = None,
     header: bool = True,
-    seed: SupportsIndex = _SEED,
+    seed: SupportsIndex = SEED,
     epoch: SupportsIndex = 0,
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
@@ -141,16 +141,16 @@ def shuffle(
     Raises: What `sort` raises.
     """
     given = dict(locals())
-    src = _once(src)
+    src = looked_at_twice(src)
     from ._table import is_held
 
-    resources = _resources(memory, threads, drives, io, scratch_limit, seed, volume)
+    resources = resources_of(memory, threads, drives, io, scratch_limit, seed, volume)
     kind = _kinds.HELD
     if not is_held(src):
         kind = _kinds.what(
-            _paths(src),  # type: ignore[arg-type]
+            path_texts(src),  # type: ignore[arg-type]
             resources,
-            output=_optional(dst),
+            output=optional_path(dst),
             records=dtype is not None or record is not None,
             lines=bool(lines),
             csv=csv,
@@ -166,17 +166,17 @@ def shuffle(
     if dst is None:
         raise usage("shuffle", "no output is named", "give a dst")
     request = ShuffleRequest(
-        inputs=_paths(src),  # type: ignore[arg-type]
-        output=_path(dst),
+        inputs=path_texts(src),  # type: ignore[arg-type]
+        output=path_text(dst),
         records=records(dtype, record, None),
         lines=kind in _kinds.TEXT,
-        insists=_insists(lines),
+        insists=insists(lines),
         csv=csv_rows("shuffle", kind == _kinds.CSV, separator, header),
         resources=resources,
-        epoch=_number("epoch", epoch),
+        epoch=number("epoch", epoch),
         force=bool(force),
         replace=bool(replace),
-        record_io=_optional(record_io),
+        record_io=optional_path(record_io),
     )
     with telling(progress, ("distribute", "permute")) as tell:
         return summary.shuffled_of(_outcore.shuffle(request, tell))
@@ -188,7 +188,7 @@ def shuffled(
     dtype: npt.DTypeLike | None = None,
     record: Record | None = None,
     key: Keys | None = None,
-    seed: SupportsIndex = _SEED,
+    seed: SupportsIndex = SEED,
     epoch: SupportsIndex = 0,
     memory: Size | None = None,
     threads: SupportsIndex | None = None,
@@ -209,10 +209,10 @@ def shuffled(
     Raises: What `sort` raises.
     """
     request = OrderRequest(
-        inputs=_paths(src),
+        inputs=path_texts(src),
         records=records(dtype, record, key),
-        resources=_resources(memory, threads, (), io, None, seed, volume),
-        epoch=_number("epoch", epoch),
+        resources=resources_of(memory, threads, (), io, None, seed, volume),
+        epoch=number("epoch", epoch),
     )
     return Shuffled(request)
 
@@ -264,7 +264,7 @@ class Shuffled:
 
     def with_epoch(self, epoch: SupportsIndex) -> Shuffled:
         """Another order of the same records, independent of this one."""
-        return Shuffled(OrderRequest({**self._request, "epoch": _number("epoch", epoch)}))
+        return Shuffled(OrderRequest({**self._request, "epoch": number("epoch", epoch)}))
 
     def read(self, start: SupportsIndex, count: SupportsIndex) -> npt.NDArray[Any]:
         """`count` records from place `start` of the order on.
@@ -274,7 +274,7 @@ class Shuffled:
         """
         import numpy
 
-        held = self._order.read(_number("start", start), _number("count", count))
+        held = self._order.read(number("start", start), number("count", count))
         return numpy.frombuffer(held, self.dtype).reshape(-1, *self._row)
 
     def __array__(
@@ -323,12 +323,12 @@ class Shuffled:
             start: Records of this part to pass over: `Batches.position` of an iterator that stopped.
             drop_last: Leave out a last batch that is shorter.
         """
-        records, of, parts = _number("size", size), _number("shard", shard), _number("shards", shards)
+        records, of, parts = number("size", size), number("shard", shard), number("shards", shards)
         if records == 0 or not of < parts:
             cause = f"batches of {records}, shard {of} of {parts}"
             raise usage("read shuffled", cause, "count shards from 0, and batches from 1 record")
         places = len(self) * of // parts, len(self) * (of + 1) // parts
-        return Batches(self, records, places, _number("start", start), drop_last)
+        return Batches(self, records, places, number("start", start), drop_last)
 
     def _read_round(self, start: int, count: int) -> npt.NDArray[Any]:
         """As `read`; behind the last record comes the first again."""

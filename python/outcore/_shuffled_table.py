@@ -21,7 +21,7 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any, SupportsIndex
 
-from . import _api as api
+from . import _arguments as arguments
 from . import _outcore
 from ._errors import failed, usage
 from ._table import _AS_IT_IS, _files, _texts
@@ -51,13 +51,13 @@ class ShuffledTable:
 
     def __init__(
         self,
-        src: api.Paths,
+        src: arguments.Paths,
         *,
         seed: SupportsIndex = 1,
         epoch: SupportsIndex = 0,
         columns: Iterable[str] | None = None,
     ) -> None:
-        self._seed, self._epoch = api._number("seed", seed), api._number("epoch", epoch)
+        self._seed, self._epoch = arguments.number("seed", seed), arguments.number("epoch", epoch)
         self._columns = None if columns is None else _texts("columns", columns)
         #: File, number in it and rows of each row group.
         self._groups: list[tuple[str, int, int]] = []
@@ -109,7 +109,7 @@ class ShuffledTable:
     def with_epoch(self, epoch: SupportsIndex) -> ShuffledTable:
         """The same rows in another order, which is independent of this one."""
         other = object.__new__(ShuffledTable)
-        other.__dict__.update(self.__dict__, _epoch=api._number("epoch", epoch))
+        other.__dict__.update(self.__dict__, _epoch=arguments.number("epoch", epoch))
         other._draw()
         return other
 
@@ -224,12 +224,12 @@ def _opened(path: str) -> Any:
 
 def _check_list(folder: str) -> None:
     """Rejects a directory that does not hold what a list in it says."""
-    resources = api._resources(None, None, (), None, None, 1)
+    resources = arguments.resources_of(None, None, (), None, None, 1)
     # The engine compares the two where it opens a table.
     _outcore.table_stream([folder], None, False, _AS_IT_IS, resources, None)
 
 
-def _parquet_files(src: api.Paths) -> list[str]:
+def _parquet_files(src: arguments.Paths) -> list[str]:
     files = []
     for name in _files(src):
         if not os.path.isdir(name):

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, SupportsIndex, Union, runtime_checkable
 
-from . import _api as api
+from . import _arguments as arguments
 from . import _kinds
 from . import _outcore
 from ._errors import usage
@@ -49,7 +49,7 @@ class ArrowStream(Protocol):
 
 
 #: What jobs on tables read.
-TableSource = Union[api.Paths, ArrowStream]
+TableSource = Union[arguments.Paths, ArrowStream]
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,11 @@ def table(
     separator: str | None = None,
     null: str | Iterable[str] = (),
     on_error: str = "fail",
-    memory: api.Size | None = None,
+    memory: arguments.Size | None = None,
     threads: SupportsIndex | None = None,
-    drives: api.Paths = (),
+    drives: arguments.Paths = (),
     io: str | None = None,
-    scratch_limit: api.Size | None = None,
+    scratch_limit: arguments.Size | None = None,
     progress: Watcher | bool | None = None,
 ) -> Table:
     """A table, to do something with.
@@ -114,9 +114,9 @@ def table(
     Raises: What `sort` raises.
     """
     given = dict(locals())
-    src = api._once(src)
-    names = api._paths(drives)
-    resources = api._resources(memory, threads, drives, io, scratch_limit, _SEED, None)
+    src = arguments.looked_at_twice(src)
+    names = arguments.path_texts(drives)
+    resources = arguments.resources_of(memory, threads, drives, io, scratch_limit, _SEED, None)
     chosen = None if columns is None else _texts("columns", columns)
     how = _How(resources, names[0] if names else None, progress)
     if isinstance(src, Table):
@@ -231,7 +231,7 @@ class Table:
 
     def sort(
         self,
-        by: api.Keys = (),
+        by: arguments.Keys = (),
         *,
         descending: bool = False,
         stable: bool = False,
@@ -243,17 +243,17 @@ class Table:
         job = "unique" if unique else "sort"
         return self._step(job, by=keys, descending=bool(descending), stable=bool(stable))
 
-    def unique(self, by: api.Keys = ()) -> Table:
+    def unique(self, by: arguments.Keys = ()) -> Table:
         """One row of each key, in their order; see `dedup` for the order of the input."""
         return self._step("unique", by=_texts("by", by))
 
     def dedup(
-        self, by: api.Keys = (), *, keep: str = "first", removed: api.StrPath | None = None
+        self, by: arguments.Keys = (), *, keep: str = "first", removed: arguments.StrPath | None = None
     ) -> Table:
         """Without the rows whose key a row that is kept has; the others stay where they are. `keep` is `"first"`,
         `"last"`, or a column: the row with its least value, or with `"score:desc"` its largest. What is left out goes
         to the file `removed`."""
-        others = None if removed is None else api._path(removed)
+        others = None if removed is None else arguments.path_text(removed)
         return self._step("dedup", by=_texts("by", by), keep=keep, removed=others)
 
     def dedup_near(
@@ -265,7 +265,7 @@ class Table:
         hashes: SupportsIndex = 128,
         seed: SupportsIndex = _SEED,
         keep: str = "first",
-        removed: api.StrPath | None = None,
+        removed: arguments.StrPath | None = None,
     ) -> Table:
         """Without the rows whose text is nearly that of a row that is kept, as MinHash signatures say.
 
@@ -284,16 +284,16 @@ class Table:
             "shingles": shingles,
             "hashes": whole("hashes", hashes),
         }
-        others = None if removed is None else api._path(removed)
-        number = api._number("seed", seed)
+        others = None if removed is None else arguments.path_text(removed)
+        number = arguments.number("seed", seed)
         return self._step("dedup", near=near, keep=keep, removed=others, seed=number)
 
-    def merge(self, by: api.Keys = (), *, descending: bool = False) -> Table:
+    def merge(self, by: arguments.Keys = (), *, descending: bool = False) -> Table:
         """The rows of all files in the order of columns, in which each file is already: one read and one write. A file that
         is not in order is a `CorruptError` that names its row."""
         return self._step("merge", by=_texts("by", by), descending=bool(descending))
 
-    def count_by(self, by: api.Keys, *, by_count: bool = False) -> Table:
+    def count_by(self, by: arguments.Keys, *, by_count: bool = False) -> Table:
         """How often each value of columns occurs, in the order of the values, or with `by_count` the most frequent
         first: the columns, and behind them `count`."""
         return self._step("count_by", by=_texts("by", by), descending=bool(by_count))
@@ -304,7 +304,7 @@ class Table:
         length: SupportsIndex = 50,
         *,
         tokens: bool = False,
-        removed: api.StrPath | None = None,
+        removed: arguments.StrPath | None = None,
     ) -> Table:
         """Without the passages of a text that occur before.
 
@@ -323,10 +323,10 @@ class Table:
             "units_count": number,
             "tokens": bool(tokens),
         }
-        others = None if removed is None else api._path(removed)
+        others = None if removed is None else arguments.path_text(removed)
         return self._step("dedup", substring=substring, removed=others)
 
-    def group_by(self, by: api.Keys, *aggregates: str, **named: str) -> Table:
+    def group_by(self, by: arguments.Keys, *aggregates: str, **named: str) -> Table:
         """A row of aggregates for each group of rows, in the order of the groups' columns: `group_by("country", "count",
         total="sum(bytes)")`. Without any, rows are counted. The aggregates are those of `outcore group-by --help`."""
         texts = _texts("aggregates", aggregates)
@@ -335,9 +335,9 @@ class Table:
 
     def window(
         self,
-        by: api.Keys,
+        by: arguments.Keys,
         *functions: str,
-        order: api.Keys = (),
+        order: arguments.Keys = (),
         first: SupportsIndex | None = None,
         **named: str,
     ) -> Table:
@@ -361,7 +361,7 @@ class Table:
     def join(
         self,
         other: TableSource | Table,
-        on: api.Keys = (),
+        on: arguments.Keys = (),
         *,
         how: str | None = None,
         asof: str | None = None,
@@ -385,7 +385,7 @@ class Table:
         asked = _join(on, how, asof, tolerance, suffix, ordered)
         return self._with(other, "join", join=asked)
 
-    def diff(self, other: TableSource | Table, by: api.Keys = ()) -> Table:
+    def diff(self, other: TableSource | Table, by: arguments.Keys = ()) -> Table:
         """What differs between this table and another one, in the order of the key.
 
         Args:
@@ -400,11 +400,11 @@ class Table:
         return self._with(other, "diff", by=_texts("by", by))
 
     def shuffle(
-        self, seed: SupportsIndex = _SEED, *, epoch: SupportsIndex = 0, by: api.Keys = ()
+        self, seed: SupportsIndex = _SEED, *, epoch: SupportsIndex = 0, by: arguments.Keys = ()
     ) -> Table:
         """In a random order, which depends on `seed` and `epoch` alone. Rows with equal values in the columns `by` stay
         together, in the order of the input."""
-        numbers = api._number("seed", seed), api._number("epoch", epoch)
+        numbers = arguments.number("seed", seed), arguments.number("epoch", epoch)
         return self._step("shuffle", seed=numbers[0], epoch=numbers[1], by=_texts("by", by))
 
     def filter(self, *conditions: str) -> Table:
@@ -425,16 +425,16 @@ class Table:
 
     def head(self, rows: SupportsIndex) -> Table:
         """The first rows; no more is read."""
-        return self._step("head", rows=api._number("rows", rows))
+        return self._step("head", rows=arguments.number("rows", rows))
 
     def sample(self, rows: SupportsIndex, *, seed: SupportsIndex = _SEED) -> Table:
         """Rows that are drawn, in the order of the input; each set of this size is as likely as any other."""
-        number = api._number("rows", rows)
-        return self._step("sample", rows=number, seed=api._number("seed", seed))
+        number = arguments.number("rows", rows)
+        return self._step("sample", rows=number, seed=arguments.number("seed", seed))
 
     def write(
         self,
-        dst: api.StrPath,
+        dst: arguments.StrPath,
         *,
         codec: str | None = None,
         group_rows: SupportsIndex | None = None,
@@ -451,7 +451,7 @@ class Table:
         """
         return self._run(
             "convert",
-            api._path(dst),
+            arguments.path_text(dst),
             codec=codec,
             group_rows=None if group_rows is None else whole("group_rows", group_rows),
             force=bool(force),
@@ -541,19 +541,19 @@ class Table:
 
 def dedup(
     src: TableSource,
-    dst: api.StrPath | None = None,
-    by: api.Keys = (),
+    dst: arguments.StrPath | None = None,
+    by: arguments.Keys = (),
     *,
     keep: str = "first",
-    removed: api.StrPath | None = None,
+    removed: arguments.StrPath | None = None,
     columns: Iterable[str] | None = None,
     union: bool = False,
     codec: str | None = None,
-    memory: api.Size | None = None,
+    memory: arguments.Size | None = None,
     threads: SupportsIndex | None = None,
-    drives: api.Paths = (),
+    drives: arguments.Paths = (),
     io: str | None = None,
-    scratch_limit: api.Size | None = None,
+    scratch_limit: arguments.Size | None = None,
     force: bool = False,
     progress: Watcher | bool | None = None,
 ) -> TableSummary | Table:
@@ -587,10 +587,10 @@ def dedup(
         return opened.dedup(by, keep=keep, removed=removed)
     return opened._run(
         "dedup",
-        api._path(dst),
+        arguments.path_text(dst),
         by=_texts("by", by),
         keep=keep,
-        removed=None if removed is None else api._path(removed),
+        removed=None if removed is None else arguments.path_text(removed),
         codec=codec,
         force=bool(force),
     )
@@ -598,7 +598,7 @@ def dedup(
 
 def convert(
     src: TableSource,
-    dst: api.StrPath,
+    dst: arguments.StrPath,
     *,
     columns: Iterable[str] | None = None,
     union: bool = False,
@@ -607,7 +607,7 @@ def convert(
     on_error: str = "fail",
     codec: str | None = None,
     group_rows: SupportsIndex | None = None,
-    memory: api.Size | None = None,
+    memory: arguments.Size | None = None,
     threads: SupportsIndex | None = None,
     force: bool = False,
     progress: Watcher | bool | None = None,
@@ -634,8 +634,8 @@ def convert(
 
 def sort_table(
     src: TableSource,
-    dst: api.StrPath | None,
-    order: tuple[api.Keys, bool, bool, bool],
+    dst: arguments.StrPath | None,
+    order: tuple[arguments.Keys, bool, bool, bool],
     output: tuple[str | None, bool],
     how: dict[str, Any],
 ) -> TableSummary | Table:
@@ -648,7 +648,7 @@ def sort_table(
         return opened.sort(by, descending=descending, stable=stable, unique=unique)
     return opened._run(
         "unique" if unique else "sort",
-        api._path(dst),
+        arguments.path_text(dst),
         by=_texts("by", by),
         descending=descending,
         stable=stable,
@@ -664,7 +664,7 @@ def _check_no_codec(job: str, codec: str | None) -> None:
 
 
 def _join(
-    on: api.Keys,
+    on: arguments.Keys,
     how: str | None,
     asof: str | None,
     tolerance: SupportsIndex | float | str | None,
@@ -695,7 +695,7 @@ def _reader_of(src: object) -> ArrowStream | None:
 def _files(src: Any) -> list[str]:
     """Names, with patterns looked up."""
     files: list[str] = []
-    for name in api._paths(src):
+    for name in arguments.path_texts(src):
         if any(mark in name for mark in "*?[") and not os.path.lexists(name):
             found = sorted(glob.glob(name, recursive=True))
             if not found:

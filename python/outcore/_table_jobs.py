@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, SupportsIndex
 
-from . import _api as api
+from . import _arguments as arguments
 from ._table import Table, TableSource, TableSummary, _check_no_codec, _join, _texts, table
 
 #: What is done, and how: the name of a job and what it is asked.
@@ -20,8 +20,8 @@ _Job = tuple[str, dict[str, Any]]
 
 def unique(
     src: TableSource,
-    dst: api.StrPath | None = None,
-    by: api.Keys = (),
+    dst: arguments.StrPath | None = None,
+    by: arguments.Keys = (),
     *,
     codec: str | None = None,
     force: bool = False,
@@ -43,8 +43,8 @@ def unique(
 
 def merge(
     src: TableSource,
-    dst: api.StrPath | None = None,
-    by: api.Keys = (),
+    dst: arguments.StrPath | None = None,
+    by: arguments.Keys = (),
     *,
     descending: bool = False,
     codec: str | None = None,
@@ -66,8 +66,8 @@ def merge(
 
 def count_by(
     src: TableSource,
-    dst: api.StrPath | None = None,
-    by: api.Keys = (),
+    dst: arguments.StrPath | None = None,
+    by: arguments.Keys = (),
     *,
     by_count: bool = False,
     codec: str | None = None,
@@ -88,11 +88,11 @@ def count_by(
 
 def shuffle_table(
     src: TableSource,
-    dst: api.StrPath | None = None,
+    dst: arguments.StrPath | None = None,
     *,
     seed: SupportsIndex = 1,
     epoch: SupportsIndex = 0,
-    by: api.Keys = (),
+    by: arguments.Keys = (),
     codec: str | None = None,
     force: bool = False,
     **options: Any,
@@ -106,16 +106,16 @@ def shuffle_table(
 
     Raises: What `sort` raises.
     """
-    order = {"seed": api._number("seed", seed), "epoch": api._number("epoch", epoch)}
+    order = {"seed": arguments.number("seed", seed), "epoch": arguments.number("epoch", epoch)}
     job = ("shuffle", {**order, "by": _texts("by", by)})
     return _done(table(src, **options), job, dst, codec, force)
 
 
 def group_by(
     src: TableSource,
-    dst: api.StrPath | None = None,
-    by: api.Keys = (),
-    aggregates: api.Keys = ("count",),
+    dst: arguments.StrPath | None = None,
+    by: arguments.Keys = (),
+    aggregates: arguments.Keys = ("count",),
     *,
     codec: str | None = None,
     force: bool = False,
@@ -136,8 +136,8 @@ def group_by(
 def join(
     left: TableSource,
     right: TableSource | Table,
-    dst: api.StrPath | None = None,
-    on: api.Keys = (),
+    dst: arguments.StrPath | None = None,
+    on: arguments.Keys = (),
     *,
     how: str | None = None,
     asof: str | None = None,
@@ -166,8 +166,8 @@ def join(
 def diff(
     left: TableSource,
     right: TableSource | Table,
-    dst: api.StrPath | None = None,
-    by: api.Keys = (),
+    dst: arguments.StrPath | None = None,
+    by: arguments.Keys = (),
     *,
     codec: str | None = None,
     force: bool = False,
@@ -198,10 +198,10 @@ def _other(right: TableSource | Table, options: dict[str, Any], kept: tuple[str,
 
 
 def _done(
-    opened: Table, job: _Job, dst: api.StrPath | None, codec: str | None, force: bool
+    opened: Table, job: _Job, dst: arguments.StrPath | None, codec: str | None, force: bool
 ) -> TableSummary | Table:
     name, asked = job
     if dst is None:
         _check_no_codec(name, codec)
         return opened._step(name, **asked)
-    return opened._run(name, api._path(dst), codec=codec, force=bool(force), **asked)
+    return opened._run(name, arguments.path_text(dst), codec=codec, force=bool(force), **asked)

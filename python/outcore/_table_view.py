@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, SupportsIndex
 
-from . import _api as api
+from . import _arguments as arguments
 from . import _outcore
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._table import TableSource, _texts, table
 from ._units import whole
-from ._view import _reopen, _Sorted
+from ._sorted_view import SortedView, reopened
 from ._requests import TableViewBuildRequest
 
 
-class TableView(_Sorted):
+class TableView(SortedView):
     """Rows of a table in order, merged while they are read; made by `sort_view` with `by`.
 
     `len(view)` is the number of rows, `view[i:j]` a `pyarrow.Table` of them, `view[i]` a row as a dict. Iterating gives
@@ -135,8 +135,8 @@ def _pyarrow() -> Any:
 
 def build(
     src: TableSource,
-    dst: api.StrPath,
-    order: tuple[api.Keys, bool, bool],
+    dst: arguments.StrPath,
+    order: tuple[arguments.Keys, bool, bool],
     how: dict[str, Any],
     progress: Watcher | bool | None,
 ) -> TableView:
@@ -146,7 +146,7 @@ def build(
     resources = opened._how.resources
     request = TableViewBuildRequest(
         inputs=opened._inputs,
-        output=api._path(dst),
+        output=arguments.path_text(dst),
         by=_texts("by", by),
         descending=descending,
         columns=opened._columns,
@@ -157,4 +157,4 @@ def build(
     )
     with telling(progress, ("sort runs", "merge runs")) as tell:
         native = _outcore.table_view_build(request, tell)
-    return _reopen(TableView, api._path(dst), resources, None, None, native)
+    return reopened(TableView, arguments.path_text(dst), resources, None, None, native)

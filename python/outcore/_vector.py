@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypedDict
 
 from . import _outcore
-from ._api import _SEED, Paths, Size, StrPath, _path, _resources
+from ._arguments import SEED, Paths, Size, StrPath, path_text, resources_of
 from ._errors import OutcoreError, usage
 from ._progress import Watcher, telling
 from ._units import whole
@@ -69,7 +69,7 @@ def _rows_of(vectors: Any, name: str) -> npt.NDArray[Any]:
 def _file_of(vectors: Any, name: str) -> Iterator[str]:
     """The path of a file with these vectors: theirs, or a copy of an array for as long as it is needed."""
     if isinstance(vectors, (str, os.PathLike)):
-        yield _path(vectors)
+        yield path_text(vectors)
         return
     import numpy
 
@@ -113,9 +113,9 @@ def _chosen(
         subset = files.enter_context(_file_of(mask.reshape(-1, 1), "subset"))
     tables = [] if table is None else [table] if isinstance(table, (str, os.PathLike)) else table
     return _Chosen(
-        subset=None if subset is None else _path(subset),
+        subset=None if subset is None else path_text(subset),
         condition=where,
-        tables=[_path(file) for file in tables],
+        tables=[path_text(file) for file in tables],
     )
 
 
@@ -188,10 +188,10 @@ def knn(
             k=whole("k", k),
             metric=metric,
             **_chosen(files, subset, where, table),
-            index=None if index is None else _path(index),
+            index=None if index is None else path_text(index),
             nprobe=None if nprobe is None else whole("nprobe", nprobe),
             recall_queries=0 if facts is None else _RECALL_QUERIES,
-            resources=_resources(memory, threads, (), io, None, _SEED, volume),
+            resources=resources_of(memory, threads, (), io, None, SEED, volume),
         )
         with telling(progress, ("search",)) as tell:
             ids, distances, told = _outcore.vector_knn(request, tell)
@@ -241,7 +241,7 @@ def convert_vectors(
     """
     if to is not None and to not in _ELEMENTS:
         raise usage("convert vectors", f"{to!r} is not a kind of number", f"give {', '.join(_ELEMENTS)}")
-    path = _path(src)
+    path = path_text(src)
     is_table = column is not None or os.path.isdir(path) or path.endswith(_TABLES)
     if is_table and (to is not None or dtype is not None):
         cause = "the numbers of a table's column have a type, and stay as they are"
@@ -249,12 +249,12 @@ def convert_vectors(
     request = VectorConvertRequest(
         input=path,
         type_name=dtype,
-        output=_path(output),
+        output=path_text(output),
         element=to,
         is_table=is_table,
         column=column,
         force=force,
-        resources=_resources(memory, threads, (), io, None, _SEED, volume),
+        resources=resources_of(memory, threads, (), io, None, SEED, volume),
     )
     with telling(progress, ("write",)) as tell:
         return _outcore.vector_convert(request, tell)
@@ -310,14 +310,14 @@ def index_vectors(
     if spherical and nlist is None:
         raise usage("index vectors", "spherical is for an index with lists", "give nlist, too")
     request = IndexRequest(
-        base=_path(base),
+        base=path_text(base),
         type_name=dtype,
-        output=_path(output),
+        output=path_text(output),
         nlist=None if nlist is None else whole("nlist", nlist),
         spherical=spherical,
         seed=whole("seed", seed),
         force=force,
-        resources=_resources(memory, threads, drives, io, None, _SEED, volume),
+        resources=resources_of(memory, threads, drives, io, None, SEED, volume),
     )
     with telling(progress, ("write",)) as tell:
         return _outcore.vector_index(request, tell)
@@ -444,7 +444,7 @@ def _range(
             metric=metric,
             **_chosen(files, *chosen),
             is_pairs=is_pairs,
-            resources=_resources(memory, threads, (), io, None, _SEED, volume),
+            resources=resources_of(memory, threads, (), io, None, SEED, volume),
         )
         with telling(progress, ("search",)) as tell:
             begins, ids, distances = _outcore.vector_range(request, tell)
@@ -499,7 +499,7 @@ def ground_truth(
     """
     import numpy
 
-    target = _path(path)
+    target = path_text(path)
     read = [file for file in (base, queries, subset, table) if isinstance(file, (str, os.PathLike))]
     if any(os.path.exists(file) and _is_same(file, target) for file in read):
         raise usage("create output", f"{target} is an input", "give another name")

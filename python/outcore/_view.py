@@ -9,30 +9,31 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
 
 from . import _kinds
 from . import _outcore
-from ._api import (
-    _SEED,
+from ._arguments import (
+    SEED,
     Keys,
     LinesHow,
     Paths,
     Record,
     Size,
     StrPath,
-    _insists,
-    _resources,
-    _path,
-    _paths,
-    _texts,
+    insists,
+    resources_of,
+    path_text,
+    path_texts,
+    texts,
 )
 from ._arrays import gathered, is_same
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._records import records
+from ._sorted_view import SortedView, reopened
 from ._units import whole
-from ._requests import ResourcesRequest, ViewBuildRequest, ViewLinesRequest
+from ._requests import ViewBuildRequest, ViewLinesRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,124 +42,12 @@ if TYPE_CHECKING:
     from ._table import TableSource
     from ._table_view import TableView
 
-_BATCH_BYTES = 64 << 20
 Key = Union[str, bytes, int, float, "tuple[Any, ...]"]
 
 
-_V = TypeVar("_V", bound="_Sorted")
 
 
-class _Sorted:
-    """What views of records and of lines have in common."""
-
-    #: What it holds.
-    _KIND = "records"
-
-    def __init__(
-        self, path: StrPath, *, memory: Size | None = None, io: str | None = None
-    ) -> None:
-        resources = _resources(memory, None, (), io, None, _SEED)
-        self._open(_path(path), resources, None, None)
-
-    def _open(
-        self,
-        path: str,
-        resources: ResourcesRequest,
-        start: int | None,
-        stop: int | None,
-        native: _outcore.View | None = None,
-    ) -> None:
-        self._path, self._asked = path, resources
-        self._held = _outcore.View.open(path, resources) if native is None else native
-        self._process_id = os.getpid()
-        self._info = self._held.info()
-        kind = "lines" if self._info["terminator"] is not None else "records"
-        if self._info["type"] == "table":
-            kind = "rows of a table"
-        if kind != self._KIND:
-            other = {"lines": "LineView", "records": "View"}.get(kind, "TableView")
-            raise usage("open view", f"it holds {kind}", f"open it with {other}")
-        self._start = 0 if start is None else start
-        self._stop = self._info["records"] if stop is None else stop
-
-    @property
-    def _native(self) -> _outcore.View:
-        """The open view; a forked child opens its own."""
-        if self._process_id != os.getpid():
-            self._held = _outcore.View.open(self._path, self._asked)
-            self._process_id = os.getpid()
-        return self._held
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (type(self), self._path, self._asked, self._start, self._stop)
-
-    def __repr__(self) -> str:
-        what = self._KIND if self._KIND != "records" else f"records of {self._info['type']}"
-        return f"<outcore.{type(self).__name__} {self._path!r}: {len(self)} {what}>"
-
-    def __len__(self) -> int:
-        return self._stop - self._start
-
-    @property
-    def path(self) -> str:
-        """The view's directory."""
-        return self._path
-
-    @property
-    def type(self) -> str:
-        """What a record is, in outcore's words: `"u64"`, `"gensort"`, `"lines"`, `"table"`."""
-        return self._info["type"]
-
-    @property
-    def runs(self) -> int:
-        """How many sorted runs are merged."""
-        return self._info["runs"]
-
-    def split(self: _V, parts: SupportsIndex) -> list[_V]:
-        """Views of equal parts, one after another, one for each worker."""
-        count = whole("parts", parts)
-        if count < 1:
-            raise usage("split view", f"{count} parts", "give at least 1")
-        borders = [self._start + len(self) * part // count for part in range(count + 1)]
-        return [
-            _reopen(type(self), self._path, self._asked, start, stop, self._native)
-            for start, stop in zip(borders, borders[1:])
-        ]
-
-    def _index(self, at: SupportsIndex) -> int:
-        index = at.__index__()
-        if index < 0:
-            index += len(self)
-        if not 0 <= index < len(self):
-            raise IndexError(f"record {at} of a view that has {len(self)}")
-        return index
-
-    def _range(self, at: slice) -> tuple[int, int, int]:
-        start, stop, step = at.indices(len(self))
-        if step < 0:
-            hint = "read it forwards and turn the result round: view[i:j][::-1]"
-            raise usage("slice view", f"a step of {step}", hint)
-        return start, max(start, stop), step
-
-    def _steps(self, size: SupportsIndex | None, record_bytes: int) -> Iterator[tuple[int, int]]:
-        step = max(1, _BATCH_BYTES // record_bytes) if size is None else whole("size", size)
-        if step < 1:
-            raise usage("read batches", "a size of 0", "give at least 1")
-        for start in range(0, len(self), step):
-            yield start, min(start + step, len(self))
-
-    def _read(self, start: int, stop: int) -> bytearray:
-        return self._native.read(self._start + start, self._start + stop)
-
-    def _ranks(self, keys: list[bytes], side: str) -> list[int]:
-        """The places of keys in this part of the view."""
-        if side not in ("left", "right"):
-            raise usage("search view", f"side is {side!r}", 'give "left" or "right"')
-        found = memoryview(self._native.lookup(keys, side == "right")).cast("Q")
-        return [min(max(rank, self._start), self._stop) - self._start for rank in found]
-
-
-class View(_Sorted):
+class View(SortedView):
     """A sorted file that is merged while it is read.
 
     `len(view)` is the number of records, `view[i]` a record, `view[i:j]` a new NumPy array of them;
@@ -265,7 +154,7 @@ class View(_Sorted):
             yield self._array(start, stop)
 
 
-class LineView(_Sorted):
+class LineView(SortedView):
     """Lines in order, merged while they are read; made by `sort_view` with `lines=True`.
 
     `len(view)` is the number of lines, `view[i]` a line, `view[i:j]` a list of them; lines are bytes
@@ -327,19 +216,6 @@ class LineView(_Sorted):
         mean_bytes = self._info["bytes"] // max(1, self._info["records"])
         for start, stop in self._steps(size, max(1, mean_bytes)):
             yield self._lines(start, stop)
-
-
-def _reopen(
-    kind: type[_V],
-    path: str,
-    resources: ResourcesRequest,
-    start: int | None,
-    stop: int | None,
-    native: _outcore.View | None = None,
-) -> _V:
-    view = kind.__new__(kind)
-    view._open(path, resources, start, stop, native)
-    return view
 
 
 def _key_text(key: Key) -> str:
@@ -488,20 +364,20 @@ def sort_view(
         KeyboardInterrupt: Ctrl-C; nothing is left behind.
     """
     given = dict(locals())
-    resources = _resources(memory, threads, drives, io, None, _SEED, volume)
+    resources = resources_of(memory, threads, drives, io, None, SEED, volume)
     from ._table import is_held
 
     asked = None
     kind = _kinds.HELD
     if not is_held(src):
         kind = _kinds.what(
-            _paths(src),  # type: ignore[arg-type]
+            path_texts(src),  # type: ignore[arg-type]
             resources,
             records=dtype is not None or record is not None,
             lines=bool(lines),
             csv=csv,
             table=columns is not None or union or schema is not None,
-            by=[] if lines else _texts(by),
+            by=[] if lines else texts(by),
             text_order=bool(order),
         )
     if lines and by is not None and not csv:
@@ -523,10 +399,10 @@ def sort_view(
             raise usage("sort", "CSV without a column, or with NULs", hint)
         asked = _lines_request(key, separator, order, by, zero_terminated)
         asked["is_csv"], asked["has_header"] = kind == _kinds.CSV, bool(header)
-        asked["insists"] = _insists(lines)
+        asked["insists"] = insists(lines)
     request = ViewBuildRequest(
-        inputs=_paths(src),  # type: ignore[arg-type]
-        output=_path(dst),
+        inputs=path_texts(src),  # type: ignore[arg-type]
+        output=path_text(dst),
         records=records(dtype, record, None if is_text else key),
         lines=asked,
         resources=resources,
@@ -537,7 +413,7 @@ def sort_view(
     with telling(progress, ("sort runs", "merge runs")) as tell:
         native = _outcore.view_build(request, tell)
     opened: type[View] | type[LineView] = LineView if is_text else View
-    return _reopen(opened, _path(dst), resources, None, None, native)
+    return reopened(opened, path_text(dst), resources, None, None, native)
 
 
 def _lines_request(
@@ -552,10 +428,10 @@ def _lines_request(
     if separator is not None and len(os.fsencode(separator)) != 1:
         raise usage("sort", "the separator is not one byte", "give one character of ASCII")
     return ViewLinesRequest(
-        line_keys=_texts(key),
+        line_keys=texts(key),
         letters=order,
         separator=None if separator is None else os.fsencode(separator)[0],
-        by=_texts(by),
+        by=texts(by),
         terminator=0 if zero_terminated else ord("\n"),
         insists=False,
         is_csv=False,

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from . import _outcore
-from ._api import _SEED, Paths, Size, StrPath, _path, _paths, _resources
+from ._arguments import SEED, Paths, Size, StrPath, path_text, path_texts, resources_of
 from ._errors import usage
 from ._neighbors import Features, NeighborBatch, NeighborLoader, random_walks
 from ._progress import Watcher, telling
@@ -54,8 +54,8 @@ class Graph:
         io: str | None = None,
         volume: StrPath | None = None,
     ) -> None:
-        self._path = _path(path)
-        self._resources = _resources(memory, threads, (), io, None, _SEED, volume)
+        self._path = path_text(path)
+        self._resources = resources_of(memory, threads, (), io, None, SEED, volume)
         self._facts: dict[str, Any] = json.loads(_outcore.graph_info(self._path, self._resources))
 
     @property
@@ -255,7 +255,7 @@ class Graph:
         *,
         resolution: float = 1.0,
         threshold: float = 1e-7,
-        seed: SupportsIndex = _SEED,
+        seed: SupportsIndex = SEED,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.uint32]:
         """The smallest vertex of the community of each vertex, by Louvain's method; of undirected graphs, by weights if
@@ -322,7 +322,7 @@ class Graph:
         features: Features | None = None,
         shuffle: bool = False,
         incoming: bool = True,
-        seed: SupportsIndex = _SEED,
+        seed: SupportsIndex = SEED,
         workers: SupportsIndex = 0,
     ) -> NeighborLoader:
         """Batches of vertices with sampled neighbours, for training: as PyTorch Geometric's `NeighborLoader`, with
@@ -359,7 +359,7 @@ class Graph:
         length: SupportsIndex = 10,
         *,
         incoming: bool = False,
-        seed: SupportsIndex = _SEED,
+        seed: SupportsIndex = SEED,
     ) -> npt.NDArray[np.int64]:
         """A walk of `length` steps from each of `starts`, or from every vertex: a row of vertices each, -1 behind a dead
         end. Each edge of a vertex is as likely as any other."""
@@ -446,10 +446,10 @@ def convert(
         volume: The drives file of the volume, for a dataset; by default that of `OUTCORE_VOLUME`.
         progress: `True` for a bar, or a function that is called with a `Progress`.
     """
-    inputs = _paths(edges)
+    inputs = path_texts(edges)
     request = GraphConvertRequest(
         inputs=inputs,
-        output=_path(path),
+        output=path_text(path),
         format=type,
         undirected=bool(undirected),
         weights=bool(weights),
@@ -464,7 +464,7 @@ def convert(
         drop_loops=bool(drop_loops),
         vertices=None if vertices is None else whole("vertices", vertices),
         force=bool(force),
-        resources=_resources(memory, threads, drives, io, None, _SEED, volume),
+        resources=resources_of(memory, threads, drives, io, None, SEED, volume),
     )
     with telling(progress, ("distribute", "sort")) as tell:
         _outcore.graph_convert(request, tell)

@@ -1,0 +1,124 @@
+"""Arguments that many functions take: their types, and the words of requests that they become.
+
+Contract: nothing is opened or started here. What makes no sense is a `UsageError`.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, SupportsIndex, Union
+
+from . import _outcore
+from ._errors import UsageError, usage
+from ._requests import ResourcesRequest
+from ._units import size_text, whole
+
+StrPath = Union[str, "os.PathLike[str]"]
+Paths = Union[StrPath, Iterable[StrPath]]
+Keys = Union[str, Iterable[str]]
+Size = Union[str, SupportsIndex]
+Record = Union[int, "tuple[int, Keys]"]
+#: Whether files hold lines; `"any"` takes them for lines whatever they look like.
+LinesHow = Union[bool, Literal["any"]]
+
+SEED = 1
+#: What tables of pandas, Polars and Arrow can be told by.
+_TABLES = ("__dataframe__", "__arrow_c_stream__")
+
+
+def looked_at_twice(src: Any) -> Any:
+    """Names that can be looked at twice. Readers of batches stay as they are."""
+    is_reader = hasattr(src, "__arrow_c_stream__")
+    return list(src) if isinstance(src, Iterator) and not is_reader else src
+
+
+#: Variables that were warned of.
+_unknown_variables: set[str] = set()
+
+
+def _warn_of_unknown_variables() -> None:
+    """Warns once of each variable of outcore's in the environment that sets nothing."""
+    for text in _outcore.unknown_variables():
+        if text not in _unknown_variables:
+            _unknown_variables.add(text)
+            warnings.warn(text, stacklevel=4)
+
+
+def resources_of(
+    memory: Size | None,
+    threads: SupportsIndex | None,
+    drives: Paths,
+    io: str | None,
+    scratch_limit: Size | None,
+    seed: SupportsIndex,
+    volume: StrPath | None = None,
+) -> ResourcesRequest:
+    _warn_of_unknown_variables()
+    return ResourcesRequest(
+        memory=size_text("memory", memory),
+        threads=None if threads is None else number("threads", threads),
+        io=io,
+        drives=path_texts(drives),
+        scratch_limit=size_text("scratch limit", scratch_limit),
+        seed=number("seed", seed),
+        volume=optional_path(volume),
+    )
+
+
+def texts(keys: Keys | None) -> list[str]:
+    """Keys as a list."""
+    if keys is None:
+        return []
+    return [keys] if isinstance(keys, str) else [str(key) for key in keys]
+
+
+def insists(lines: LinesHow) -> bool:
+    """Whether files are taken for lines whatever they look like."""
+    if isinstance(lines, str) and lines != "any":
+        raise usage("read arguments", f"lines={lines!r} is invalid", 'give True, False or "any"')
+    return bool(lines == "any")
+
+
+def number(name: str, value: SupportsIndex) -> int:
+    number = whole(name, value)
+    if number >= 1 << 64:
+        raise usage(f"read {name}", f"{number} is out of range", "give at most 2**64 - 1")
+    return number
+
+
+def path_text(path: StrPath) -> str:
+    return os.fsdecode(path)
+
+
+def optional_path(path: StrPath | None) -> str | None:
+    return None if path is None else path_text(path)
+
+
+def path_texts(paths: Paths) -> list[str]:
+    if isinstance(paths, (str, bytes, os.PathLike)):
+        return [os.fsdecode(paths)]
+    # Tables and dictionaries would give the names of their columns.
+    is_table = isinstance(paths, Mapping) or any(hasattr(paths, mark) for mark in _TABLES)
+    try:
+        given = None if is_table else list(paths)
+    except TypeError:
+        given = None
+    if given is None:
+        raise _no_path(paths)
+    found = []
+    for path in given:
+        if not isinstance(path, (str, bytes, os.PathLike)):
+            raise _no_path(paths if hasattr(paths, "__array__") else path)
+        found.append(os.fsdecode(path))
+    return found
+
+
+def _no_path(given: object) -> UsageError:
+    name = type(given).__qualname__
+    cause = f"an object of type {name} is neither the name of a file nor a list of names"
+    hint = "outcore reads files: save data that is in memory first, for example with numpy.save"
+    if hasattr(given, "collect"):
+        hint = "a lazy frame has no rows yet: give what its collect() returns"
+    return usage("read paths", cause, hint)
