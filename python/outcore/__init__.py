@@ -14,7 +14,7 @@ vectors; `outcore.sim` simulates drives.
 
 from . import graph as graph
 from . import sim as sim
-from ._api import gen, plan, sort, verify
+from ._api import gen, plan, sort
 from ._column import Column, col, index, x
 from ._dataset import Dataset
 from ._errors import (
@@ -45,7 +45,6 @@ from ._summary import (
     Rates,
     ShuffleSummary,
     SortSummary,
-    VerifyReport,
     WriteSummary,
 )
 from ._shuffled_table import ShuffledTable
@@ -59,6 +58,7 @@ from ._vector import (
     pairs,
     range_search,
 )
+from ._verbs import VerifyReport, verify
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
 from ._table_view import TableView
 from ._view import LineView, View, sort_view

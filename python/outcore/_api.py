@@ -34,9 +34,9 @@ from ._arguments import (
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._records import records
-from ._summary import GenSummary, Plan, SortSummary, VerifyReport
+from ._summary import GenSummary, Plan, SortSummary
 from ._units import whole
-from ._requests import GenerateRequest, SortRequest, VerifyRequest
+from ._requests import GenerateRequest, SortRequest
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -428,55 +428,3 @@ def gen(
     )
     with telling(progress, ("generate",)) as tell:
         return summary.generated_of(_outcore.generate(request, tell))
-
-
-def verify(
-    src: Paths,
-    *,
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    against: Paths = (),
-    descending: bool = False,
-    unique: bool = False,
-    ties: bool = False,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    record_io: StrPath | None = None,
-    force: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
-) -> VerifyReport:
-    """Checks that files are sorted and, if asked, that they hold the records of others.
-
-    What is found is an answer, not an error: see `VerifyReport.ok`.
-
-    Args:
-        src: Files to check, one after another as if they were one.
-        dtype, record, key: What the records are, as in `sort`.
-        against: Files that must hold the same records in any order: the input of the sort.
-        descending: Largest first.
-        unique: Equal keys are out of order too.
-        ties: Records with equal keys must be ordered by their bytes, as `sort` writes them unless
-            `stable`.
-        force: Replace a trace that exists.
-        memory, threads, io, record_io, volume, progress: As in `sort`.
-
-    Raises: What `sort` raises.
-    """
-    request = VerifyRequest(
-        inputs=path_texts(src),
-        against=path_texts(against),
-        records=records(dtype, record, key),
-        resources=resources_of(memory, threads, (), io, None, SEED, volume),
-        descending=bool(descending),
-        unique=bool(unique),
-        ties=bool(ties),
-        force=bool(force),
-        record_io=optional_path(record_io),
-    )
-    with telling(progress, ("verify",)) as tell:
-        return summary.verified_of(_outcore.verify(request, tell))
-
-

@@ -14,7 +14,6 @@ from ._replies import (
     ShuffleReply,
     SortReply,
     TableReply,
-    VerifyReply,
     ViewInfo,
     VolumeDriveReply,
     WriteReply,
@@ -43,7 +42,6 @@ from ._requests import (
     TableViewBuildRequest,
     Tell,
     VectorConvertRequest,
-    VerifyRequest,
     ViewBuildRequest,
     WriteParts,
     WriteTo,
@@ -82,6 +80,7 @@ __all__ = [
     "sim_plan",
     "sim_presets",
     "sim_replay",
+    "run_verb",
     "sim_run",
     "sort",
     "sorted_lines",
@@ -98,7 +97,6 @@ __all__ = [
     "vector_knn",
     "vector_label",
     "vector_range",
-    "verify",
     "view_build",
     "volume_bench",
     "volume_create",
@@ -136,7 +134,9 @@ def plan(request: SortRequest) -> PlanReply: ...
 def what(request: AskedRequest) -> str: ...
 def shuffle(request: ShuffleRequest, tell: Tell | None) -> ShuffleReply: ...
 def generate(request: GenerateRequest, tell: Tell | None) -> GenerateReply: ...
-def verify(request: VerifyRequest, tell: Tell | None) -> VerifyReply: ...
+def run_verb(
+    name: str, words: list[str], volume: str | None, tell: Tell | None
+) -> tuple[dict[str, Any], str]: ...
 def sim_run(request: SimRunRequest) -> SimRun: ...
 def sim_replay(request: SimReplayRequest) -> str: ...
 def sim_plan(request: SimPlanRequest) -> str: ...

@@ -138,22 +138,6 @@ class WriteReply(JobReply):
     phases: list[PhaseReply]
 
 
-class VerifyReply(JobReply):
-    """What a look at all records found."""
-
-    phases: list[PhaseReply]
-    ordered: bool
-    unordered: int
-    first_unordered: int | None
-    duplicate_keys: int
-    checksum: str
-    same_records: bool | None
-    against_records: int | None
-    against_checksum: str | None
-    ok: bool
-    text: str
-
-
 class MovedReply(TypedDict):
     """What a transfer of a volume moved."""
 

@@ -231,20 +231,6 @@ class GenerateRequest(TypedDict):
     record_io: str | None
 
 
-class VerifyRequest(TypedDict):
-    """Files to check."""
-
-    inputs: list[str]
-    against: list[str]
-    records: RecordsRequest
-    resources: ResourcesRequest
-    descending: bool
-    unique: bool
-    ties: bool
-    force: bool
-    record_io: str | None
-
-
 class SimDriveRequest(TypedDict):
     """A drive to simulate; one of `preset` and `file`."""
 

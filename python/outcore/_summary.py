@@ -18,7 +18,6 @@ from ._replies import (
     PlanReply,
     ShuffleReply,
     SortReply,
-    VerifyReply,
     WriteReply,
 )
 
@@ -142,7 +141,8 @@ class JobSummary:
         return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
 
     def _headline(self) -> str:
-        return f"{self.records:,} records in {units.seconds_text(self.seconds)}"
+        said: str | None = getattr(self, "_said", None)
+        return said or f"{self.records:,} records in {units.seconds_text(self.seconds)}"
 
     def __repr__(self) -> str:
         return f"<outcore.{type(self).__name__}: {self._headline()}>"
@@ -241,43 +241,6 @@ class WriteSummary(JobSummary):
         return f"wrote {self.records:,} records, {size}, in {took} ({rate}){left_out}"
 
 
-@dataclass(frozen=True, repr=False)
-class VerifyReport(JobSummary):
-    """What a look at all records found."""
-
-    #: The looks at the records, and at those of `against`.
-    phases: tuple[Phase, ...]
-    #: Whether no record is out of order.
-    ordered: bool
-    #: Records that may not follow the record before them.
-    unordered: int
-    #: Number of the first of those, counted from 0.
-    first_unordered: int | None
-    #: Records whose key equals the key of the record before.
-    duplicate_keys: int
-    #: Sum of the hashes of all records, in hexadecimal; it does not depend on their order.
-    checksum: str
-    #: Whether `against` holds the same records; `None` where it was not given.
-    same_records: bool | None
-    #: Records of `against`.
-    against_records: int | None
-    #: Checksum of `against`.
-    against_checksum: str | None
-    #: Whether all that was asked is so: in order, and the same records. As valsort does, not so
-    #: for gensort's records where there are none.
-    ok: bool
-    #: The lines that sortbenchmark.org's valsort prints.
-    text: str
-
-    def _headline(self) -> str:
-        order = "in order" if self.ordered else f"{self.unordered:,} out of order"
-        same = {None: "", True: ", the same records", False: ", other records"}[self.same_records]
-        return f"{self.records:,} records, {order}{same}, checksum {self.checksum}"
-
-    def __str__(self) -> str:
-        return self.text.rstrip("\n")
-
-
 def plan_of(reply: PlanReply) -> Plan:
     """The value of a reply."""
     values: dict[str, Any] = {**reply, "rates": Rates(**reply["rates"])}
@@ -312,11 +275,6 @@ def written_of(reply: WriteReply) -> WriteSummary:
     return _value(
         WriteSummary, reply, output=Path(reply["output"]), phases=_phases(reply["phases"])
     )
-
-
-def verified_of(reply: VerifyReply) -> VerifyReport:
-    """The value of a reply."""
-    return _value(VerifyReport, reply, phases=_phases(reply["phases"]))
 
 
 def _value(kind: type[_Reply], reply: JobReply, **more: object) -> _Reply:

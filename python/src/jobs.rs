@@ -7,16 +7,15 @@
 use std::path::{Path, PathBuf};
 
 use outcore::job::{Job, ScratchDrive};
-use outcore::key::{CheckOptions, NpyHeader};
+use outcore::key::NpyHeader;
 use outcore::read::text_kind::TextKind;
 use outcore::shuffle::{ShuffleOptions, Shuffled, Unit, shuffle as run_shuffle};
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions};
-use outcore::verify::{checksum_of, verify as run_verify};
 use outcore::{Error, Result};
 use outcore::{Input, Output};
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
-use outcore_front::job::{check_text, is_in_order, settle_shuffle, settle_sort};
+use outcore_front::job::{settle_shuffle, settle_sort};
 use outcore_front::output::{self, Consent, Holds, Sink, Target};
 use outcore_front::recording::{Recording, RecordingRequest};
 use outcore_front::records::{self, Decided};
@@ -29,15 +28,11 @@ use outcore_front::what::{Asked, What};
 use outcore_gen::{
     GenerateOptions, GenerateRequest, GensortRequest, generate as run_generate, generator,
 };
-use outcore_io::output::parent_of;
 
 use crate::datasets::{Datasets, Use};
 use crate::reply::{self, Trace};
 use crate::request;
-use crate::run::Run;
-
-/// Says in a trace who made it.
-const PROGRAM: &str = concat!("outcore for Python ", env!("CARGO_PKG_VERSION"));
+use crate::run::{PROGRAM, Run};
 
 /// Everything that is settled before a sort starts.
 struct Prepared {
@@ -418,70 +413,5 @@ fn generate_file(
         used: cost.used((done.records, 1), &done.drives, set, trace),
         output: target.name().as_os_str().to_owned(),
         phases: reply::phases(&done.phases),
-    })
-}
-
-/// Checks files as `request` says.
-pub(crate) fn verify(mut request: request::Verify, run: &Run) -> Result<reply::Verified> {
-    let how = Use::of_engine(request.force);
-    let read = request.inputs.iter_mut().chain(&mut request.against);
-    let datasets = Datasets::stage(&request.resources, how, read, &mut request.record_io, run)?;
-    let resources = datasets.resources(&request.resources, true, run)?;
-    datasets.finish(verify_files(&request, resources, run)?, run)
-}
-
-fn verify_files(
-    request: &request::Verify,
-    resources: Resources,
-    run: &Run,
-) -> Result<reply::Verified> {
-    let cost = reply::Cost::start();
-    let checked = inputs::open_files(&request.inputs, resources.names())?;
-    let against = match request.against.is_empty() {
-        true => Vec::new(),
-        false => inputs::open_files(&request.against, resources.names())?,
-    };
-    let all: Vec<ResolvedInput> = checked.iter().chain(&against).cloned().collect();
-    let format = records::decide(&request.records.to_request()?, &all)?.format;
-    let sources: Vec<Source> = all.iter().map(|input| input.source.clone()).collect();
-    let trace = record_request(&request.record_io, request.force, (&sources, None));
-    let resources = resources.holding_inputs(sources.len())?;
-    let (recording, resources) = Recording::start(resources, &trace)?;
-    let options = CheckOptions {
-        descending: request.descending,
-        ties: request.ties,
-        unique: request.unique,
-        unordered: false,
-    };
-    // A job each, since what is left of a budget belongs to the one job.
-    let first = sources.first();
-    let beside = first.map_or(Path::new("."), |source| parent_of(&source.path));
-    let job = || run.watched(resources.job_at(Vec::new(), beside));
-    let found = run_verify(&job(), &to_sort(&checked), &format, options)?;
-    let other = match against.is_empty() {
-        true => None,
-        false => Some(checksum_of(&job(), &to_sort(&against), &format)?),
-    };
-    let trace = finish(recording)?;
-    let (check, other_check) = (&found.check, other.as_ref().map(|other| &other.check));
-    let same_records = other_check.map(|other| check.has_records_of(other));
-    let other_drives = other.iter().flat_map(|other| &other.drives);
-    let other_phases = other.iter().flat_map(|other| &other.phases);
-    let phases: Vec<_> = found.phases.iter().chain(other_phases).cloned().collect();
-    let traffic = found.drives.iter().chain(other_drives);
-    let set = &resources.config.drives.value;
-    Ok(reply::Verified {
-        used: cost.used((check.records, 1), traffic, set, trace),
-        phases: reply::phases(&phases),
-        ordered: check.is_ordered(),
-        unordered: check.unordered,
-        first_unordered: check.first_unordered,
-        duplicate_keys: check.duplicate_keys,
-        checksum: format!("{:x}", check.checksum),
-        ok: is_in_order(check, &format) && same_records != Some(false),
-        same_records,
-        against_records: other_check.map(|other| other.records),
-        against_checksum: other_check.map(|other| format!("{:x}", other.checksum)),
-        text: check_text(check, &format),
     })
 }

@@ -10,7 +10,8 @@
 //! |---|---|
 //! | [`functions`] | the functions, as Python calls them; those on lazy datasets are in [`dataset`] |
 //! | [`request`], [`reply`] | dictionaries in and out |
-//! | [`jobs`] | sort, plan, shuffle, generate, verify |
+//! | [`verb`] | verbs of `outcore-verbs` |
+//! | [`jobs`] | sort, plan, shuffle, generate |
 //! | [`order`] | records in the order of a shuffle |
 //! | [`graph`] | graphs |
 //! | [`vector`] | vectors |
@@ -41,6 +42,7 @@ mod sampler;
 mod sim;
 mod table;
 mod vector;
+mod verb;
 mod view;
 mod volume;
 
@@ -64,7 +66,7 @@ mod _outcore {
     #[pymodule_export]
     use crate::functions::jobs::{
         generate, memory_bytes, plan, shuffle, sim_plan, sim_presets, sim_replay, sim_run, sort,
-        unknown_variables, verify, what,
+        unknown_variables, what,
     };
     #[pymodule_export]
     use crate::functions::table::{
@@ -85,6 +87,8 @@ mod _outcore {
     use crate::sampler::GraphSampler;
     #[pymodule_export]
     use crate::sim::SimRun;
+    #[pymodule_export]
+    use crate::verb::run_verb;
     #[pymodule_export]
     use crate::view::View;
     use pyo3::prelude::*;

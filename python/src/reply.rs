@@ -168,12 +168,6 @@ macro_rules! names_its_output {
 
 names_its_output!(Sorted, Shuffled, Generated, Wrote);
 
-impl NamesFiles for Verified {
-    fn files(&mut self) -> impl Iterator<Item = &mut OsString> {
-        self.used.io_trace.iter_mut().map(|trace| &mut trace.path)
-    }
-}
-
 /// What a sort did.
 #[derive(Debug, IntoPyObject)]
 pub(crate) struct Sorted {
@@ -239,23 +233,6 @@ pub(crate) struct Wrote {
     pub(crate) output: OsString,
     pub(crate) skipped: u64,
     pub(crate) phases: Vec<Phase>,
-}
-
-/// What a look at all records found.
-#[derive(Debug, IntoPyObject)]
-pub(crate) struct Verified {
-    pub(crate) used: Used,
-    pub(crate) phases: Vec<Phase>,
-    pub(crate) ordered: bool,
-    pub(crate) unordered: u64,
-    pub(crate) first_unordered: Option<u64>,
-    pub(crate) duplicate_keys: u64,
-    pub(crate) checksum: String,
-    pub(crate) same_records: Option<bool>,
-    pub(crate) against_records: Option<u64>,
-    pub(crate) against_checksum: Option<String>,
-    pub(crate) ok: bool,
-    pub(crate) text: String,
 }
 
 /// The clocks at the start of a job.

@@ -257,18 +257,3 @@ pub(crate) struct Generate {
     pub(crate) force: bool,
     pub(crate) record_io: Option<PathBuf>,
 }
-
-/// Files to check.
-#[derive(Debug, FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Verify {
-    pub(crate) inputs: Vec<PathBuf>,
-    pub(crate) against: Vec<PathBuf>,
-    pub(crate) records: Records,
-    pub(crate) resources: Resources,
-    pub(crate) descending: bool,
-    pub(crate) unique: bool,
-    pub(crate) ties: bool,
-    pub(crate) force: bool,
-    pub(crate) record_io: Option<PathBuf>,
-}

@@ -22,6 +22,8 @@ use pyo3::prelude::*;
 
 use crate::errors;
 
+/// Says in a trace who made it.
+pub(crate) const PROGRAM: &str = concat!("outcore for Python ", env!("CARGO_PKG_VERSION"));
 /// How long a signal may stay unseen.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How often progress is told.

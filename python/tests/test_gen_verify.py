@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,32 @@ def test_verify_answers_what_is_wrong_and_where(here: Path) -> None:
     np.array([9, 5, 4, 4, 2, 2, 2], "<u4").tofile("c.bin")
     report = outcore.verify("c.bin", dtype="u32", descending=True, against="b.bin")
     assert report.ordered and report.same_records is False and not report.ok
+
+
+def test_verify_looks_at_tables_and_rejects_what_is_not_for_them(here: Path) -> None:
+    Path("t.csv").write_text("a,b\n2,x\n1,y\n1,z\n", encoding="ascii")
+    outcore.sort("t.csv", "t.parquet", by="a")
+    report = outcore.verify("t.parquet", by="a", against="t.csv")
+    assert report.ok and report.ordered and report.same_records and report.records == 3
+    assert report.duplicate_keys == 1 and "in order" in str(report)
+    assert not outcore.verify("t.parquet", by="a:desc").ok
+    assert outcore.verify("t.parquet").ordered is None
+    assert not outcore.verify("t.parquet", by="a", unique=True).ok
+    with pytest.raises(outcore.UsageError, match="ties"):
+        outcore.verify("t.parquet", by="a", ties=True)
+    with pytest.raises(outcore.UsageError, match="by"):
+        outcore.verify("t.parquet", dtype="u64", by="a")
+
+
+def test_verify_takes_a_dtype_with_fields_and_names_of_any_bytes(here: Path) -> None:
+    rows = np.array([(1, b"b"), (1, b"c"), (2, b"a")], dtype=[("id", "<u4"), ("name", "S2")])
+    rows.tofile("rows.bin")
+    assert outcore.verify("rows.bin", dtype=rows.dtype, key=["id", "name:desc"]).unordered == 1
+    assert outcore.verify("rows.bin", dtype=rows.dtype, key="id").ok
+    odd = os.fsdecode(b"odd-\xff.bin")
+    os.rename("rows.bin", odd)
+    report = outcore.verify(odd, record=(6, "0:4:u32"), record_io=odd + ".io")
+    assert report.io_trace is not None and os.path.samefile(report.io_trace.path, odd + ".io")
 
 
 def test_verify_reads_several_files_as_one(here: Path) -> None:

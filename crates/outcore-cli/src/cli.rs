@@ -14,7 +14,6 @@ pub(crate) mod graph;
 pub(crate) mod group;
 pub(crate) mod help;
 pub(crate) mod join;
-pub(crate) mod kinds;
 pub(crate) mod lines;
 pub(crate) mod sequence;
 pub(crate) mod store;
@@ -25,7 +24,7 @@ pub(crate) mod volume;
 pub(crate) mod window;
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -33,10 +32,15 @@ use outcore::IoMode;
 use outcore::key::RecordFormat;
 use outcore::{Error, Result};
 use outcore_bench::args::{BenchCommand, ReplayArgs};
-use outcore_front::records::TypeRequest;
 use outcore_gen::Distribution;
 use outcore_io::units;
 use outcore_sim::cli::SimCommand;
+
+pub(crate) use outcore_verbs::kinds;
+pub(crate) use outcore_verbs::option::{
+    DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, ScratchArgs, TraceArgs, TypeArgs,
+};
+use outcore_verbs::verify::VerifyArgs;
 
 use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
 use deferred::Deferred;
@@ -88,15 +92,6 @@ Examples:
   outcore gen 64/8:8:u64 -n 1000 -o log.bin --seed 7
   outcore gen u32x2 -n 16777216 -o edges.u32 --dist rmat:20    # for `outcore graph convert`
   outcore gen f32x128 -n 1e6 -o base.npy --dist clusters:1000      # for `outcore knn`";
-
-const VERIFY_EXAMPLES: &str = "\
-Examples:
-  outcore verify sorted.bin --type u64 --against keys.bin
-  outcore verify sorted.bin.outcore.json --type gensort
-  outcore verify s.parquet --by country --by time:desc --against t.parquet
-
-With --by, a table must be in the order of these columns, and with --unique no two rows may have equal keys. \
---against compares all rows, whatever their order, by their values.";
 
 /// Sort, shuffle, deduplicate and scan files larger than memory, on all your SSDs at once
 #[derive(Debug, Parser)]
@@ -254,120 +249,6 @@ pub(crate) enum Command {
     },
 }
 
-/// Memory, threads and how files are read: what any job uses.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Resources")]
-pub(crate) struct ResourceArgs {
-    /// Memory to use, such as 2GiB; resident memory exceeds it by at most 64 MiB. Default: half
-    /// of the free memory
-    #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes)]
-    pub(crate) memory_bytes: Option<u64>,
-    /// Number of compute threads. Default: one for each processor
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
-    /// I/O mode: direct (O_DIRECT), buffered, or auto (direct where the file system supports it).
-    /// Default: auto
-    #[arg(long, value_name = "MODE")]
-    pub(crate) io: Option<IoMode>,
-}
-
-/// The drives.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Resources")]
-pub(crate) struct DriveArgs {
-    /// A directory on a drive; repeat for more drives. Scratch is spread over all of them, and so
-    /// is an output with {drive} in its name. Default: scratch goes beside the output, or to
-    /// /var/tmp if the output is in memory
-    #[arg(long = "drive", value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) drives: Vec<PathBuf>,
-    /// File that describes the drives, as written by `outcore drives probe`
-    #[arg(long = "drives", value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) drives_file: Option<PathBuf>,
-}
-
-/// The room for scratch.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Resources")]
-pub(crate) struct ScratchArgs {
-    /// Limit on scratch space, over all drives together. Default: all free space
-    #[arg(long = "scratch-limit", value_name = "SIZE", value_parser = units::parse_bytes)]
-    pub(crate) limit_bytes: Option<u64>,
-}
-
-/// What the records are.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Records")]
-pub(crate) struct TypeArgs {
-    /// Record type: u8..u128, i8..i64, f32 or f64, with the suffix `be` for big-endian (u64be); a
-    /// vector such as f32x32; bytes such as bytes16; a NumPy dtype such as <u8 or uint64 (u8
-    /// alone is one byte); or gensort (100 bytes, of which the first 10 are the key). .npy files
-    /// carry their type
-    #[arg(long = "type", value_name = "TYPE", conflicts_with_all = ["record_bytes", "keys"], value_parser = RecordFormat::parse_type)]
-    pub(crate) format: Option<RecordFormat>,
-    /// Record size in bytes, for records without a type of their own
-    #[arg(long = "record", value_name = "SIZE", value_parser = parse_record_bytes)]
-    pub(crate) record_bytes: Option<usize>,
-    /// Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number
-    /// type; for structured .npy the name of a field, NAME[:desc]. Repeat for secondary keys;
-    /// most significant first. Default: the whole record
-    #[arg(long = "key", value_name = "KEY")]
-    pub(crate) keys: Vec<String>,
-}
-
-impl TypeArgs {
-    /// Whether they say that the input is records.
-    pub(crate) fn is_typed(&self) -> bool {
-        self.format.is_some() || self.record_bytes.is_some()
-    }
-
-    /// As the rules about records want it.
-    pub(crate) fn to_request(&self) -> TypeRequest {
-        TypeRequest {
-            format: self.format.clone(),
-            descr: None,
-            record_bytes: self.record_bytes,
-            keys: self.keys.clone(),
-        }
-    }
-}
-
-/// Whether plans are shown.
-#[derive(Debug, Clone, Copy, Default, Args)]
-#[command(next_help_heading = "Plan")]
-pub(crate) struct PlanArgs {
-    /// Print the plan, then run
-    #[arg(long)]
-    pub(crate) explain: bool,
-}
-
-/// A record of what the run itself reads and writes.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Recording")]
-pub(crate) struct RecordingArgs {
-    /// Record every read, write and sync of this run, with times, in FILE (an I/O trace; see
-    /// docs/formats/io-trace.md). FILE appears only if the run succeeds; an existing file needs
-    /// --force
-    #[arg(long = "record-io", value_name = "FILE", value_hint = ValueHint::FilePath)]
-    trace: Option<PathBuf>,
-}
-
-impl RecordingArgs {
-    /// The file for the trace.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        self.trace.as_deref()
-    }
-}
-
-/// The same, where nothing else could be replaced.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct TraceArgs {
-    #[command(flatten)]
-    pub(crate) record_io: RecordingArgs,
-    /// Replace an existing trace
-    #[arg(long, help_heading = "Recording", requires = "trace")]
-    pub(crate) force: bool,
-}
-
 /// Sort files of lines or records, larger than memory if need be
 ///
 /// Inputs with a type (--type, --record, .npy or a manifest) are sorted as records: by key, then
@@ -511,48 +392,6 @@ pub(crate) struct GenArgs {
     pub(crate) record_io: RecordingArgs,
 }
 
-/// Check that files are sorted, and that they hold the records of others
-///
-/// Prints the number of records, an order-independent checksum and the number of equal keys on
-/// standard error, in the words of sortbenchmark.org's valsort. Exits with 1 if a record is out
-/// of order.
-#[derive(Debug, Args)]
-#[command(after_long_help = VERIFY_EXAMPLES)]
-pub(crate) struct VerifyArgs {
-    /// Files to check, in order, as one input
-    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) files: Vec<PathBuf>,
-    /// Files that must hold the same records in any order: the input of the sort
-    #[arg(long, value_name = "INPUT", num_args = 1.., value_hint = ValueHint::FilePath)]
-    pub(crate) against: Vec<PathBuf>,
-    /// Tables only: column of the expected order, COLUMN:desc for the largest first; repeat for
-    /// several
-    #[arg(long, value_name = "COLUMN", help_heading = "Order")]
-    pub(crate) by: Vec<String>,
-    /// Tables only: look at these columns and no others
-    #[arg(long, value_name = "NAME,...")]
-    pub(crate) columns: Vec<String>,
-    #[command(flatten)]
-    pub(crate) record: TypeArgs,
-    /// Expect the reverse order (largest first)
-    #[arg(long, help_heading = "Order")]
-    pub(crate) descending: bool,
-    /// Report equal keys as out of order
-    #[arg(long, help_heading = "Order")]
-    pub(crate) unique: bool,
-    /// Expect records with equal keys to be ordered by their bytes, as `sort` writes them without
-    /// --stable
-    #[arg(long, help_heading = "Order")]
-    pub(crate) ties: bool,
-    /// Print the plan (predicted traffic and time), then run
-    #[arg(long, help_heading = "Plan")]
-    pub(crate) explain: bool,
-    #[command(flatten)]
-    pub(crate) resources: ResourceArgs,
-    #[command(flatten)]
-    pub(crate) trace: TraceArgs,
-}
-
 /// Generate, sort and verify data larger than memory, and report the speed
 ///
 /// Also measures the drive's own speed, for comparison. Removes every file that it makes.
@@ -633,14 +472,6 @@ pub(crate) struct ProbeArgs {
     pub(crate) force: bool,
 }
 
-/// A record's size in bytes, as a plain number or with a unit.
-fn parse_record_bytes(text: &str) -> Result<usize> {
-    let bytes = units::parse_bytes(text)?;
-    usize::try_from(bytes).map_err(|_| {
-        Error::usage("read record size", format!("{bytes} bytes")).hint("a record has at most 1MiB")
-    })
-}
-
 /// The type of records that are made; graphs are asked for by name, and are a distribution.
 fn parse_generated(text: &str) -> Result<RecordFormat> {
     match text.split(':').next() {
@@ -676,10 +507,16 @@ mod tests {
     use super::deferred::whole;
     use super::*;
     use clap::CommandFactory;
+    use outcore_front::what::What;
 
     #[test]
     fn the_definition_is_sound() {
         whole(Cli::command).debug_assert();
+    }
+
+    #[test]
+    fn every_rule_names_options_that_there_are_and_is_reached() {
+        assert_eq!(kinds::unreached(&whole(Cli::command)), [""; 0]);
     }
 
     #[test]
@@ -702,5 +539,35 @@ mod tests {
         for short in shorts {
             assert!("bcCdfghikmMnorRsStTuVz".contains(short), "-{short}");
         }
+    }
+
+    #[test]
+    fn an_option_for_another_kind_is_rejected_by_its_name_and_defaults_are_not() {
+        let given = |words: &[&str]| {
+            let mut root = whole(Cli::command);
+            let matches = root.try_get_matches_from_mut(words).unwrap();
+            kinds::Given::of(&root, &matches)
+        };
+        let shuffle = given(&["outcore", "shuffle", "x", "--key", "a"]);
+        let error = shuffle.applies_to(What::Table).unwrap_err();
+        assert_eq!(
+            error.cause(),
+            "--key cannot be used with tables; it is for records"
+        );
+        assert!(shuffle.applies_to(What::Array).is_ok());
+        let sort = given(&["outcore", "sort", "-k2", "x"]);
+        assert!(sort.applies_to(What::Lines).is_ok());
+        assert!(
+            sort.applies_to(What::Csv)
+                .unwrap_err()
+                .cause()
+                .starts_with("-k ")
+        );
+        let split = given(&["outcore", "split", "-n", "2", "-o", "p-{part}"]);
+        assert!(What::ALL.iter().all(|what| split.applies_to(*what).is_ok()));
+        let both = [What::Table, What::CsvTable];
+        let convert = given(&["outcore", "convert", "a", "b", "-o", "c", "-t", ";"]);
+        assert!(convert.applies_to_one_of(&both).is_ok());
+        assert!(convert.applies_to(What::JsonTable).is_err());
     }
 }

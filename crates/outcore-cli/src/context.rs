@@ -2,22 +2,75 @@
 //!
 //! Contract: made once from the flags, and passed down; nothing here is global.
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outcore::Result;
-use outcore::job::Job;
-use outcore::read::text_kind::TextKind;
+use outcore::job::{Control, Job};
+use outcore_front::inputs::{Names, Streams};
 use outcore_front::output::Target;
-use outcore_front::resources::{Resources, is_in_memory};
+use outcore_front::resources::{Resources, ResourcesRequest, is_in_memory};
+use outcore_front::staging::Work;
 use outcore_front::what::{Asked, What};
+use outcore_io::drive::Device;
+use outcore_store::dataset::Watch;
+use outcore_verbs::datasets::{self, DatasetHost};
+use outcore_verbs::told::IoTrace;
+use serde_json::Value;
 
 use crate::cli::RecordingArgs;
 use crate::cli::kinds::Given;
-use crate::datasets::Files;
-use crate::recorder::Kept;
 use crate::report::Reporter;
 use crate::signals::Interrupt;
+use crate::{progress, resources};
+use outcore_verbs::host::{Host, Kept, Weight};
+
+/// What names of files mean.
+pub(crate) type Files = datasets::Files<Copying>;
+
+/// How datasets are copied: with progress, until a signal comes.
+#[derive(Clone)]
+pub(crate) struct Copying {
+    /// How the command talks.
+    pub(crate) reporter: Reporter,
+    /// Whether the user asked to stop.
+    pub(crate) interrupt: Interrupt,
+}
+
+impl DatasetHost for Copying {
+    fn device(&self) -> Result<Arc<dyn Device>> {
+        Ok(resources::without_flags()?.device())
+    }
+
+    fn call(&self, path: &Path, name: &Path) {
+        self.reporter.call(path, name);
+    }
+
+    fn copy(&self, bytes: u64, work: &Work<'_>) -> Result<()> {
+        let (reporter, interrupt) = (&self.reporter, &self.interrupt);
+        let control = Control::default();
+        control.begin_phase("copy", bytes);
+        // The events of a command begin with its own.
+        let is_stopped = || interrupt.check();
+        let is_cancelled = || control.check();
+        let check: &dyn Fn() -> Result<()> = match reporter.is_json() {
+            true => &is_stopped,
+            false => &is_cancelled,
+        };
+        let told = Watch {
+            check,
+            advance: &|bytes| control.advance(bytes),
+        };
+        match reporter.is_json() {
+            true => work(told),
+            false => progress::watch(reporter, interrupt, &control, &[("copy", 1.0)], || {
+                work(told)
+            }),
+        }
+    }
+}
 
 /// What every subcommand gets.
 #[derive(Clone)]
@@ -34,37 +87,75 @@ pub(crate) struct Context {
     pub(crate) interrupt: Interrupt,
 }
 
+impl Host for Context {
+    fn given(&self) -> &Given {
+        &self.given
+    }
+
+    fn names(&self) -> &dyn Names {
+        &self.files
+    }
+
+    fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
+        self.files.output(name, replace)
+    }
+
+    fn streams(&self) -> Streams {
+        Streams::Taken
+    }
+
+    fn load(&self, request: &ResourcesRequest) -> Result<Resources> {
+        resources::of_request(request)
+    }
+
+    fn with_datasets(&self, resources: Resources) -> Result<Resources> {
+        self.files.add_to(resources)
+    }
+
+    fn record(
+        &self,
+        resources: Resources,
+        trace: Option<&Path>,
+        kept: Kept<'_>,
+    ) -> Result<Resources> {
+        self.reporter.recorder().start(resources, trace, kept)
+    }
+
+    fn end_trace(&self) -> Result<Option<IoTrace>> {
+        // Why there is none is said when the command ends, after its summary.
+        Ok(self.reporter.recorder().finish())
+    }
+
+    fn begin(&self, fields: Value) {
+        self.reporter.event("begin", fields);
+    }
+
+    fn show_plan(&self, plan: &dyn Display) {
+        self.reporter.plan(plan);
+    }
+
+    fn do_watched(
+        &self,
+        control: &Control,
+        weights: &[Weight],
+        work: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        progress::watch(&self.reporter, &self.interrupt, control, weights, work)
+    }
+}
+
 impl Context {
-    /// What the run works with, once it has said all that it reads and writes: datasets are among
-    /// the files of the device, and its I/O is recorded if that is wanted.
+    /// The resources of the run, once it has named all that it reads and writes.
     ///
     /// # Errors
-    /// The volume cannot be opened; a trace that must not be written; more inputs than the memory
-    /// has room for.
+    /// As [`Host::start`].
     pub(crate) fn start(
         &self,
         resources: Resources,
         record_io: &RecordingArgs,
         kept: Kept<'_>,
     ) -> Result<Resources> {
-        resources.expect(kept.sources);
-        let resources = resources.holding_inputs(kept.sources.len())?;
-        let resources = self.files.add_to(resources)?;
-        let trace = record_io
-            .path()
-            .map(|name| self.files.output(name, kept.force));
-        let trace = trace.transpose()?;
-        self.reporter
-            .recorder()
-            .start(resources, trace.as_deref(), kept)
-    }
-
-    /// The kind of the input that `asked` describes.
-    ///
-    /// # Errors
-    /// As [`Asked::what`].
-    pub(crate) fn what(&self, asked: Asked<'_>) -> Result<What> {
-        asked.what(&self.files)
+        Host::start(self, resources, record_io.path(), kept)
     }
 
     /// Whether the inputs are Parquet or Arrow.
@@ -77,23 +168,6 @@ impl Context {
             ..Asked::default()
         };
         Ok(self.what(asked)? == What::Table)
-    }
-
-    /// Fails for an option that is not for inputs of this kind, as which `asked` was answered.
-    ///
-    /// # Errors
-    /// Usage, with the option's name.
-    pub(crate) fn check_options(&self, what: What, asked: Asked<'_>) -> Result<()> {
-        let mut kinds = vec![what];
-        if what.is_table() {
-            // Tables of several formats are one input.
-            let further = asked.inputs.iter().skip(1);
-            kinds.extend(further.map(|name| {
-                let kind = asked.text.or_else(|| TextKind::of_name(name));
-                kind.map_or(What::Table, What::table_of)
-            }));
-        }
-        self.given.applies_to_one_of(&kinds)
     }
 
     /// Says where scratch goes if that is neither a drive that was named nor beside the output.

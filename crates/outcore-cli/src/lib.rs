@@ -9,12 +9,11 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | `cli`, `usage` | the flags, and what is said about wrong ones |
+//! | `cli` | the flags |
 //! | `resources` | flags as what a job may use |
 //! | `recorder` | what is recorded of a run |
 //! | `spool`, `pipe`, `blocks` | streams in and out |
 //! | `lines` | what the commands on lines share |
-//! | `datasets` | `@name` where a command takes a file |
 //! | `report`, `progress`, `measure` | what is said, while and after |
 //! | `stdout` | where results are printed, and that none is lost |
 //! | `signals` | SIGINT, SIGTERM and SIGHUP |
@@ -25,8 +24,6 @@ mod allocator;
 mod cli;
 mod commands;
 mod context;
-mod datasets;
-mod explain;
 mod floor;
 mod lines;
 mod measure;
@@ -37,7 +34,7 @@ mod report;
 mod resources;
 mod signals;
 mod stdout;
-mod usage;
+mod verb;
 
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,11 +47,13 @@ use outcore_front::inputs::is_stdout;
 use outcore_front::resources::unknown_variables;
 use outcore_io::config::Environment;
 
+use outcore_verbs::usage;
+use outcore_verbs::verify::Verify;
+
 use cli::gnu::Read;
 use cli::kinds::Given;
 use cli::{Cli, ColorWhen, Command, Common};
-use context::Context;
-use datasets::Files;
+use context::{Context, Copying, Files};
 use report::Reporter;
 use signals::Interrupt;
 
@@ -214,8 +213,12 @@ fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, first_file: Option<PathBu
     // A view lays its runs on the drives that it is given: they would not be in the dataset.
     let lends_drives = !matches!(cli.command, Command::View(_));
     let volume = cli.common.volume.clone();
+    let copying = Copying {
+        reporter: reporter.clone(),
+        interrupt: interrupt.clone(),
+    };
     let context = Context {
-        files: Files::new(volume.clone(), lends_drives, (&reporter, &interrupt)),
+        files: Files::new(volume.clone(), lends_drives, copying),
         given: Arc::new(given),
         reporter,
         volume,
@@ -258,7 +261,7 @@ fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
         Command::Head(args) => commands::head::head(context, args),
         Command::Sample(args) => commands::head::sample(context, args),
         Command::Gen(args) => commands::generate::run(context, args),
-        Command::Verify(args) => commands::verify::run(context, args),
+        Command::Verify(args) => verb::run::<Verify>(context, args),
         Command::Sequence(command) => commands::sequence::run(context, command),
         Command::Vector(command) => commands::vectors::vector(context, command),
         Command::Knn(args) => commands::vectors::knn(context, args),

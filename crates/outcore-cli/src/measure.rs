@@ -8,38 +8,20 @@ use std::time::Instant;
 
 use outcore::job::{DriveRates, RatesOrigin};
 use outcore::sort::plan::PartitionPlan;
-use outcore::{Forecast, Phase, PhasePlan};
+use outcore::{Phase as EnginePhase, PhasePlan};
 use outcore_front::cost::{DriveTraffic, cpu_seconds, peak_rss_bytes};
 use outcore_io::units;
+use outcore_verbs::told::{DriveTraffic as DriveTold, Phase};
 use serde_json::{Map, Value, json};
 
 /// Drives as the summary event lists them.
 pub(crate) fn drives_json(traffic: &[DriveTraffic]) -> Value {
-    let drives = traffic.iter().map(|drive| {
-        json!({
-            "name": drive.name,
-            "read_bytes": drive.read_bytes,
-            "written_bytes": drive.written_bytes,
-        })
-    });
-    Value::Array(drives.collect())
+    json!(DriveTold::of(traffic))
 }
 
-/// Phases as the summary event lists them: what each did beside what its plan predicted.
-pub(crate) fn phases_json(phases: &[Phase]) -> Value {
-    let phases = phases.iter().map(|phase| {
-        json!({
-            "name": phase.name,
-            "seconds": phase.seconds,
-            "read_bytes": phase.read_bytes,
-            "written_bytes": phase.written_bytes,
-            "predicted_seconds": phase.predicted.and_then(|plan| plan.seconds),
-            "predicted_read_bytes": phase.predicted.and_then(|plan| plan.read_bytes.bytes()),
-            "predicted_written_bytes": phase.predicted.and_then(|plan| plan.written_bytes.bytes()),
-            "predicted_is_bound": phase.predicted.is_some_and(|plan| plan.is_bound()),
-        })
-    });
-    Value::Array(phases.collect())
+/// Phases as the summary event lists them: what each did, and what its plan predicted.
+pub(crate) fn phases_json(phases: &[EnginePhase]) -> Value {
+    json!(Phase::of_engine(phases))
 }
 
 /// What a plan predicts of phases, as plan events list them.
@@ -62,26 +44,20 @@ pub(crate) fn phases_table(phases: &[Phase]) -> Vec<String> {
     let header = [
         "phase", "read", "planned", "written", "planned", "time", "planned",
     ];
-    let at_most = |is_bound: bool, text: String| match is_bound {
-        true => format!("<={text}"),
-        false => text,
-    };
     let rows = phases.iter().map(|phase| {
-        let planned = |of: fn(&PhasePlan) -> (bool, Option<String>)| {
-            let cell = phase.predicted.map(|plan| of(&plan));
-            match cell {
-                Some((is_bound, Some(text))) => at_most(is_bound, text),
-                _ => "-".to_string(),
-            }
+        let planned = |text: Option<String>| match text {
+            Some(text) if phase.predicted_is_bound => format!("<={text}"),
+            Some(text) => text,
+            None => "-".to_owned(),
         };
         [
-            phase.name.to_string(),
+            phase.name.clone(),
             units::bytes(phase.read_bytes),
-            planned(|plan| bytes(plan.read_bytes)),
+            planned(phase.predicted_read_bytes.map(units::bytes)),
             units::bytes(phase.written_bytes),
-            planned(|plan| bytes(plan.written_bytes)),
+            planned(phase.predicted_written_bytes.map(units::bytes)),
             units::seconds(phase.seconds),
-            planned(|plan| (plan.is_bound(), plan.seconds.map(units::seconds))),
+            planned(phase.predicted_seconds.map(units::seconds)),
         ]
     });
     let rows = std::iter::once(header.map(str::to_string)).chain(rows);
@@ -90,11 +66,6 @@ pub(crate) fn phases_table(phases: &[Phase]) -> Vec<String> {
         format!("  {name:<10} {}", cells.join(" "))
     };
     rows.map(line).collect()
-}
-
-/// A number of bytes as a plan says it, and whether it is a bound.
-fn bytes(forecast: Forecast) -> (bool, Option<String>) {
-    (forecast.is_bound(), forecast.bytes().map(units::bytes))
 }
 
 /// Plans of distributions as the events list them.

@@ -16,6 +16,8 @@ use outcore_io::threads::spawn_scoped;
 use outcore_io::units;
 use serde_json::json;
 
+use outcore_verbs::host::Weight;
+
 use crate::report::Reporter;
 use crate::signals::Interrupt;
 
@@ -25,9 +27,6 @@ const EVENT_EVERY: Duration = Duration::from_secs(1);
 const RATE_WINDOW_SECONDS: f64 = 1.0;
 /// Units of the bar.
 const BAR_STEPS: u64 = 1000;
-
-/// A phase and its share of the whole job's time.
-pub(crate) type Weight = (&'static str, f64);
 
 /// Runs `work`, shows how far it is, says what it noted, and cancels it when a signal comes.
 ///

@@ -7,16 +7,15 @@
 //! done then, and its summary has been told. A command that fails, or whose reader went away,
 //! leaves no trace.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outcore::{Error, Result};
-use outcore_front::inputs::Source;
-use outcore_front::output::Target;
 use outcore_front::recording::{Recording, RecordingRequest};
 use outcore_front::resources::Resources;
 use outcore_io::units;
-use serde_json::{Value, json};
+use outcore_verbs::host::Kept;
+use outcore_verbs::told::{IoTrace, Place};
 
 /// Says in the trace who made it.
 const PROGRAM: &str = concat!("outcore ", env!("CARGO_PKG_VERSION"));
@@ -26,26 +25,13 @@ enum State {
     #[default]
     Nothing,
     Running(Recording),
-    Finished(Value),
+    Finished(IoTrace),
     Failed(Error),
 }
 
 /// What is recorded, if anything is.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recorder(Arc<Mutex<State>>);
-
-/// What a run must not lose to its trace.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Kept<'a> {
-    /// What it reads.
-    pub(crate) sources: &'a [Source],
-    /// What it writes.
-    pub(crate) target: Option<&'a Target>,
-    /// Further files that it reads or writes.
-    pub(crate) files: &'a [PathBuf],
-    /// Whether a trace that exists may be replaced.
-    pub(crate) force: bool,
-}
 
 impl Recorder {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -79,15 +65,19 @@ impl Recorder {
     }
 
     /// Puts the trace in its place; its facts for the summary, if there are any.
-    pub(crate) fn finish(&self) -> Option<Value> {
+    pub(crate) fn finish(&self) -> Option<IoTrace> {
         let mut state = self.lock();
         let State::Running(recording) = std::mem::take(&mut *state) else {
             return None;
         };
-        let path = recording.path().display().to_string();
+        let path = Place(recording.path().to_path_buf());
         match recording.finish() {
             Ok(done) => {
-                let facts = json!({"path": path, "requests": done.requests, "bytes": done.bytes});
+                let facts = IoTrace {
+                    path,
+                    requests: done.requests,
+                    bytes: done.bytes,
+                };
                 *state = State::Finished(facts.clone());
                 Some(facts)
             }
@@ -107,9 +97,8 @@ impl Recorder {
             State::Nothing | State::Running(_) => Ok(None),
             State::Failed(error) => Err(error),
             State::Finished(trace) => {
-                let path = trace["path"].as_str().unwrap_or_default();
-                let requests = trace["requests"].as_u64().unwrap_or_default();
-                let requests = units::count(requests);
+                let requests = units::count(trace.requests);
+                let path = trace.path.0.display();
                 Ok(Some(format!(
                     "  I/O recorded in {path}: {requests} requests"
                 )))

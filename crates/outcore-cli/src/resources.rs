@@ -4,9 +4,10 @@
 //! (`eio@12`, `kill@9`, see [`outcore_io::drive::testing`]) puts a fault into the device, for
 //! tests; this is the only place that reads it.
 
-use outcore::{Error, Result};
+use outcore::Result;
 use outcore_front::resources::{FAULT_VARIABLE, Resources, ResourcesRequest};
-use outcore_io::config::{Environment, Flags};
+use outcore_io::config::Environment;
+use outcore_verbs::option::resources_request;
 
 use crate::allocator;
 use crate::cli::{DriveArgs, ResourceArgs};
@@ -18,26 +19,17 @@ pub(crate) fn load(
     scratch_limit_bytes: Option<u64>,
     seed: u64,
 ) -> Result<Resources> {
-    let mut drives = drive_args.drives.clone();
-    if let Some(file) = &drive_args.drives_file {
-        if file.extension().is_none_or(|end| end != "toml") {
-            return Err(
-                Error::usage("read drives file", "its name must end in .toml")
-                    .path(file)
-                    .hint("--drives takes a file; name a directory with --drive"),
-            );
-        }
-        drives.push(file.clone());
-    }
-    let flags = Flags {
-        memory_bytes: resources.memory_bytes,
-        threads: resources.threads,
-        io: resources.io,
-        drives,
+    of_request(&resources_request(
+        resources,
+        drive_args,
         scratch_limit_bytes,
-    };
-    let request = ResourcesRequest { flags, seed };
-    let resources = Resources::load(&request, &Environment::of_process())?;
+        seed,
+    )?)
+}
+
+/// The same for what was set.
+pub(crate) fn of_request(request: &ResourcesRequest) -> Result<Resources> {
+    let resources = Resources::load(request, &Environment::of_process())?;
     allocator::keep_within(resources.config.memory_bytes.value);
     match std::env::var(FAULT_VARIABLE) {
         Ok(text) if !text.is_empty() => Ok(resources.with_fault(text.parse()?)),
@@ -50,8 +42,7 @@ pub(crate) fn without_drives(resources: &ResourceArgs) -> Result<Resources> {
     load(resources, &DriveArgs::default(), None, SEED)
 }
 
-/// The seed where none can be given.
-pub(crate) const SEED: u64 = 1;
+pub(crate) use outcore_verbs::option::SEED;
 
 /// Environment, file and defaults, for what has no flags of its own.
 pub(crate) fn without_flags() -> Result<Resources> {

@@ -54,17 +54,6 @@ pub(crate) fn generate(
     run::watch(py, tell, |run| jobs::generate(request, run))
 }
 
-/// Checks files.
-#[pyfunction]
-#[pyo3(signature = (request, tell))]
-pub(crate) fn verify(
-    py: Python<'_>,
-    request: request::Verify,
-    tell: Option<&Bound<'_, PyAny>>,
-) -> PyResult<reply::Verified> {
-    run::watch(py, tell, |run| jobs::verify(request, run))
-}
-
 /// Bytes of memory that a job of these means may use.
 #[pyfunction]
 pub(crate) fn memory_bytes(py: Python<'_>, resources: request::Resources) -> PyResult<u64> {

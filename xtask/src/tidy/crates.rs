@@ -11,7 +11,7 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 /// Each package, by its folder, and the packages of ours that it may use.
-const PACKAGES: [(&str, &[&str]); 17] = [
+const PACKAGES: [(&str, &[&str]); 18] = [
     ("crates/outcore-io", &[]),
     ("crates/outcore-store", &["outcore-io"]),
     ("crates/outcore", ENGINE_BELOW),
@@ -26,6 +26,7 @@ const PACKAGES: [(&str, &[&str]); 17] = [
     ("crates/outcore-graph", ENGINE),
     ("crates/outcore-vector", ENGINE),
     ("crates/outcore-front", BELOW_FRONT),
+    ("crates/outcore-verbs", BELOW_MOUNT),
     ("crates/outcore-mount", BELOW_MOUNT),
     ("lab/outcore-bench", BELOW_BENCH),
     ("crates/outcore-cli", BELOW_CLI),
@@ -78,6 +79,7 @@ const BELOW_CLI: &[&str] = &[
     "outcore-vector",
     "outcore-chart",
     "outcore-front",
+    "outcore-verbs",
     "outcore-gen",
     "outcore-traces",
     "outcore-mount",
@@ -89,7 +91,7 @@ const OWN_PATH: &str = "xtask/src/tidy/crates.rs";
 const FUZZ: &str = "fuzz";
 const FOR_TEST: &str = "dev-dependencies";
 const KINDS: [&str; 3] = ["dependencies", FOR_TEST, "build-dependencies"];
-const WHY: &str = "io < store < engine < table, graph, vector < front < mount, bench < cli, python; io < chart, traces < sim < cli; \
+const WHY: &str = "io < store < engine < table, graph, vector < front < verbs, mount, bench < cli, python; io < chart, traces < sim < cli; \
                    engine < gen < bench: each crate must make sense to a reader of those below it alone";
 
 /// Checks every package manifest.

@@ -24,8 +24,9 @@ use crate::cli::{DemoArgs, ResourceArgs};
 use crate::context::Context;
 use crate::floor::{self, Floor};
 use crate::measure::{Summary, rate_text};
-use crate::progress::{Weight, watch};
+use crate::progress::watch;
 use crate::resources;
+use outcore_verbs::host::Weight;
 
 /// The records of the demo.
 const TYPE: &str = "u64";

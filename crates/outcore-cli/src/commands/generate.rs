@@ -23,8 +23,8 @@ use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, rate_text};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
-use crate::recorder::Kept;
 use crate::{pipe, resources};
+use outcore_verbs::host::Kept;
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &GenArgs) -> Result<u8> {

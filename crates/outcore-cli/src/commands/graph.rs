@@ -34,8 +34,8 @@ use crate::context::Context;
 use crate::measure::{Summary, phases_json, rate_text};
 use crate::pipe;
 use crate::progress::watch;
-use crate::recorder::Kept;
 use crate::resources;
+use outcore_verbs::host::Kept;
 
 const READ: &str = "read arguments";
 

@@ -22,12 +22,12 @@ use crate::cli::commands::{FileArgs, HeadArgs, SampleArgs};
 use crate::cli::lines::{LineArgs, Rows};
 use crate::cli::{RecordingArgs, ResourceArgs, TypeArgs};
 use crate::context::Context;
-use crate::explain::{FilePass, dir_of};
 use crate::lines::{LineRequest, Overwrite, Stream, what_is_moved};
 use crate::measure::{Summary, phases_json};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
 use crate::{pipe, resources};
+use outcore_verbs::explain::{FilePass, dir_of};
 
 /// Runs `outcore head`.
 pub(crate) fn head(context: &Context, args: &mut HeadArgs) -> Result<u8> {

@@ -29,7 +29,6 @@ pub(crate) mod table;
 pub(crate) mod table;
 pub(crate) mod unique;
 pub(crate) mod vectors;
-pub(crate) mod verify;
 pub(crate) mod view;
 mod view_report;
 pub(crate) mod volume;

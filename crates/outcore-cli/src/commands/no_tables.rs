@@ -6,13 +6,16 @@
 use std::path::{Path, PathBuf};
 
 use outcore::runs::SortedView;
-use outcore::{Error, Job, Result};
+use outcore::{Job, Result};
 use outcore_front::resources::Resources;
 use outcore_graph::convert::{ConvertOptions, ConvertSummary};
 use outcore_graph::graph::names::Names;
 use outcore_graph::kernels::LabelFile;
 use outcore_graph::results::Values;
 
+use outcore_verbs::verb::without_tables;
+
+use crate::cli::SortArgs;
 use crate::cli::commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
 use crate::cli::dedup::DedupArgs;
 use crate::cli::diff::DiffArgs;
@@ -22,17 +25,7 @@ use crate::cli::sequence::{CountByArgs, FilterArgs, MapArgs, MergeArgs};
 use crate::cli::tables::{ConvertArgs, InfoArgs, TableArgs};
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs};
 use crate::cli::window::WindowArgs;
-use crate::cli::{SortArgs, VerifyArgs};
 use crate::context::Context;
-
-/// The error for a table.
-fn left_out() -> Error {
-    Error::usage(
-        "read table",
-        "this build of outcore reads no Parquet and no Arrow",
-    )
-    .hint("build it with the feature `tables`, which is on by default")
-}
 
 /// Whether a result of that name is a table; there are none.
 pub(crate) fn is_table_name(_: &Path) -> bool {
@@ -51,7 +44,7 @@ pub(crate) fn write_near(
     _: &[&str],
     _: impl FnOnce(&mut dyn FnMut(&[u64], &[f64]) -> Result<()>) -> Result<()>,
 ) -> Result<u64> {
-    Err(left_out())
+    Err(without_tables())
 }
 
 /// Fails for a result that is a table.
@@ -61,7 +54,7 @@ pub(crate) fn write_values(
     _: &Values,
     _: Option<&Names>,
 ) -> Result<u64> {
-    Err(left_out())
+    Err(without_tables())
 }
 
 /// The same for labels on scratch.
@@ -71,7 +64,7 @@ pub(crate) fn write_labels(
     _: &LabelFile,
     _: Option<&Names>,
 ) -> Result<u64> {
-    Err(left_out())
+    Err(without_tables())
 }
 
 /// The same for rows of vertices.
@@ -81,7 +74,7 @@ pub(crate) fn write_rows(
     _: (&[u32], &[String]),
     _: Option<&Names>,
 ) -> Result<u64> {
-    Err(left_out())
+    Err(without_tables())
 }
 
 /// Fails for a column of a table.
@@ -91,7 +84,7 @@ pub(crate) fn write_vectors(
     _: Option<&str>,
     _: (&Path, bool),
 ) -> Result<outcore_front::table_vectors::WrittenColumn> {
-    Err(left_out())
+    Err(without_tables())
 }
 
 /// Fails for vectors that are chosen by a table.
@@ -100,15 +93,15 @@ pub(crate) fn rows_where(
     _: &outcore_vector::format::VectorFile,
     _: (&str, &[PathBuf]),
 ) -> Result<outcore_vector::knn::Subset> {
-    Err(left_out())
+    Err(without_tables())
 }
 
 pub(crate) fn sort(_: &Context, _: &SortArgs, _: Resources) -> Result<u8> {
-    Err(left_out())
+    Err(without_tables())
 }
 
 pub(crate) fn shuffle(_: &Context, _: &ShuffleArgs, _: Resources) -> Result<u8> {
-    Err(left_out())
+    Err(without_tables())
 }
 
 pub(crate) fn convert_edges(
@@ -117,11 +110,11 @@ pub(crate) fn convert_edges(
     _: &Path,
     _: &ConvertOptions,
 ) -> Result<ConvertSummary> {
-    Err(left_out())
+    Err(without_tables())
 }
 
 pub(crate) fn view_build(_: &Context, _: &ViewBuildArgs, _: (Resources, &TableArgs)) -> Result<u8> {
-    Err(left_out())
+    Err(without_tables())
 }
 
 pub(crate) fn view_append(
@@ -129,15 +122,15 @@ pub(crate) fn view_append(
     _: &ViewAppendArgs,
     _: (Resources, SortedView),
 ) -> Result<u8> {
-    Err(left_out())
+    Err(without_tables())
 }
 
 pub(crate) fn view_cat(_: &Context, _: &ViewCatArgs, _: SortedView) -> Result<u8> {
-    Err(left_out())
+    Err(without_tables())
 }
 
 pub(crate) fn view_order(_: &SortedView) -> Result<String> {
-    Err(left_out())
+    Err(without_tables())
 }
 
 pub(crate) fn view_materialize(
@@ -145,13 +138,13 @@ pub(crate) fn view_materialize(
     _: &ViewMaterializeArgs,
     _: (Resources, &Path),
 ) -> Result<u8> {
-    Err(left_out())
+    Err(without_tables())
 }
 
 macro_rules! left_out {
     ($($name:ident: $args:ty,)*) => {
         $(pub(crate) fn $name(_: &Context, _: &$args) -> Result<u8> {
-            Err(left_out())
+            Err(without_tables())
         })*
     };
 }
@@ -161,7 +154,6 @@ left_out! {
     head: HeadArgs,
     sample: SampleArgs,
     split: SplitArgs,
-    verify: VerifyArgs,
     map: MapArgs,
     filter: FilterArgs,
     dedup: DedupArgs,

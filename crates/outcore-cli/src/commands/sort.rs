@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use outcore::Input;
 use outcore::job::Job;
-use outcore::key::NpyHeader;
+use outcore::key::{CheckOptions, NpyHeader};
 use outcore::read::text_kind::TextKind;
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions, SortSummary};
@@ -25,17 +25,20 @@ use outcore_front::spool::{self, Spool};
 use outcore_front::staging::sealed_error;
 use outcore_front::what::{Asked, What};
 use outcore_io::units;
+use outcore_verbs::verb::Words;
+use outcore_verbs::verify::{OrderCheck, check_order};
 use serde_json::{Value, json};
 
 use super::consumed::{self, Consumed};
-use super::{sort_lines, table, verify};
+use super::{sort_lines, table};
 use crate::cli::SortArgs;
 use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, plan_json, rate_text};
 use crate::pipe::CLOSED_PIPE;
-use crate::progress::{Weight, watch};
-use crate::recorder::Kept;
+use crate::progress::watch;
 use crate::{pipe, resources};
+use outcore_verbs::host::Weight;
+use outcore_verbs::host::{Host, Kept};
 
 /// The phases of a sort and their shares of the time.
 const WEIGHTS: [Weight; 2] = [("distribute", 1.0), ("sort", 1.0)];
@@ -52,6 +55,32 @@ struct Prepared {
     plan: SortPlan,
     /// Copies of streams; gone when dropped.
     spool: Option<Spool>,
+}
+
+/// Whether the input is in the order that the sort would give it; sorts nothing.
+fn check(context: &Context, args: &SortArgs, resources: Resources) -> Result<u8> {
+    let asked = OrderCheck {
+        inputs: &args.inputs,
+        record: &args.record,
+        options: CheckOptions {
+            descending: args.descending,
+            ties: !args.stable && !args.unique,
+            unique: args.unique,
+            unordered: false,
+        },
+        trace: args.record_io.path(),
+        force: args.force,
+    };
+    let verdict = check_order(context, &asked, resources)?;
+    let mut words = Words::default();
+    if verdict.disorder.is_none() {
+        let records = units::counted(verdict.report.used.records, "record");
+        words.lines(&format!("{records} in order"));
+    }
+    words.detail(&verdict.report.used.read_text());
+    words.phases(&verdict.report.phases, false);
+    context.reporter.told(&verdict.report, &words);
+    verdict.disorder.map_or(Ok(0), Err)
 }
 
 /// Runs the subcommand.
@@ -82,7 +111,7 @@ pub(crate) fn run_records(context: &Context, args: &SortArgs, resources: Resourc
     let started = Instant::now();
     check_for_records(args)?;
     if args.is_check() {
-        return verify::check_only(context, args, resources);
+        return check(context, args, resources);
     }
     let prepared = prepare(context, args, resources)?;
     if args.dry_run {

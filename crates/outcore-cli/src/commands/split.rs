@@ -20,10 +20,10 @@ use serde_json::json;
 use super::table;
 use crate::cli::commands::SplitArgs;
 use crate::context::Context;
-use crate::explain::FilePass;
 use crate::lines::{LineJob, LineRequest, Overwrite, find, format_beside, frame_of, what_is_moved};
 use crate::measure::{Summary, phases_json};
 use crate::resources;
+use outcore_verbs::explain::FilePass;
 
 /// The name of its one phase.
 const PASS: &str = "split";

@@ -26,8 +26,8 @@ use crate::context::Context;
 use crate::measure::{Summary, rate_text};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
-use crate::recorder::Kept;
 use crate::{pipe, resources};
+use outcore_verbs::host::Kept;
 
 /// Runs `put`.
 pub(crate) fn put(context: &Context, args: &PutArgs) -> Result<u8> {

@@ -19,6 +19,7 @@ use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
 use outcore_front::what::{Asked, What};
 use outcore_io::units;
+use outcore_verbs::host::Host;
 use serde_json::json;
 
 use super::sequence::group::{self, GroupRequest};

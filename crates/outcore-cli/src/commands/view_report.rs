@@ -22,8 +22,8 @@ use crate::cli::RecordingArgs;
 use crate::cli::view::ViewRangeArgs;
 use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, rate_text, rates_json};
-use crate::progress::Weight;
-use crate::recorder::Kept;
+use outcore_verbs::host::Kept;
+use outcore_verbs::host::Weight;
 
 pub(crate) const BUILD: [Weight; 2] = [("sort runs", 1.0), ("merge runs", 1.0)];
 pub(crate) const MERGE: [Weight; 1] = [("merge", 1.0)];

@@ -34,7 +34,7 @@ use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, plan_json, rate_text};
 use crate::pipe;
 use crate::progress::watch;
-use crate::recorder::Kept;
+use outcore_verbs::host::{Host, Kept};
 
 /// What a command on lines is asked for.
 pub(crate) struct LineRequest<'a> {

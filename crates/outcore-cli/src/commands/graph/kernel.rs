@@ -28,8 +28,8 @@ use crate::commands::table;
 use crate::context::Context;
 use crate::measure::{Summary, phases_json};
 use crate::progress::watch;
-use crate::recorder::Kept;
 use crate::resources;
+use outcore_verbs::host::Kept;
 
 /// The number of edges of each vertex.
 pub(super) fn degrees(context: &Context, args: &KernelArgs, is_in: bool) -> Result<u8> {

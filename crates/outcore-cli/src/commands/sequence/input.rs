@@ -21,7 +21,7 @@ use outcore_io::output::parent_of;
 use crate::cli::sequence::InputArgs;
 use crate::context::Context;
 use crate::progress::watch;
-use crate::recorder::Kept;
+use outcore_verbs::host::Kept;
 
 /// Everything that is settled before a pass starts.
 pub(super) struct Prepared {

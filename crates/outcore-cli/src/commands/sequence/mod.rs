@@ -20,6 +20,7 @@ use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::output::Target;
 use outcore_front::what::{Asked, What};
 use outcore_io::units;
+use outcore_verbs::host::Host;
 use serde_json::{Value, json};
 
 use super::table;

@@ -5,6 +5,7 @@
 use outcore::Result;
 use outcore_front::what::Asked;
 use outcore_table::jobs;
+use outcore_verbs::host::Host;
 
 use super::{Done, Request, run, text};
 use crate::cli::tables::ConvertArgs;

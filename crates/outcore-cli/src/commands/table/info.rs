@@ -5,9 +5,10 @@
 use outcore::{Job, Result};
 use outcore_io::units;
 use outcore_table::input::{InputOptions, TableInput};
+use outcore_verbs::tables::{check_tables, unpacked};
 use serde_json::json;
 
-use super::{check_tables, text};
+use super::text;
 use crate::cli::tables::{InfoArgs, TableArgs};
 use crate::context::Context;
 use crate::measure::Summary;
@@ -28,12 +29,12 @@ pub(crate) fn info(context: &Context, args: &InfoArgs) -> Result<u8> {
         "info takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
         "say with --csv or --jsonl what text is; `outcore verify` counts records",
     );
-    check_tables(context, inputs, &flags, no_table)?;
+    check_tables(context, inputs, flags.kind(), no_table)?;
     let text = text::options(&tables, &flags, inputs)?;
     let resources = resources::without_flags()?;
     let here = std::path::Path::new(".");
     let of_inputs = (&inputs[..], text.kind);
-    let (copies, _spool) = text::unpacked(context, (&job, &resources), of_inputs, here)?;
+    let (copies, _spool) = unpacked(context, (&job, &resources), of_inputs, here)?;
     let reads = InputOptions {
         copies,
         ..super::reads(&tables, &text)

@@ -22,18 +22,17 @@ mod request;
 mod run;
 mod select;
 mod text;
-mod verify;
 mod view;
 mod window;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use outcore::key::column::{column_name, listed};
-use outcore::{Error, Result};
+use outcore::Result;
 use outcore_front::resources::Resources;
 use outcore_front::what::{Asked, What};
 use outcore_table::input::{InputOptions, TextOptions};
 use outcore_table::rows::KeyColumn;
+use outcore_verbs::tables::{READ, is_stdin, keys_of, kind_of_table, names_in, tables_of};
 
 use crate::cli::lines::TextFlags;
 use crate::cli::tables::{TableArgs, TableFileArgs};
@@ -59,11 +58,9 @@ pub(crate) use join::join;
 pub(crate) use order::{merge, shuffle, sort, unique};
 pub(crate) use part::{head, sample, split};
 pub(crate) use select::{filter, map};
-pub(crate) use verify::verify;
 pub(crate) use view::{view_append, view_build, view_cat, view_materialize, view_order};
 pub(crate) use window::window;
 
-const READ: &str = "read arguments";
 const OPEN: &str = "open input";
 
 /// What is read of tables.
@@ -73,55 +70,6 @@ fn reads(tables: &TableArgs, text: &TextOptions) -> InputOptions {
         columns: (!tables.columns.is_empty()).then(|| names_in(&tables.columns)),
         is_union: tables.union,
         ..InputOptions::default()
-    }
-}
-
-/// The names in lists with commas between them. One in backquotes may hold commas, or be empty.
-fn names_in(lists: &[String]) -> Vec<String> {
-    let names = lists.iter().flat_map(|list| listed(list));
-    names.map(column_name).collect()
-}
-
-/// Whether `name` means standard input.
-fn is_stdin(name: &Path) -> bool {
-    name.as_os_str() == "-"
-}
-
-/// The kind of the inputs of a command that takes nothing but tables; fails for others, with what
-/// to do instead.
-fn check_tables(
-    context: &Context,
-    inputs: &[PathBuf],
-    flags: &TextFlags,
-    no_table: (&str, &str),
-) -> Result<What> {
-    let asked = Asked {
-        inputs,
-        text: flags.kind(),
-        is_table: true,
-        ..Asked::default()
-    };
-    tables_of(context, asked, no_table)
-}
-
-/// The same of the inputs of `asked`; rejects options that are not for them.
-fn tables_of(context: &Context, asked: Asked<'_>, no_table: (&str, &str)) -> Result<What> {
-    let what = kind_of_table(context, asked, no_table)?;
-    if what.is_table() {
-        context.check_options(what, asked)?;
-    }
-    Ok(what)
-}
-
-/// The kind of table that the inputs of `asked` are.
-fn kind_of_table(context: &Context, asked: Asked<'_>, (cause, hint): (&str, &str)) -> Result<What> {
-    let what = context.what(asked)?;
-    match asked.inputs.first() {
-        // A missing file, or something else, is reported when it is opened.
-        Some(first) if first.is_file() && !what.is_table() => {
-            Err(Error::usage(READ, cause).path(first).hint(hint))
-        }
-        _ => Ok(what),
     }
 }
 
@@ -184,11 +132,4 @@ fn check_from_and_tables(
 /// The columns of keys.
 fn names_of(keys: &[KeyColumn]) -> impl Iterator<Item = String> {
     keys.iter().map(|key| key.name.clone())
-}
-
-/// The columns of `--by`; all others descend if the whole order does.
-fn keys_of(by: &[String], is_descending: bool) -> Result<Vec<KeyColumn>> {
-    let keys = by.iter();
-    let keys = keys.map(|text| KeyColumn::parse_in(text, is_descending));
-    keys.collect()
 }

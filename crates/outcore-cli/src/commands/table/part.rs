@@ -14,6 +14,7 @@ use outcore_table::input::{InputOptions, TableInput, TextOptions, check_local};
 use outcore_table::jobs;
 use outcore_table::output::{FileRows, TableFormat};
 use outcore_table::text::print;
+use outcore_verbs::tables::unpacked;
 use serde_json::json;
 
 use super::outputs::further_output;
@@ -62,7 +63,7 @@ pub(crate) fn head(context: &Context, args: &HeadArgs) -> Result<u8> {
     let job = resources.job(Vec::new());
     let here = Path::new(".");
     let inputs = &args.files.inputs;
-    let (copies, _spool) = text::unpacked(context, (&job, &resources), (inputs, text.kind), here)?;
+    let (copies, _spool) = unpacked(context, (&job, &resources), (inputs, text.kind), here)?;
     let reads = InputOptions {
         copies,
         ..super::reads(&args.tables, &text)
@@ -239,7 +240,7 @@ fn rows_of(
     // The same files as the job that follows, or none.
     let job = resources.job(Vec::new());
     let beside = args.output.parent().unwrap_or(Path::new("."));
-    let (copies, _spool) = text::unpacked(
+    let (copies, _spool) = unpacked(
         context,
         (&job, resources),
         (&args.inputs, text.kind),

@@ -19,12 +19,12 @@ use super::is_stdin;
 use super::outputs::{check_inputs_kept, outputs_of, sources_of};
 use super::report::Done;
 use super::request::Request;
-use super::text::unpacked;
 use crate::context::Context;
 use crate::lines::scratch_drives;
 use crate::pipe::{self, CLOSED_PIPE};
 use crate::progress::watch;
-use crate::recorder::Kept;
+use outcore_verbs::host::Kept;
+use outcore_verbs::tables::unpacked;
 
 /// Runs `work` from the inputs of `request` to its output, and says what it did.
 pub(super) fn run(

@@ -3,19 +3,14 @@
 //! Contract: when text is a table says [`outcore_front::what`]. Compressed files are unpacked to
 //! scratch first, where a job looks for their copies.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use outcore::{Error, Job, Result};
-use outcore_front::inputs::{self, Streams};
-use outcore_front::resources::Resources;
-use outcore_front::spool::{Copies, Spool, unpack_files};
-use outcore_table::input::{OnBadRow, TextKind, TextOptions, files_of, null_texts, parse_types};
+use outcore::{Error, Result};
+use outcore_table::input::{OnBadRow, TextOptions, null_texts, parse_types};
 
 use super::{READ, is_stdin};
 use crate::cli::lines::{OnError, TextFlags};
 use crate::cli::tables::TableArgs;
-use crate::context::Context;
-use crate::progress::watch;
 
 /// Fails for `--from` where standard input is none of the inputs.
 ///
@@ -58,54 +53,4 @@ pub(super) fn options(
         },
         ..TextOptions::default()
     })
-}
-
-/// Unpacks those files of text that are compressed, and copies standard input; each with its copy.
-/// All files are text if their `kind` is given. The copies live as long as what comes with them.
-pub(super) fn unpacked(
-    context: &Context,
-    (job, resources): (&Job, &Resources),
-    (inputs, kind): (&[PathBuf], Option<TextKind>),
-    beside: &Path,
-) -> Result<(Copies, Option<Spool>)> {
-    let mut files = files_of(inputs, true)?;
-    let stdin = files.iter().position(|file| is_stdin(file));
-    let stdin = stdin.map(|place| files.swap_remove(place));
-    files.retain(|file| kind.is_some() || TextKind::of_name(file).is_some());
-    // A stream may be silent for long, and much may be to be unpacked.
-    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
-    watch(reporter, interrupt, &job.control, &[], || {
-        copies_of(context, (job, resources), (files, stdin), beside)
-    })
-}
-
-/// The copies of `files`, and of standard input.
-fn copies_of(
-    context: &Context,
-    (job, resources): (&Job, &Resources),
-    (files, stdin): (Vec<PathBuf>, Option<PathBuf>),
-    beside: &Path,
-) -> Result<(Copies, Option<Spool>)> {
-    let (mut copies, mut spool) = unpack_files((job, resources), beside, &files, &context.files)?;
-    let Some(stdin) = stdin else {
-        return Ok((copies, spool));
-    };
-    for source in inputs::find(std::slice::from_ref(&stdin), Streams::Taken, &context.files)? {
-        if source.start_bytes > 0 {
-            let cause = "a part of standard input was read by somebody else";
-            return Err(Error::usage(READ, cause).hint("name the file, or pipe what is left of it"));
-        }
-        let copy = match source.is_stream() {
-            false => source.path,
-            true => {
-                let spool = match &mut spool {
-                    Some(spool) => spool,
-                    none => none.insert(Spool::beside(job, resources, beside)?),
-                };
-                spool.copy_table(job, &source)?.path
-            }
-        };
-        copies.push((stdin.clone(), copy));
-    }
-    Ok((copies, spool))
 }

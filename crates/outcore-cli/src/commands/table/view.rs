@@ -22,7 +22,6 @@ use serde_json::json;
 
 use super::outputs::{check_inputs_kept, outputs_of, sources_of};
 use super::report::Done;
-use super::text::unpacked;
 use super::{READ, Request, keys_of, reads, text};
 use crate::cli::tables::TableArgs;
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs};
@@ -33,7 +32,8 @@ use crate::context::Context;
 use crate::measure::Summary;
 use crate::pipe::{self, CLOSED_PIPE};
 use crate::progress::watch;
-use crate::recorder::Kept;
+use outcore_verbs::host::{Host, Kept};
+use outcore_verbs::tables::unpacked;
 
 /// `outcore view build` of a table.
 pub(crate) fn view_build(

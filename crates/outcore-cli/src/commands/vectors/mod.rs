@@ -25,8 +25,8 @@ use crate::cli::vectors::VectorRunArgs;
 use crate::context::Context;
 use crate::measure::{Summary, phases_json};
 use crate::progress::watch;
-use crate::recorder::Kept;
 use crate::resources;
+use outcore_verbs::host::Kept;
 
 pub(crate) use files::run as vector;
 pub(crate) use kmeans::kmeans;

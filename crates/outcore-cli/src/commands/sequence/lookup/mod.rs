@@ -18,6 +18,7 @@ use outcore::primitives::write::produce;
 use outcore::{Output, Result};
 use outcore_front::output;
 use outcore_front::what::{Asked, What};
+use outcore_verbs::host::Host;
 
 use crate::cli::sequence::{LookupArgs, SideArg};
 use crate::context::Context;

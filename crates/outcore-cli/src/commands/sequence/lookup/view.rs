@@ -31,8 +31,8 @@ use crate::context::Context;
 use crate::measure::{Summary, phases_json, rate_text};
 use crate::pipe::{self, CLOSED_PIPE};
 use crate::progress::watch;
-use crate::recorder::Kept;
 use crate::resources;
+use outcore_verbs::host::Kept;
 
 const NEWLINE: u8 = b'\n';
 

@@ -16,10 +16,10 @@ use outcore::{Forecast, Input, Phase, Result};
 use outcore_front::inputs::Source;
 use outcore_io::output::parent_of;
 
-use crate::context::Context;
+use crate::host::Host;
 
 /// One pass over files, planned and timed.
-pub(crate) struct FilePass {
+pub struct FilePass {
     name: &'static str,
     steps: String,
     plan: Option<PassPlan>,
@@ -30,7 +30,7 @@ impl FilePass {
     /// What a pass over `files` of elements of `element_bytes` will take: the steps for people, the
     /// name of its phase, and what `moved` says of reads and writes where the files have this many
     /// bytes. There are no `files` where some are streams or compressed.
-    pub(crate) fn plan(
+    pub fn plan(
         job: &Job,
         (files, element_bytes): (Option<&[Input]>, usize),
         (steps, name): (&str, &'static str),
@@ -54,28 +54,26 @@ impl FilePass {
     }
 
     /// Shows it.
-    pub(crate) fn show(&self, context: &Context) {
+    pub fn show(&self, host: &dyn Host) {
         match &self.plan {
-            Some(plan) => context.reporter.plan(plan),
+            Some(plan) => host.show_plan(plan),
             None => {
                 let unknown = "the amount of input is not known in advance";
-                context
-                    .reporter
-                    .plan(&format!("{}\n  {unknown}", self.steps));
+                host.show_plan(&format!("{}\n  {unknown}", self.steps));
             }
         }
     }
 
     /// Goes on with a pass that has been planned, and shows it if that was asked for. If it was
     /// not, files that cannot be planned are read as far as they are whole, without a plan.
-    pub(crate) fn begin(
+    pub fn begin(
         planned: Result<Self>,
         name: &'static str,
-        (context, is_explained): (&Context, bool),
+        (host, is_explained): (&dyn Host, bool),
     ) -> Result<Self> {
         match planned {
             Ok(pass) if is_explained => {
-                pass.show(context);
+                pass.show(host);
                 Ok(pass)
             }
             Err(error) if is_explained => Err(error),
@@ -89,7 +87,7 @@ impl FilePass {
     }
 
     /// The pass is over and moved this many bytes.
-    pub(crate) fn end(&self, (read_bytes, written_bytes): (u64, u64)) -> Vec<Phase> {
+    pub fn end(&self, (read_bytes, written_bytes): (u64, u64)) -> Vec<Phase> {
         let mut phases = vec![Phase {
             name: self.name,
             seconds: self.started.elapsed().as_secs_f64(),
@@ -105,7 +103,7 @@ impl FilePass {
 }
 
 /// The directory of the first of `sources`, on whose drive they are taken to be.
-pub(crate) fn dir_of(sources: &[Source]) -> &Path {
+pub fn dir_of(sources: &[Source]) -> &Path {
     let first = sources.first().filter(|source| !source.is_stream());
     first.map_or(Path::new("."), |source| parent_of(&source.path))
 }

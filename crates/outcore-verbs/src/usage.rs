@@ -14,7 +14,7 @@ const RECORDS_NOTHING: &str = "commands that move data have it, such as sort, ge
     record the job in question; one that measures, checks, replays, simulates or lists does none";
 
 /// What parsing the arguments came to, if not to a command.
-pub(crate) enum Parsed {
+pub enum Parsed {
     /// Text that was asked for.
     Text(String),
     /// A wrong request.
@@ -24,7 +24,7 @@ pub(crate) enum Parsed {
 }
 
 /// Sorts out clap's answer.
-pub(crate) fn read(error: &clap::Error) -> Parsed {
+pub fn read(error: &clap::Error) -> Parsed {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             Parsed::Text(error.render().to_string())

@@ -244,7 +244,7 @@ struct GivenOption {
 
 /// The options on a command line.
 #[derive(Default)]
-pub(crate) struct Given {
+pub struct Given {
     /// The command, by its name below the root.
     command: String,
     options: Vec<GivenOption>,
@@ -252,7 +252,7 @@ pub(crate) struct Given {
 
 impl Given {
     /// Those of the command that `matches` calls.
-    pub(crate) fn of(root: &Command, matches: &ArgMatches) -> Self {
+    pub fn of(root: &Command, matches: &ArgMatches) -> Self {
         let (mut command, mut matches) = (root, matches);
         let mut names = Vec::new();
         while let Some((name, below)) = matches.subcommand() {
@@ -283,7 +283,7 @@ impl Given {
     ///
     /// # Errors
     /// Usage, with the option's name.
-    pub(crate) fn applies_to(&self, what: What) -> Result<()> {
+    pub fn applies_to(&self, what: What) -> Result<()> {
         self.applies_to_one_of(&[what])
     }
 
@@ -291,7 +291,7 @@ impl Given {
     ///
     /// # Errors
     /// Usage, with the option's name.
-    pub(crate) fn applies_to_one_of(&self, found: &[What]) -> Result<()> {
+    pub fn applies_to_one_of(&self, found: &[What]) -> Result<()> {
         for option in &self.options {
             let Some(rule) = rule_of(&self.command, &option.id) else {
                 continue;
@@ -337,6 +337,36 @@ fn rule_of(command: &str, id: &str) -> Option<&'static Rule> {
     RULES.iter().find(is_of)
 }
 
+/// Options of rules that no command has, or that an earlier rule covers; for a test.
+pub fn unreached(root: &Command) -> Vec<String> {
+    let mut all = Vec::new();
+    for command in root.get_subcommands() {
+        let name = command.get_name();
+        let below = command.get_subcommands();
+        let below = below.map(|below| (format!("{name} {}", below.get_name()), below));
+        for (name, command) in below.chain([(name.to_owned(), command)]) {
+            let ids = command
+                .get_arguments()
+                .map(|option| option.get_id().to_string());
+            all.extend(ids.map(|id| (name.clone(), id)));
+        }
+    }
+    let mut unreached = Vec::new();
+    for rule in &RULES {
+        let is_reached = |id: &str| {
+            all.iter().any(|(command, known)| {
+                known == id && rule_of(command, id).is_some_and(|found| std::ptr::eq(found, rule))
+            })
+        };
+        let ids = rule.ids.iter().filter(|id| !is_reached(id));
+        unreached.extend(ids.map(|id| format!("{id} of {:?}", rule.commands)));
+        let is_there = |name: &str| all.iter().any(|(command, _)| command == name);
+        let commands = rule.commands.iter().filter(|name| !is_there(name));
+        unreached.extend(commands.map(|name| (*name).to_owned()));
+    }
+    unreached
+}
+
 /// An option as it is spelled: its long form, and its short one.
 fn name_of(option: &Arg) -> (String, String) {
     let long = option.get_long().map(|long| format!("--{long}"));
@@ -345,76 +375,5 @@ fn name_of(option: &Arg) -> (String, String) {
         (Some(long), Some(short)) => (format!("{long} ({short})"), short),
         (Some(only), None) | (None, Some(only)) => (only.clone(), only),
         (None, None) => (option.get_id().to_string(), option.get_id().to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-    use crate::cli::Cli;
-    use crate::cli::deferred::whole;
-
-    #[test]
-    fn every_rule_names_options_that_there_are_and_is_reached() {
-        let root = whole(Cli::command);
-        let mut all = Vec::new();
-        for command in root.get_subcommands() {
-            let below = command.get_subcommands();
-            let below = below.map(|below| {
-                (
-                    format!("{} {}", command.get_name(), below.get_name()),
-                    below,
-                )
-            });
-            for (name, command) in below.chain([(command.get_name().to_owned(), command)]) {
-                let ids = command
-                    .get_arguments()
-                    .map(|option| option.get_id().to_string());
-                all.extend(ids.map(|id| (name.clone(), id)));
-            }
-        }
-        for rule in &RULES {
-            for id in rule.ids {
-                let is_reached = all.iter().any(|(command, known)| {
-                    known == id
-                        && rule_of(command, id).is_some_and(|found| std::ptr::eq(found, rule))
-                });
-                assert!(is_reached, "{id} of {:?}", rule.commands);
-            }
-            let are_there = |name: &&&str| !all.iter().any(|(command, _)| command == *name);
-            assert_eq!(rule.commands.iter().find(are_there), None);
-        }
-    }
-
-    #[test]
-    fn an_option_for_another_kind_is_rejected_by_its_name_and_defaults_are_not() {
-        let given = |words: &[&str]| {
-            let mut root = whole(Cli::command);
-            let matches = root.try_get_matches_from_mut(words).unwrap();
-            Given::of(&root, &matches)
-        };
-        let shuffle = given(&["outcore", "shuffle", "x", "--key", "a"]);
-        let error = shuffle.applies_to(What::Table).unwrap_err();
-        assert_eq!(
-            error.cause(),
-            "--key cannot be used with tables; it is for records"
-        );
-        assert!(shuffle.applies_to(What::Array).is_ok());
-        let sort = given(&["outcore", "sort", "-k2", "x"]);
-        assert!(sort.applies_to(What::Lines).is_ok());
-        assert!(
-            sort.applies_to(What::Csv)
-                .unwrap_err()
-                .cause()
-                .starts_with("-k ")
-        );
-        let split = given(&["outcore", "split", "-n", "2", "-o", "p-{part}"]);
-        assert!(What::ALL.iter().all(|what| split.applies_to(*what).is_ok()));
-        let both = [What::Table, What::CsvTable];
-        let convert = given(&["outcore", "convert", "a", "b", "-o", "c", "-t", ";"]);
-        assert!(convert.applies_to_one_of(&both).is_ok());
-        assert!(convert.applies_to(What::JsonTable).is_err());
     }
 }

@@ -16,41 +16,48 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outcore::Result;
-use outcore::job::Control;
 use outcore_front::inputs::{Names, Source};
 use outcore_front::resources::Resources;
 use outcore_front::staging::{PackedDirectory, Staging, Work, refuse_without_volume, sealed_error};
-use outcore_store::dataset::{Named, Watch};
+use outcore_io::drive::Device;
+use outcore_store::dataset::Named;
 
-use crate::progress::watch;
-use crate::report::Reporter;
-use crate::resources;
-use crate::signals::Interrupt;
+/// What the names of datasets need of a face.
+pub trait DatasetHost {
+    /// The device that the volume is opened on.
+    ///
+    /// # Errors
+    /// Settings that cannot be.
+    fn device(&self) -> Result<Arc<dyn Device>>;
+
+    /// From now on messages call the file at `path` by `name`.
+    fn call(&self, path: &Path, name: &Path);
+
+    /// Copies `bytes`, shows how far it is, and stops when the user asks for that.
+    ///
+    /// # Errors
+    /// What `work` fails with.
+    fn copy(&self, bytes: u64, work: &Work<'_>) -> Result<()>;
+}
 
 /// What the names of files mean to one command.
 #[derive(Clone)]
-pub(crate) struct Files {
+pub struct Files<H> {
     drives_file: Option<PathBuf>,
     /// Whether scratch goes to the volume's drives where no others are named.
     lends_drives: bool,
-    reporter: Reporter,
-    interrupt: Interrupt,
+    host: H,
     /// Nothing until a dataset is named.
     staging: Arc<Mutex<Option<Staging>>>,
 }
 
-impl Files {
+impl<H: DatasetHost> Files<H> {
     /// With the datasets of the volume of `drives_file`, if one is named.
-    pub(crate) fn new(
-        drives_file: Option<PathBuf>,
-        lends_drives: bool,
-        (reporter, interrupt): (&Reporter, &Interrupt),
-    ) -> Self {
+    pub fn new(drives_file: Option<PathBuf>, lends_drives: bool, host: H) -> Self {
         Files {
             drives_file,
             lends_drives,
-            reporter: reporter.clone(),
-            interrupt: interrupt.clone(),
+            host,
             staging: Arc::default(),
         }
     }
@@ -74,12 +81,12 @@ impl Files {
         let mut staging = self.staging();
         let opened = match staging.take() {
             Some(opened) => opened,
-            None => Staging::begin(resources::without_flags()?.device(), drives_file)?,
+            None => Staging::begin(self.host.device()?, drives_file)?,
         };
         let opened = staging.insert(opened);
         let given = what(opened)?;
         for (path, name) in opened.names() {
-            self.reporter.call(path, name);
+            self.host.call(path, name);
         }
         Ok(Some(given))
     }
@@ -88,7 +95,7 @@ impl Files {
     ///
     /// # Errors
     /// A dataset that cannot be written, or is there.
-    pub(crate) fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
+    pub fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
         let made = self.ask(name, |staging| staging.output(name, replace))?;
         Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
     }
@@ -98,7 +105,7 @@ impl Files {
     ///
     /// # Errors
     /// There is no such dataset, or it is one file; damage.
-    pub(crate) fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>> {
+    pub fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>> {
         self.ask(name, |staging| staging.packed(name))
     }
 
@@ -106,7 +113,7 @@ impl Files {
     ///
     /// # Errors
     /// There is no such dataset; damage; no room for a copy.
-    pub(crate) fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>> {
+    pub fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>> {
         let made = self.ask(name, |staging| staging.copied(name, &self.copying()))?;
         Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
     }
@@ -115,7 +122,7 @@ impl Files {
     ///
     /// # Errors
     /// Usage.
-    pub(crate) fn refuse_change(&self, name: &Path) -> Result<()> {
+    pub fn refuse_change(&self, name: &Path) -> Result<()> {
         match self.ask(name, |_| Ok(()))? {
             Some(()) => Err(sealed_error(name)),
             None => Ok(()),
@@ -126,7 +133,7 @@ impl Files {
     ///
     /// # Errors
     /// The volume cannot be opened.
-    pub(crate) fn add_to(&self, resources: Resources) -> Result<Resources> {
+    pub fn add_to(&self, resources: Resources) -> Result<Resources> {
         match &*self.staging() {
             Some(staging) => staging.files(self.lends_drives).add_to(resources),
             None => Ok(resources),
@@ -137,39 +144,17 @@ impl Files {
     ///
     /// # Errors
     /// The name is taken, no room.
-    pub(crate) fn finish(&self) -> Result<()> {
+    pub fn finish(&self) -> Result<()> {
         let staging = self.staging().take();
         staging.map_or(Ok(()), |staging| staging.finish(&self.copying()))
     }
 
-    /// Copies bytes, showing progress and stopping when a signal comes.
     fn copying(&self) -> impl Fn(u64, &Work<'_>) -> Result<()> {
-        let (reporter, interrupt) = (&self.reporter, &self.interrupt);
-        move |bytes, work| {
-            let control = Control::default();
-            control.begin_phase("copy", bytes);
-            // The events of a command begin with its own.
-            let is_stopped = || interrupt.check();
-            let is_cancelled = || control.check();
-            let check: &dyn Fn() -> Result<()> = match reporter.is_json() {
-                true => &is_stopped,
-                false => &is_cancelled,
-            };
-            let told = Watch {
-                check,
-                advance: &|bytes| control.advance(bytes),
-            };
-            match reporter.is_json() {
-                true => work(told),
-                false => watch(reporter, interrupt, &control, &[("copy", 1.0)], || {
-                    work(told)
-                }),
-            }
-        }
+        |bytes, work| self.host.copy(bytes, work)
     }
 }
 
-impl Names for Files {
+impl<H: DatasetHost> Names for Files<H> {
     fn input(&self, name: &Path) -> Result<Option<Source>> {
         self.ask(name, |staging| staging.source(name, &self.copying()))
     }

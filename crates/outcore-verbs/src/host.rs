@@ -1,0 +1,171 @@
+//! What a verb needs of the face that runs it: the names of files, somebody who watches, a place
+//! for messages.
+//!
+//! Contract: the command and Python each implement [`Host`]; a verb cannot tell one from the other
+//! but for whether there are streams. A verb first settles all that can be rejected, then calls
+//! [`Host::start`], works inside [`watch`], and ends with [`Host::end_trace`].
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use outcore::job::{Control, Job};
+use outcore::read::text_kind::TextKind;
+use outcore::{Error, Result};
+use outcore_front::inputs::{Names, Source, Streams};
+use outcore_front::output::Target;
+use outcore_front::resources::{Resources, ResourcesRequest};
+use outcore_front::what::{Asked, What};
+use serde_json::Value;
+
+use crate::kinds::Given;
+use crate::told::IoTrace;
+
+/// A phase and its share of the whole job's time.
+pub type Weight = (&'static str, f64);
+
+/// What a run must not lose to its trace.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Kept<'a> {
+    /// What it reads.
+    pub sources: &'a [Source],
+    /// What it writes.
+    pub target: Option<&'a Target>,
+    /// Further files that it reads or writes.
+    pub files: &'a [PathBuf],
+    /// Whether a trace that exists may be replaced.
+    pub force: bool,
+}
+
+/// See the module.
+pub trait Host {
+    /// The options that were given.
+    fn given(&self) -> &Given;
+
+    /// What the names of inputs mean.
+    fn names(&self) -> &dyn Names;
+
+    /// The path at which the verb writes `name`; `replace` says whether it may be there already.
+    ///
+    /// # Errors
+    /// A dataset that cannot be written, or is there.
+    fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
+
+    /// Whether inputs may be streams, and outputs.
+    fn streams(&self) -> Streams;
+
+    /// What a job may use, without the datasets that it names.
+    ///
+    /// # Errors
+    /// As [`Resources::load`].
+    fn load(&self, request: &ResourcesRequest) -> Result<Resources>;
+
+    /// The same with the datasets that have been named among its files.
+    ///
+    /// # Errors
+    /// The volume cannot be opened.
+    fn with_datasets(&self, resources: Resources) -> Result<Resources>;
+
+    /// The same on a device that records what passes, if a `trace` is wanted.
+    ///
+    /// # Errors
+    /// A trace that must not be written.
+    fn record(
+        &self,
+        resources: Resources,
+        trace: Option<&Path>,
+        kept: Kept<'_>,
+    ) -> Result<Resources>;
+
+    /// Puts the trace in its place, if one is recorded.
+    ///
+    /// # Errors
+    /// It cannot be written; it is absent then.
+    fn end_trace(&self) -> Result<Option<IoTrace>>;
+
+    /// Says what will be done, before it begins.
+    fn begin(&self, fields: Value);
+
+    /// Shows a plan.
+    fn show_plan(&self, plan: &dyn Display);
+
+    /// A job that this host watches and can stop.
+    fn adopt(&self, job: Job) -> Job {
+        job
+    }
+
+    /// Does `work`, shows how far it is, and stops it when the user asks for that.
+    ///
+    /// # Errors
+    /// What `work` fails with; [`outcore::Kind::Interrupted`].
+    fn do_watched(
+        &self,
+        control: &Control,
+        weights: &[Weight],
+        work: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()>;
+
+    /// What the job works with, once it has said all that it reads and writes.
+    ///
+    /// # Errors
+    /// The volume cannot be opened; a trace that must not be written; more inputs than the memory
+    /// has room for.
+    fn start(
+        &self,
+        resources: Resources,
+        trace: Option<&Path>,
+        kept: Kept<'_>,
+    ) -> Result<Resources> {
+        resources.expect(kept.sources);
+        let resources = resources.holding_inputs(kept.sources.len())?;
+        let resources = self.with_datasets(resources)?;
+        let trace = trace.map(|name| self.output(name, kept.force));
+        let trace = trace.transpose()?;
+        self.record(resources, trace.as_deref(), kept)
+    }
+
+    /// The kind of the input that `asked` describes.
+    ///
+    /// # Errors
+    /// As [`Asked::what`].
+    fn what(&self, asked: Asked<'_>) -> Result<What> {
+        asked.what(self.names())
+    }
+
+    /// Fails for an option that is not for inputs of this kind, as which `asked` was answered.
+    ///
+    /// # Errors
+    /// Usage, with the option's name.
+    fn check_options(&self, what: What, asked: Asked<'_>) -> Result<()> {
+        let mut kinds = vec![what];
+        if what.is_table() {
+            // Tables of several formats are one input.
+            let further = asked.inputs.iter().skip(1);
+            kinds.extend(further.map(|name| {
+                let kind = asked.text.or_else(|| TextKind::of_name(name));
+                kind.map_or(What::Table, What::table_of)
+            }));
+        }
+        self.given().applies_to_one_of(&kinds)
+    }
+}
+
+/// The result of `work`, which `host` watches.
+///
+/// # Errors
+/// What `work` fails with; [`outcore::Kind::Interrupted`].
+pub fn watch<T>(
+    host: &dyn Host,
+    control: &Control,
+    weights: &[Weight],
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let (mut work, mut done) = (Some(work), None);
+    host.do_watched(control, weights, &mut || {
+        if let Some(work) = work.take() {
+            done = Some(work()?);
+        }
+        Ok(())
+    })?;
+    done.ok_or_else(Error::interrupted)
+}

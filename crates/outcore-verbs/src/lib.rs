@@ -1,0 +1,30 @@
+//! What outcore can be asked, each verb once: its options, its rules, its job and its report.
+//!
+//! Contract: the command and the Python package are faces of these verbs. They read words, run a
+//! verb as its [`host`](host::Host), and say what it reports; no rule is theirs. Nothing here
+//! prints or ends the process.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`option`] | options that many verbs have |
+//! | [`kinds`] | which options are for which kinds of input |
+//! | [`told`] | reports, and how they describe themselves |
+//! | [`datasets`] | `@name` where a verb takes a file |
+//! | [`host`] | what a verb needs of the face that runs it |
+//! | [`verb`] | what a verb is |
+//! | [`usage`] | wrong arguments, in words |
+//! | [`explain`] | the plan of a pass over files |
+//! | [`tables`] | what verbs on tables share |
+//! | [`mod@verify`] | the verb of that name |
+
+pub mod datasets;
+pub mod explain;
+pub mod host;
+pub mod kinds;
+pub mod option;
+#[cfg(feature = "tables")]
+pub mod tables;
+pub mod told;
+pub mod usage;
+pub mod verb;
+pub mod verify;

@@ -1,0 +1,113 @@
+//! What a verb is.
+//!
+//! Contract: a verb is written once, and the faces run it. The command makes flags of its
+//! arguments, and an event and lines of its report; Python makes keywords and a dataclass.
+
+use std::ffi::OsString;
+use std::iter;
+
+use clap::{Args, Command, FromArgMatches};
+use outcore::{Error, Result};
+use serde::Serialize;
+
+use crate::host::{Host, Weight};
+use crate::kinds::Given;
+use crate::told::{Described, Phase};
+use crate::usage::{self, Parsed};
+
+const READ: &str = "read arguments";
+
+/// See the module.
+pub trait Verb {
+    /// Its name in every face.
+    const NAME: &'static str;
+    /// What it is asked: options with names, types, help and defaults.
+    type Args: Args;
+    /// What it reports.
+    type Told: Described + Serialize;
+
+    /// The phases of its job, in order, and their shares of the time.
+    const PHASES: &'static [Weight];
+
+    /// Does it. What can be rejected is rejected before anything is written.
+    ///
+    /// # Errors
+    /// As the verb documents.
+    fn run(host: &dyn Host, args: &Self::Args) -> Result<Self::Told>;
+
+    /// Says the report to people.
+    fn say(args: &Self::Args, told: &Self::Told, words: &mut Words);
+
+    /// The report in a line.
+    fn headline(told: &Self::Told) -> String;
+
+    /// Whether the answer is that all is as it should be; of a verb that checks nothing always.
+    fn is_right(_told: &Self::Told) -> bool {
+        true
+    }
+}
+
+/// What a report says to people.
+#[derive(Debug, Default)]
+pub struct Words {
+    /// Lines for everybody.
+    pub lines: Vec<String>,
+    /// Lines for those who asked for more.
+    pub details: Vec<String>,
+    /// The phases, which a table shows.
+    pub phases: Vec<Phase>,
+    /// Whether everybody sees them.
+    pub are_phases_asked_for: bool,
+}
+
+impl Words {
+    /// The lines of a text.
+    pub fn lines(&mut self, text: &str) {
+        self.lines.extend(text.lines().map(str::to_owned));
+    }
+
+    /// A line for those who asked for more.
+    pub fn detail(&mut self, line: &str) {
+        self.details.push(line.to_owned());
+    }
+
+    /// The phases, shown to everybody where a plan was asked for.
+    pub fn phases(&mut self, phases: &[Phase], is_explained: bool) {
+        self.phases = phases.to_vec();
+        self.are_phases_asked_for = is_explained;
+    }
+}
+
+/// The error for a table, where this build reads none.
+#[cfg(not(feature = "tables"))]
+pub fn without_tables() -> Error {
+    let cause = "this build of outcore reads no Parquet and no Arrow";
+    Error::usage("read table", cause)
+        .hint("build it with the feature `tables`, which is on by default")
+}
+
+/// The definition of a verb, as the only command of a root.
+pub fn definition<V: Verb>() -> Command {
+    let verb = V::Args::augment_args(Command::new(V::NAME));
+    Command::new("outcore")
+        .no_binary_name(true)
+        .subcommand(verb)
+}
+
+/// A verb's arguments in words, the options among them as flags; and which options were given.
+///
+/// # Errors
+/// Usage: an option that there is not, a value that is none.
+pub fn read<V: Verb>(words: impl IntoIterator<Item = OsString>) -> Result<(V::Args, Given)> {
+    let mut root = definition::<V>();
+    let words = iter::once(OsString::from(V::NAME)).chain(words);
+    let read = |error: clap::Error| match usage::read(&error) {
+        Parsed::Wrong(error) | Parsed::Nothing(error, _) => error,
+        Parsed::Text(text) => Error::usage(READ, text),
+    };
+    let matches = root.try_get_matches_from_mut(words).map_err(read)?;
+    let given = Given::of(&root, &matches);
+    let verb = matches.subcommand_matches(V::NAME);
+    let verb = verb.ok_or_else(|| Error::usage(READ, "no verb is named"))?;
+    Ok((V::Args::from_arg_matches(verb).map_err(read)?, given))
+}

@@ -1,0 +1,78 @@
+//! `verify`, and `sort --check`: order, count, checksum, and the records of others.
+//!
+//! Contract: reads only. Records are judged as sortbenchmark.org's valsort 1.5 judges them, in its
+//! words (for gensort records none are wrong, too). With `against` it reads those files too and
+//! compares count and checksum, which do not depend on order. Tables are in the order of columns,
+//! or in none.
+
+mod page;
+mod records;
+#[cfg(feature = "tables")]
+mod table;
+
+use outcore::Result;
+use outcore_front::what::{Asked, What};
+use outcore_io::units;
+
+use crate::host::{Host, Weight};
+use crate::verb::{Verb, Words};
+
+pub use page::{VerifyArgs, VerifyReport};
+pub use records::{OrderCheck, OrderVerdict, check_order};
+
+/// The verb.
+pub struct Verify;
+
+impl Verb for Verify {
+    const NAME: &'static str = "verify";
+    type Args = VerifyArgs;
+    type Told = VerifyReport;
+    const PHASES: &'static [Weight] = &records::PHASES;
+
+    fn run(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport> {
+        let asked = Asked {
+            inputs: &args.files,
+            is_records: args.record.is_typed(),
+            // Lines have no order of their own here.
+            is_table: true,
+            ..Asked::default()
+        };
+        let what = host.what(asked)?;
+        if what.is_table() {
+            host.check_options(what, asked)?;
+            #[cfg(feature = "tables")]
+            return table::verify(host, args);
+            #[cfg(not(feature = "tables"))]
+            return Err(crate::verb::without_tables());
+        }
+        host.given().applies_to(What::Records)?;
+        records::verify(host, args)
+    }
+
+    fn say(args: &VerifyArgs, told: &VerifyReport, words: &mut Words) {
+        words.lines(&told.text);
+        words.lines(told.against_text.as_deref().unwrap_or_default());
+        words.detail(&told.used.read_text());
+        words.phases(&told.phases, args.explain);
+    }
+
+    fn headline(told: &VerifyReport) -> String {
+        let order = match (told.ordered, told.unordered) {
+            (Some(false), Some(unordered)) => format!(", {} out of order", units::count(unordered)),
+            (Some(false), None) => ", not in order".to_owned(),
+            (Some(true), _) => ", in order".to_owned(),
+            (None, _) => String::new(),
+        };
+        let same = match told.same_records {
+            Some(true) => ", the same records",
+            Some(false) => ", other records",
+            None => "",
+        };
+        let records = units::counted(told.used.records, "record");
+        format!("{records}{order}{same}, checksum {}", told.checksum)
+    }
+
+    fn is_right(told: &VerifyReport) -> bool {
+        told.ok
+    }
+}

@@ -1,0 +1,98 @@
+//! What `verify` is asked, and what it reports.
+//!
+//! Contract: each option and each field stands here alone, with its name, type, default and help.
+//! Flags, keywords, the summary event, Python's dataclass and their documentation are made of them.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::option::{ResourceArgs, TraceArgs, TypeArgs};
+use crate::told::told;
+use crate::told::{JobSummary, Phase};
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  outcore verify sorted.bin --type u64 --against keys.bin
+  outcore verify sorted.bin.outcore.json --type gensort
+  outcore verify s.parquet --by country --by time:desc --against t.parquet
+
+With --by, a table must be in the order of these columns, and with --unique no two rows may have equal keys. \
+--against compares all rows, whatever their order, by their values.";
+
+/// Check that files are sorted, and that they hold the records of others
+///
+/// Reports the number of records, a checksum that does not depend on their order, and the number
+/// of equal keys, in the words of sortbenchmark.org's valsort. What is found is an answer, not an
+/// error: the command exits with 1 if a record is out of order, and Python's report has `ok`.
+#[derive(Debug, Args)]
+#[command(after_long_help = VERIFY_EXAMPLES)]
+pub struct VerifyArgs {
+    /// Files to check, in order, as one input
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+    /// Files that must hold the same records in any order: the input of the sort
+    #[arg(long, value_name = "INPUT", num_args = 1.., value_hint = ValueHint::FilePath)]
+    pub against: Vec<PathBuf>,
+    /// Tables only: column of the expected order, COLUMN:desc for the largest first; repeat for
+    /// several
+    #[arg(long, value_name = "COLUMN", help_heading = "Order")]
+    pub by: Vec<String>,
+    /// Tables only: look at these columns and no others
+    #[arg(long, value_name = "NAME,...")]
+    pub columns: Vec<String>,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub record: TypeArgs,
+    /// Expect the reverse order (largest first)
+    #[arg(long, help_heading = "Order")]
+    pub descending: bool,
+    /// Report equal keys as out of order
+    #[arg(long, help_heading = "Order")]
+    pub unique: bool,
+    /// Expect records with equal keys to be ordered by their bytes, as `sort` writes them without
+    /// --stable
+    #[arg(long, help_heading = "Order")]
+    pub ties: bool,
+    /// Print the plan (predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub explain: bool,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub resources: ResourceArgs,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub trace: TraceArgs,
+}
+
+told! {
+    /// What a look at all records, or rows, found.
+    pub struct VerifyReport {
+        [used: JobSummary],
+        /// The looks at the records, and at those of `against`.
+        phases: Vec<Phase>,
+        /// Whether no record is out of order; none where no order was asked of a table.
+        ordered: Option<bool>,
+        /// Records that may not follow the record before them; of a table none.
+        unordered: Option<u64>,
+        /// Number of the first of those, counted from 0.
+        first_unordered: Option<u64>,
+        /// Records whose key equals the key of the record before.
+        duplicate_keys: Option<u64>,
+        /// Sum of the hashes of all records, in hexadecimal; it does not depend on their order.
+        checksum: String,
+        /// Whether `against` holds the same records; none where it was not given.
+        same_records: Option<bool>,
+        /// Records of `against`.
+        against_records: Option<u64>,
+        /// Checksum of `against`.
+        against_checksum: Option<String>,
+        /// Whether all that was asked is so: in order, and the same records. As valsort does, not
+        /// so for gensort's records where there are none.
+        ok: bool,
+        /// The result in words: of records the lines that sortbenchmark.org's valsort prints.
+        text: String,
+        /// The comparison with `against` in words; none where it was not given.
+        against_text: Option<String>,
+    }
+}

@@ -1,0 +1,112 @@
+//! `verify` of tables: their order, and the rows of another.
+//!
+//! Contract: as [`super`]. Without columns no order is looked for.
+
+use std::path::Path;
+
+use outcore::{Error, Result};
+use outcore_io::units;
+use outcore_table::input::{InputOptions, TextOptions};
+use outcore_table::jobs::{self, TableCheck};
+
+use super::page::{VerifyArgs, VerifyReport};
+use crate::host::{Host, Kept, watch};
+use crate::option::{DriveArgs, SEED, resources_request};
+use crate::tables::{READ, check_tables, keys_of, names_in, unpacked};
+use crate::told::{Moved, Stopwatch};
+
+/// Checks a table.
+pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport> {
+    let stopwatch = Stopwatch::start();
+    if args.by.is_empty() && (args.unique || args.descending) {
+        let cause = "--unique and --descending are about an order, and no column says which";
+        return Err(Error::usage(READ, cause).hint("name columns with --by"));
+    }
+    let no_table = (
+        "the first input is a table, and this is not one",
+        "compare tables with tables",
+    );
+    if !args.against.is_empty() {
+        check_tables(host, &args.against, None, no_table)?;
+    }
+    let request = resources_request(&args.resources, &DriveArgs::default(), None, SEED)?;
+    let kept = Kept {
+        force: args.trace.force,
+        ..Kept::default()
+    };
+    let resources = host.start(host.load(&request)?, args.trace.record_io.path(), kept)?;
+    let job = host.adopt(resources.job(Vec::new()));
+    let all: Vec<_> = args.files.iter().chain(&args.against).cloned().collect();
+    let (copies, _spool) = unpacked(host, (&job, &resources), (&all, None), Path::new("."))?;
+    let reads = InputOptions {
+        columns: (!args.columns.is_empty()).then(|| names_in(&args.columns)),
+        text: Some(TextOptions::default()),
+        copies,
+        ..InputOptions::default()
+    };
+    let keys = keys_of(&args.by, args.descending)?;
+    let against = (!args.against.is_empty()).then_some(&args.against[..]);
+    let (found, other) = watch(host, &job.control, &[], || {
+        jobs::verify(&job, (&args.files, &reads), &keys, against)
+    })?;
+    let is_same = |other: &TableCheck| (found.rows, found.checksum) == (other.rows, other.checksum);
+    let same_records = other.as_ref().map(is_same);
+    let checksum = |found: &TableCheck| format!("{:032x}", found.checksum);
+    let of_order = !args.by.is_empty();
+    let is_unique = !args.unique || found.equal_keys == 0;
+    let moved = Moved {
+        records: found.rows,
+        read_bytes: found.read_bytes + other.as_ref().map_or(0, |other| other.read_bytes),
+        passes: 1,
+        ..Moved::default()
+    };
+    Ok(VerifyReport {
+        used: stopwatch.stop(moved, &[], &resources, host.end_trace()?),
+        phases: Vec::new(),
+        ordered: of_order.then_some(found.first_unordered.is_none()),
+        unordered: None,
+        first_unordered: found.first_unordered,
+        duplicate_keys: of_order.then_some(found.equal_keys),
+        checksum: checksum(&found),
+        same_records,
+        against_records: other.as_ref().map(|other| other.rows),
+        against_checksum: other.as_ref().map(checksum),
+        ok: found.first_unordered.is_none() && is_unique && same_records != Some(false),
+        text: text(of_order, &found),
+        against_text: other
+            .as_ref()
+            .zip(same_records)
+            .map(|(other, is_same)| against_text(other, is_same)),
+    })
+}
+
+/// What was found, in words.
+fn text(of_order: bool, found: &TableCheck) -> String {
+    let rows = units::counted(found.rows, "row");
+    let order = match (of_order, found.first_unordered) {
+        (false, _) => format!("{rows}; --by says in which order they should be"),
+        (true, None) => format!(
+            "{rows} in order, {} equal to the one before",
+            units::counted(found.equal_keys, "key")
+        ),
+        (true, Some(row)) => format!(
+            "row {} of {}, counted from 0, is out of order",
+            units::count(row),
+            units::count(found.rows)
+        ),
+    };
+    let sum = format!("checksum of all rows: {:032x}", found.checksum);
+    format!("{order}\n{sum}")
+}
+
+/// What was found of the other table, in words.
+fn against_text(other: &TableCheck, is_same: bool) -> String {
+    match is_same {
+        true => "the other table has the same rows".to_owned(),
+        false => format!(
+            "the other table has other rows: {}, checksum {:032x}",
+            units::counted(other.rows, "row"),
+            other.checksum
+        ),
+    }
+}

@@ -1,0 +1,194 @@
+//! Verbs, run from Python.
+//!
+//! Contract: [`run_verb`] takes a verb's arguments in words, as the command would, runs it on a
+//! thread of its own ([`crate::run`]) and gives its report as a dictionary, with a headline. There
+//! are no streams. `@name` is a dataset where the volume is named. Plans go to `sys.stderr`.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outcore::job::{Control, Job};
+use outcore::{Error, Result};
+use outcore_front::inputs::{Names, Streams};
+use outcore_front::recording::{Recording, RecordingRequest};
+use outcore_front::resources::{Resources, ResourcesRequest};
+use outcore_front::staging::Work;
+use outcore_front::volumes::VOLUME_VARIABLE;
+use outcore_io::drive::Device;
+use outcore_store::dataset::Watch;
+use outcore_verbs::datasets::{DatasetHost, Files};
+use outcore_verbs::host::{Host, Kept, Weight};
+use outcore_verbs::kinds::Given;
+use outcore_verbs::told::{IoTrace, Place, with_exact_paths};
+use outcore_verbs::verb::{Verb, read};
+use outcore_verbs::verify::Verify;
+use pyo3::prelude::*;
+use serde_json::Value;
+
+use crate::errors;
+use crate::run::{self, PROGRAM, Run};
+
+/// Runs the verb `name`; gives its report and that in a line.
+#[pyfunction]
+#[pyo3(signature = (name, words, volume, tell))]
+pub(crate) fn run_verb<'py>(
+    py: Python<'py>,
+    name: &str,
+    words: Vec<OsString>,
+    volume: Option<PathBuf>,
+    tell: Option<&Bound<'py, PyAny>>,
+) -> PyResult<(Bound<'py, PyAny>, String)> {
+    match name {
+        Verify::NAME => run_as::<Verify>(py, words, volume, tell),
+        _ => {
+            let error = Error::usage("run verb", format!("there is no verb {name}"));
+            Err(errors::raise(py, &error))
+        }
+    }
+}
+
+fn run_as<'py, V: Verb>(
+    py: Python<'py>,
+    words: Vec<OsString>,
+    volume: Option<PathBuf>,
+    tell: Option<&Bound<'py, PyAny>>,
+) -> PyResult<(Bound<'py, PyAny>, String)>
+where
+    V::Args: Send + 'static,
+    V::Told: Send + 'static,
+{
+    let (args, given) = read::<V>(words).map_err(|error| errors::raise(py, &error))?;
+    let told = run::watch(py, tell, move |run| {
+        let volume = volume.or_else(|| run.environment.get(VOLUME_VARIABLE).map(PathBuf::from));
+        let host = Face {
+            run,
+            given,
+            files: Files::new(volume, true, run),
+            recording: Mutex::default(),
+        };
+        let told = V::run(&host, &args)?;
+        host.files.finish().map(|()| told)
+    })?;
+    let headline = V::headline(&told);
+    let report = with_exact_paths(|| pythonize::pythonize(py, &told))?;
+    Ok((report, headline))
+}
+
+/// What a verb needs of Python.
+struct Face<'r> {
+    run: &'r Run,
+    given: Given,
+    files: Files<&'r Run>,
+    recording: Mutex<Option<Recording>>,
+}
+
+impl DatasetHost for &Run {
+    fn device(&self) -> Result<Arc<dyn Device>> {
+        let resources = Resources::load(&ResourcesRequest::default(), &self.environment)?;
+        Ok(resources.device())
+    }
+
+    fn call(&self, path: &Path, name: &Path) {
+        Run::call(self, path, name);
+    }
+
+    fn copy(&self, bytes: u64, work: &Work<'_>) -> Result<()> {
+        self.control.begin_phase("copy", bytes);
+        work(Watch {
+            check: &|| self.control.check(),
+            advance: &|bytes| self.control.advance(bytes),
+        })
+    }
+}
+
+impl Host for Face<'_> {
+    fn given(&self) -> &Given {
+        &self.given
+    }
+
+    fn names(&self) -> &dyn Names {
+        &self.files
+    }
+
+    fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
+        self.files.output(name, replace)
+    }
+
+    fn streams(&self) -> Streams {
+        Streams::Refused
+    }
+
+    fn load(&self, request: &ResourcesRequest) -> Result<Resources> {
+        Resources::load(request, &self.run.environment)
+    }
+
+    fn with_datasets(&self, resources: Resources) -> Result<Resources> {
+        self.files.add_to(resources)
+    }
+
+    fn record(
+        &self,
+        resources: Resources,
+        trace: Option<&Path>,
+        kept: Kept<'_>,
+    ) -> Result<Resources> {
+        let request = RecordingRequest {
+            path: trace,
+            force: kept.force,
+            sources: kept.sources,
+            target: kept.target,
+            files: kept.files,
+            program: PROGRAM,
+            command: None,
+        };
+        let (recording, resources) = Recording::start(resources, &request)?;
+        *self
+            .recording
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = recording;
+        Ok(resources)
+    }
+
+    fn end_trace(&self) -> Result<Option<IoTrace>> {
+        let mut recording = self
+            .recording
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let Some(recording) = recording.take() else {
+            return Ok(None);
+        };
+        let path = Place(self.run.name_of(recording.path()));
+        let done = recording.finish()?;
+        Ok(Some(IoTrace {
+            path,
+            requests: done.requests,
+            bytes: done.bytes,
+        }))
+    }
+
+    fn begin(&self, _fields: Value) {}
+
+    fn show_plan(&self, plan: &dyn Display) {
+        Python::attach(|py| {
+            let stderr = py.import("sys").and_then(|sys| sys.getattr("stderr"));
+            // A program without standard error has nobody to read the plan.
+            let _ = stderr.and_then(|stderr| stderr.call_method1("write", (format!("{plan}\n"),)));
+        });
+    }
+
+    fn adopt(&self, job: Job) -> Job {
+        self.run.watched(job)
+    }
+
+    fn do_watched(
+        &self,
+        _control: &Control,
+        _weights: &[Weight],
+        work: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        work()
+    }
+}
