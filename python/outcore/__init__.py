@@ -14,7 +14,7 @@ vectors; `outcore.sim` simulates drives.
 
 from . import graph as graph
 from . import sim as sim
-from ._api import gen, plan, sort
+from ._api import plan, sort
 from ._column import Column, col, index, x
 from ._dataset import Dataset
 from ._errors import (
@@ -37,7 +37,6 @@ from ._progress import Progress
 from ._shuffle import Shuffled, shuffle, shuffled
 from ._summary import (
     DriveTraffic,
-    GenSummary,
     IoTrace,
     JobSummary,
     Phase,
@@ -58,7 +57,7 @@ from ._vector import (
     pairs,
     range_search,
 )
-from ._verbs import VerifyReport, verify
+from ._verbs import GenSummary, VerifyReport, gen, verify
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
 from ._table_view import TableView
 from ._view import LineView, View, sort_view

@@ -34,9 +34,9 @@ from ._arguments import (
 from ._errors import usage
 from ._progress import Watcher, telling
 from ._records import records
-from ._summary import GenSummary, Plan, SortSummary
+from ._summary import Plan, SortSummary
 from ._units import whole
-from ._requests import GenerateRequest, SortRequest
+from ._requests import SortRequest
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -376,55 +376,3 @@ def plan(
         record_io=None,
     )
     return summary.plan_of(_outcore.plan(request))
-
-
-def gen(
-    dtype: npt.DTypeLike,
-    dst: StrPath,
-    count: SupportsIndex,
-    *,
-    dist: str = "uniform",
-    seed: SupportsIndex = SEED,
-    ascii: bool = False,
-    skewed: bool = False,
-    first: SupportsIndex | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    drives: Paths = (),
-    io: str | None = None,
-    force: bool = False,
-    record_io: StrPath | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
-) -> GenSummary:
-    """Generates records to try things on; they depend on type, count, distribution and seed alone.
-
-    Args:
-        dtype: What a record is, as in `sort`; `"gensort"` makes the records of sortbenchmark.org,
-            byte for byte, and `"100/0:10"` records of 100 bytes with a key.
-        dst: The file to write (`.npy` gets a header), or a name with `{drive}` in it.
-        count: How many records.
-        dist: How keys are distributed: `uniform` (the whole range), `uniform:MU` (0 to MU),
-            `exponential:LAMBDA`, `zipf:S[:RANKS]`, `normal`, `clusters:K`, `sorted`, `reversed`, `equal`.
-        seed: Random seed.
-        ascii: gensort: printable records.
-        skewed: gensort: keys that share prefixes.
-        first: gensort: number of the first record.
-        memory, threads, drives, io, force, record_io, volume, progress: As in `sort`.
-
-    Raises: What `sort` raises.
-    """
-    request = GenerateRequest(
-        output=path_text(dst),
-        count=number("count", count),
-        records=records(dtype, None, None),
-        resources=resources_of(memory, threads, drives, io, None, seed, volume),
-        distribution=dist,
-        ascii=bool(ascii),
-        skewed=bool(skewed),
-        first=None if first is None else whole("first", first),
-        force=bool(force),
-        record_io=optional_path(record_io),
-    )
-    with telling(progress, ("generate",)) as tell:
-        return summary.generated_of(_outcore.generate(request, tell))

@@ -7,7 +7,6 @@ from typing import Any, final
 from ._replies import (
     DamageReply,
     EntryReply,
-    GenerateReply,
     MeasuredReply,
     MovedReply,
     PlanReply,
@@ -22,7 +21,6 @@ from ._requests import (
     AskedRequest,
     CsvRows,
     DatasetRequest,
-    GenerateRequest,
     GraphConvertRequest,
     GraphKernelRequest,
     IndexRequest,
@@ -62,7 +60,6 @@ __all__ = [
     "find",
     "fold",
     "gather",
-    "generate",
     "graph_convert",
     "graph_info",
     "graph_kernel",
@@ -133,7 +130,6 @@ def vector_label(request: LabelRequest, tell: Tell | None) -> None: ...
 def plan(request: SortRequest) -> PlanReply: ...
 def what(request: AskedRequest) -> str: ...
 def shuffle(request: ShuffleRequest, tell: Tell | None) -> ShuffleReply: ...
-def generate(request: GenerateRequest, tell: Tell | None) -> GenerateReply: ...
 def run_verb(
     name: str, words: list[str], volume: str | None, tell: Tell | None
 ) -> tuple[dict[str, Any], str]: ...

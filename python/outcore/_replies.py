@@ -123,13 +123,6 @@ class ShuffleReply(JobReply):
     plan_text: str
 
 
-class GenerateReply(JobReply):
-    """What was generated."""
-
-    output: str
-    phases: list[PhaseReply]
-
-
 class WriteReply(JobReply):
     """What a dataset wrote."""
 

@@ -216,21 +216,6 @@ class OrderRequest(TypedDict):
     epoch: int
 
 
-class GenerateRequest(TypedDict):
-    """Records to generate."""
-
-    output: str
-    count: int
-    records: RecordsRequest
-    resources: ResourcesRequest
-    distribution: str
-    ascii: bool
-    skewed: bool
-    first: int | None
-    force: bool
-    record_io: str | None
-
-
 class SimDriveRequest(TypedDict):
     """A drive to simulate; one of `preset` and `file`."""
 

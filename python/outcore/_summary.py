@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from . import _units as units
 from ._replies import (
-    GenerateReply,
     JobReply,
     PhaseReply,
     PlanReply,
@@ -207,22 +206,6 @@ class ShuffleSummary(JobSummary):
 
 
 @dataclass(frozen=True, repr=False)
-class GenSummary(JobSummary):
-    """What was generated."""
-
-    #: The file, or the manifest of the shards.
-    output: Path
-    #: The parts of the job in order.
-    phases: tuple[Phase, ...]
-
-    def _headline(self) -> str:
-        took = units.seconds_text(self.seconds)
-        size = units.bytes_text(self.written_bytes)
-        rate = units.rate_text(self.written_bytes, self.seconds)
-        return f"generated {self.records:,} records, {size}, in {took} ({rate})"
-
-
-@dataclass(frozen=True, repr=False)
 class WriteSummary(JobSummary):
     """What a dataset wrote; of lines, `records` are those."""
 
@@ -262,12 +245,6 @@ def shuffled_of(reply: ShuffleReply) -> ShuffleSummary:
     """The value of a reply."""
     phases = _phases(reply["phases"])
     return _value(ShuffleSummary, reply, output=Path(reply["output"]), phases=phases)
-
-
-def generated_of(reply: GenerateReply) -> GenSummary:
-    """The value of a reply."""
-    phases = _phases(reply["phases"])
-    return _value(GenSummary, reply, output=Path(reply["output"]), phases=phases)
 
 
 def written_of(reply: WriteReply) -> WriteSummary:

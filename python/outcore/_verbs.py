@@ -7,6 +7,7 @@ generated` makes it anew.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, SupportsIndex
 
 from ._arguments import Keys, Paths, Record, Size, StrPath
@@ -16,6 +17,97 @@ from ._words import Words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+
+@dataclass(frozen=True, repr=False)
+class GenSummary(JobSummary):
+    """What was generated."""
+
+    #: The file, or the manifest of the shards.
+    output: Path
+    #: Bytes of the records.
+    data_bytes: int
+    #: The parts of the job, in order.
+    phases: tuple[Phase, ...]
+
+
+def gen(
+    dtype: npt.DTypeLike,
+    dst: StrPath,
+    count: SupportsIndex,
+    *,
+    dist: str = "uniform",
+    seed: SupportsIndex = 1,
+    ascii: bool = False,
+    skewed: bool = False,
+    first: SupportsIndex | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    force: bool = False,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> GenSummary:
+    """Generate records for tests and measurements.
+
+    The records depend only on type, count, distribution and seed.
+
+    Args:
+        dtype: Record type, as in `sort dtype=`; gensort makes the records of sortbenchmark.org's gensort 1.5,
+            byte for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort key=`. Any dtype of NumPy's
+            says it too. `u8` and `i8` mean one thing here and another to NumPy, and are rejected.
+        dst: Output: a file (.npy gets a header), - for standard output, or one shard per drive if the name
+            contains {drive}.
+        count: Number of records.
+        dist: Distribution of the keys: uniform (the whole range: of floats all finite ones, so distances
+            between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS], normal
+            and clusters:K (vectors around K centres; both of floats and of integers up to 32 bits),
+            rmat:SCALE (edges of a graph of 2^SCALE vertices, for u32x2 and the like), kronecker:SCALE (the
+            same with vertices in no order, as Graph500 has it), sorted, reversed, equal.
+        seed: Random seed.
+        ascii: Printable records.
+        skewed: Keys that share prefixes.
+        first: Number of the first record.
+        memory: Memory to use, such as 2GiB; resident memory exceeds it by at most 64 MiB. Default: half of
+            the free memory.
+        threads: Number of compute threads. Default: one for each processor.
+        io: I/O mode: direct (O_DIRECT), buffered, or auto (direct where the file system supports it).
+            Default: auto.
+        drives: A directory on a drive; repeat for more drives. Scratch is spread over all of them, and so is
+            an output with {drive} in its name. Default: scratch goes beside the output, or to /var/tmp if the
+            output is in memory.
+        force: Replace an existing file.
+        explain: Print the plan (predicted traffic and time), then run.
+        record_io: Record every read, write and sync of this run, with times, in FILE (an I/O trace; see
+            docs/formats/io-trace.md). FILE appears only if the run succeeds; an existing file needs
+            force=True.
+        volume: The drives file of a volume: where a file is taken, `"@name"` is a dataset on it. By default
+            that of `OUTCORE_VOLUME`.
+        progress: `True` for a bar, or a function that is called with a `Progress` a few times a second. What
+            it raises stops the job.
+
+    Raises: What `sort` raises.
+    """
+    words = Words()
+    words.dtype(dtype)
+    words.number("--count", count)
+    words.path("--output", dst)
+    words.text("--dist", dist)
+    words.number("--seed", seed)
+    words.flag("--ascii", ascii)
+    words.flag("--skewed", skewed)
+    words.number("--first", first)
+    words.size("--memory", memory)
+    words.number("--threads", threads)
+    words.text("--io", io)
+    words.drives(drives)
+    words.flag("--force", force)
+    words.flag("--explain", explain)
+    words.path("--record-io", record_io)
+    return words.run("gen", GenSummary, volume, progress, ("generate",))
 
 
 @dataclass(frozen=True, repr=False)

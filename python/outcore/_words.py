@@ -69,15 +69,16 @@ class Words:
         if is_set:
             self._options.append(option)
 
+    def dtype(self, dtype: npt.DTypeLike) -> None:
+        """A type of records, behind the options."""
+        self._operands.append(_type_text(dtype))
+
     def records(
         self, dtype: npt.DTypeLike | None, record: Record | None, key: Keys | None
     ) -> None:
         """What the records are."""
         request = records(dtype, record, key)
-        described = request["descr"]
-        if described is not None and request["row_shape"]:
-            described = f"({described}, ({', '.join(map(str, request['row_shape']))}))"
-        self.text("--type", described or request["name"])
+        self.text("--type", None if dtype is None else _type_text(dtype))
         self.number("--record", request["record_bytes"])
         self._add("--key", request["keys"])
 
@@ -101,6 +102,17 @@ class Words:
         # Reports are frozen, and this is not one of their values.
         object.__setattr__(report, "_said", headline)
         return report
+
+
+def _type_text(dtype: npt.DTypeLike) -> str:
+    """A type as text: a name, or what the header of a `.npy` file says of a dtype."""
+    request = records(dtype, None, None)
+    described = request["descr"]
+    if described is None:
+        return request["name"] or ""
+    if request["row_shape"]:
+        return f"({described}, ({', '.join(map(str, request['row_shape']))}))"
+    return described
 
 
 def _phases(values: list[dict[str, Any]]) -> tuple[Phase, ...]:

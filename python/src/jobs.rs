@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use outcore::job::{Job, ScratchDrive};
+use outcore::job::Job;
 use outcore::key::NpyHeader;
 use outcore::read::text_kind::TextKind;
 use outcore::shuffle::{ShuffleOptions, Shuffled, Unit, shuffle as run_shuffle};
@@ -25,9 +25,6 @@ use outcore_front::staging::Reads;
 use outcore_front::text;
 use outcore_front::text::output::{Dress, Pending};
 use outcore_front::what::{Asked, What};
-use outcore_gen::{
-    GenerateOptions, GenerateRequest, GensortRequest, generate as run_generate, generator,
-};
 
 use crate::datasets::{Datasets, Use};
 use crate::reply::{self, Trace};
@@ -350,68 +347,4 @@ fn order_of_files(
     let seed = request.resources.seed();
     let shuffled = Shuffled::open(&job, &to_sort(&inputs), record_bytes, seed, request.epoch)?;
     Ok((shuffled, header.map(|header| header.encode(0))))
-}
-
-/// Generates records as `request` says.
-pub(crate) fn generate(mut request: request::Generate, run: &Run) -> Result<reply::Generated> {
-    let how = Use::of_engine(request.force);
-    let written = [&mut request.output]
-        .into_iter()
-        .chain(&mut request.record_io);
-    let datasets = Datasets::stage(&request.resources, how, [], written, run)?;
-    let resources = datasets.resources(&request.resources, true, run)?;
-    datasets.finish(generate_file(&request, resources, run)?, run)
-}
-
-fn generate_file(
-    request: &request::Generate,
-    resources: Resources,
-    run: &Run,
-) -> Result<reply::Generated> {
-    let cost = reply::Cost::start();
-    let decided = records::named(&request.records.to_request()?)?
-        .ok_or_else(|| Error::usage("generate", "no type is named").hint("give one: u64"))?;
-    let options = GenerateOptions {
-        distribution: request.distribution.parse()?,
-        seed: request.resources.seed(),
-        records: request.count,
-    };
-    let gensort = GensortRequest {
-        ascii: request.ascii,
-        skewed: request.skewed,
-        first: request.first,
-    };
-    let generator = generator(&decided.format, options, gensort)?;
-    let consent = Consent {
-        force: request.force,
-        replace: false,
-    };
-    let name = Some(request.output.as_path());
-    let how = (Streams::Refused, Holds::Records);
-    let target = output::choose(name, &[], resources.specs(), consent, how)?;
-    output::check_room_for(
-        resources.device().as_ref(),
-        &target,
-        request.count,
-        decided.format.record_bytes(),
-    )?;
-    let drives: Vec<ScratchDrive> = resources.named_drives(0)?;
-    let trace = record_request(&request.record_io, request.force, (&[], Some(&target)));
-    let (recording, resources) = Recording::start(resources, &trace)?;
-    let header: Option<NpyHeader> = output::header_for(&target, &[], &decided)?;
-    let generate = GenerateRequest {
-        generator,
-        records: request.count,
-        output: target.to_sort(header, no_pipe)?,
-        replace: request.force,
-    };
-    let job = run.watched(resources.job_at(drives, &target.dir()));
-    let done = run_generate(&job, &generate)?;
-    let trace = finish(recording)?;
-    let set = &resources.config.drives.value;
-    Ok(reply::Generated {
-        used: cost.used((done.records, 1), &done.drives, set, trace),
-        output: target.name().as_os_str().to_owned(),
-        phases: reply::phases(&done.phases),
-    })
 }

@@ -65,7 +65,7 @@ mod _outcore {
     };
     #[pymodule_export]
     use crate::functions::jobs::{
-        generate, memory_bytes, plan, shuffle, sim_plan, sim_presets, sim_replay, sim_run, sort,
+        memory_bytes, plan, shuffle, sim_plan, sim_presets, sim_replay, sim_run, sort,
         unknown_variables, what,
     };
     #[pymodule_export]

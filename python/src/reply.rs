@@ -166,7 +166,7 @@ macro_rules! names_its_output {
     )+};
 }
 
-names_its_output!(Sorted, Shuffled, Generated, Wrote);
+names_its_output!(Sorted, Shuffled, Wrote);
 
 /// What a sort did.
 #[derive(Debug, IntoPyObject)]
@@ -216,14 +216,6 @@ impl Shuffled {
             plan_text: done.plan.to_string(),
         }
     }
-}
-
-/// What was generated.
-#[derive(Debug, IntoPyObject)]
-pub(crate) struct Generated {
-    pub(crate) used: Used,
-    pub(crate) output: OsString,
-    pub(crate) phases: Vec<Phase>,
 }
 
 /// What a dataset wrote.

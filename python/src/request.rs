@@ -241,19 +241,3 @@ pub(crate) struct ViewLines {
     pub(crate) is_csv: bool,
     pub(crate) has_header: bool,
 }
-
-/// Records to generate.
-#[derive(Debug, FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Generate {
-    pub(crate) output: PathBuf,
-    pub(crate) count: u64,
-    pub(crate) records: Records,
-    pub(crate) resources: Resources,
-    pub(crate) distribution: String,
-    pub(crate) ascii: bool,
-    pub(crate) skewed: bool,
-    pub(crate) first: Option<u128>,
-    pub(crate) force: bool,
-    pub(crate) record_io: Option<PathBuf>,
-}

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use outcore::job::{Control, Job};
 use outcore::{Error, Result};
 use outcore_front::inputs::{Names, Streams};
+use outcore_front::output::Sink;
 use outcore_front::recording::{Recording, RecordingRequest};
 use outcore_front::resources::{Resources, ResourcesRequest};
 use outcore_front::staging::Work;
@@ -20,6 +21,7 @@ use outcore_front::volumes::VOLUME_VARIABLE;
 use outcore_io::drive::Device;
 use outcore_store::dataset::Watch;
 use outcore_verbs::datasets::{DatasetHost, Files};
+use outcore_verbs::generate::Gen;
 use outcore_verbs::host::{Host, Kept, Weight};
 use outcore_verbs::kinds::Given;
 use outcore_verbs::told::{IoTrace, Place, with_exact_paths};
@@ -42,6 +44,7 @@ pub(crate) fn run_verb<'py>(
     tell: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<(Bound<'py, PyAny>, String)> {
     match name {
+        Gen::NAME => run_as::<Gen>(py, words, volume, tell),
         Verify::NAME => run_as::<Verify>(py, words, volume, tell),
         _ => {
             let error = Error::usage("run verb", format!("there is no verb {name}"));
@@ -119,6 +122,14 @@ impl Host for Face<'_> {
 
     fn streams(&self) -> Streams {
         Streams::Refused
+    }
+
+    fn open_pipe(&self, _path: Option<&Path>, _control: &Arc<Control>) -> Result<Sink> {
+        Err(Error::usage("create output", "it is not a regular file").hint("write a file"))
+    }
+
+    fn name_of(&self, path: &Path) -> PathBuf {
+        self.run.name_of(path)
     }
 
     fn load(&self, request: &ResourcesRequest) -> Result<Resources> {

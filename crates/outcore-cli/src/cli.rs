@@ -29,16 +29,14 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use outcore::IoMode;
-use outcore::key::RecordFormat;
-use outcore::{Error, Result};
 use outcore_bench::args::{BenchCommand, ReplayArgs};
-use outcore_gen::Distribution;
 use outcore_io::units;
 use outcore_sim::cli::SimCommand;
 
+use outcore_verbs::generate::GenArgs;
 pub(crate) use outcore_verbs::kinds;
 pub(crate) use outcore_verbs::option::{
-    DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, ScratchArgs, TraceArgs, TypeArgs,
+    DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, ScratchArgs, TraceArgs, TypeArgs, parse_count,
 };
 use outcore_verbs::verify::VerifyArgs;
 
@@ -84,14 +82,6 @@ Lines, with the options of GNU sort:
 
 If the program is called `sort` (ln -s \"$(command -v outcore)\" ~/bin/sort), it behaves as GNU sort does: \
 errors exit with 2, inputs are lines, and file names say nothing about contents (x.gz is not decompressed).";
-
-const GEN_EXAMPLES: &str = "\
-Examples:
-  outcore gen u64 -n 1e9 -o keys.bin --dist zipf:1.2
-  outcore gen gensort -n 1000000 -o records.bin
-  outcore gen 64/8:8:u64 -n 1000 -o log.bin --seed 7
-  outcore gen u32x2 -n 16777216 -o edges.u32 --dist rmat:20    # for `outcore graph convert`
-  outcore gen f32x128 -n 1e6 -o base.npy --dist clusters:1000      # for `outcore knn`";
 
 /// Sort, shuffle, deduplicate and scan files larger than memory, on all your SSDs at once
 #[derive(Debug, Parser)]
@@ -341,57 +331,6 @@ impl SortArgs {
     }
 }
 
-/// Generate records for tests and measurements
-///
-/// The records depend only on type, count, distribution and seed.
-#[derive(Debug, Args)]
-#[command(after_long_help = GEN_EXAMPLES)]
-pub(crate) struct GenArgs {
-    /// Record type, as in `sort --type`; gensort makes the records of sortbenchmark.org's gensort
-    /// 1.5, byte for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort --key`
-    #[arg(value_name = "TYPE", value_parser = parse_generated)]
-    pub(crate) format: RecordFormat,
-    /// Number of records
-    #[arg(short = 'n', long = "count", value_name = "COUNT", value_parser = parse_count)]
-    pub(crate) records: u64,
-    /// Output: a file (.npy gets a header), - for standard output, or one shard per drive if the
-    /// name contains {drive}
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) output: PathBuf,
-    /// Distribution of the keys: uniform (the whole range: of floats all finite ones, so distances
-    /// between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS],
-    /// normal and clusters:K (vectors around K centres; both of floats and of integers up to 32
-    /// bits), rmat:SCALE (edges of a graph of 2^SCALE vertices, for u32x2 and the like),
-    /// kronecker:SCALE (the same with vertices in no order, as Graph500 has it), sorted, reversed,
-    /// equal
-    #[arg(long = "dist", value_name = "DIST", default_value = "uniform")]
-    pub(crate) distribution: Distribution,
-    /// Random seed
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Printable records
-    #[arg(short, long, help_heading = "gensort")]
-    pub(crate) ascii: bool,
-    /// Keys that share prefixes
-    #[arg(short, long, help_heading = "gensort")]
-    pub(crate) skewed: bool,
-    /// Number of the first record
-    #[arg(short = 'b', long, value_name = "FIRST", help_heading = "gensort")]
-    pub(crate) first: Option<u128>,
-    #[command(flatten)]
-    pub(crate) resources: ResourceArgs,
-    #[command(flatten)]
-    pub(crate) drives: DriveArgs,
-    /// Replace an existing file
-    #[arg(long, help_heading = "Files")]
-    pub(crate) force: bool,
-    /// Print the plan (predicted traffic and time), then run
-    #[arg(long, help_heading = "Plan")]
-    pub(crate) explain: bool,
-    #[command(flatten)]
-    pub(crate) record_io: RecordingArgs,
-}
-
 /// Generate, sort and verify data larger than memory, and report the speed
 ///
 /// Also measures the drive's own speed, for comparison. Removes every file that it makes.
@@ -472,36 +411,6 @@ pub(crate) struct ProbeArgs {
     pub(crate) force: bool,
 }
 
-/// The type of records that are made; graphs are asked for by name, and are a distribution.
-fn parse_generated(text: &str) -> Result<RecordFormat> {
-    match text.split(':').next() {
-        Some(graph @ ("rmat" | "kronecker")) => {
-            let cause = format!("{graph} is a distribution of edges, and no type");
-            Err(Error::usage("read record type", cause).hint(format!(
-                "for edges of a graph of 2^20 vertices: outcore gen u32x2 -n 16777216 --dist {graph}:20 -o FILE"
-            )))
-        }
-        _ => RecordFormat::parse_type(text),
-    }
-}
-
-/// A number of records: `1000000`, `1_000_000` or `1e6`.
-pub(crate) fn parse_count(text: &str) -> Result<u64> {
-    let digits: String = text.chars().filter(|c| *c != '_').collect();
-    let (mantissa, exponent) = digits
-        .split_once(['e', 'E'])
-        .unwrap_or((digits.as_str(), "0"));
-    let number = mantissa.parse::<u64>().ok();
-    let power = exponent.parse().ok().and_then(|e| 10_u64.checked_pow(e));
-    number
-        .zip(power)
-        .and_then(|(number, power)| number.checked_mul(power))
-        .ok_or_else(|| {
-            Error::usage("read count", format!("invalid record count `{text}`"))
-                .hint("write 1000000, 1_000_000 or 1e6")
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::deferred::whole;
@@ -517,15 +426,6 @@ mod tests {
     #[test]
     fn every_rule_names_options_that_there_are_and_is_reached() {
         assert_eq!(kinds::unreached(&whole(Cli::command)), [""; 0]);
-    }
-
-    #[test]
-    fn counts_are_read_with_groups_and_powers() {
-        assert_eq!(parse_count("1_000").unwrap(), 1000);
-        assert_eq!(parse_count("25e5").unwrap(), 2_500_000);
-        for text in ["", "e6", "1.5", "-3", "1e20", "many"] {
-            assert!(parse_count(text).is_err(), "{text}");
-        }
     }
 
     #[test]

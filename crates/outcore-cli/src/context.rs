@@ -10,7 +10,7 @@ use std::sync::Arc;
 use outcore::Result;
 use outcore::job::{Control, Job};
 use outcore_front::inputs::{Names, Streams};
-use outcore_front::output::Target;
+use outcore_front::output::{Sink, Target};
 use outcore_front::resources::{Resources, ResourcesRequest, is_in_memory};
 use outcore_front::staging::Work;
 use outcore_front::what::{Asked, What};
@@ -24,7 +24,7 @@ use crate::cli::RecordingArgs;
 use crate::cli::kinds::Given;
 use crate::report::Reporter;
 use crate::signals::Interrupt;
-use crate::{progress, resources};
+use crate::{pipe, progress, resources};
 use outcore_verbs::host::{Host, Kept, Weight};
 
 /// What names of files mean.
@@ -102,6 +102,10 @@ impl Host for Context {
 
     fn streams(&self) -> Streams {
         Streams::Taken
+    }
+
+    fn open_pipe(&self, path: Option<&Path>, control: &Arc<Control>) -> Result<Sink> {
+        pipe::open(path, control)
     }
 
     fn load(&self, request: &ResourcesRequest) -> Result<Resources> {

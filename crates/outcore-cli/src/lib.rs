@@ -47,6 +47,7 @@ use outcore_front::inputs::is_stdout;
 use outcore_front::resources::unknown_variables;
 use outcore_io::config::Environment;
 
+use outcore_verbs::generate::Gen;
 use outcore_verbs::usage;
 use outcore_verbs::verify::Verify;
 
@@ -260,7 +261,7 @@ fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
         Command::Split(args) => commands::split::run(context, args),
         Command::Head(args) => commands::head::head(context, args),
         Command::Sample(args) => commands::head::sample(context, args),
-        Command::Gen(args) => commands::generate::run(context, args),
+        Command::Gen(args) => verb::run::<Gen>(context, args),
         Command::Verify(args) => verb::run::<Verify>(context, args),
         Command::Sequence(command) => commands::sequence::run(context, command),
         Command::Vector(command) => commands::vectors::vector(context, command),

@@ -44,7 +44,12 @@ pub(crate) fn open(path: Option<&Path>, control: &Arc<Control>) -> Result<Sink> 
 
 /// Whether a job failed because the reader of its output went away.
 pub(crate) fn is_closed(target: &Target, error: &Error) -> bool {
-    matches!(target, Target::Pipe(_)) && error.raw_errno() == Some(Errno::PIPE.raw_os_error())
+    matches!(target, Target::Pipe(_)) && is_closed_by(error)
+}
+
+/// Whether an error is that of a pipe whose reader went away: nothing else gives it.
+pub(crate) fn is_closed_by(error: &Error) -> bool {
+    error.raw_errno() == Some(Errno::PIPE.raw_os_error())
 }
 
 /// Standard input, which gives up within 50 ms of a cancellation even if nobody writes to it.

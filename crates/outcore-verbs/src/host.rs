@@ -8,12 +8,13 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use outcore::job::{Control, Job};
 use outcore::read::text_kind::TextKind;
 use outcore::{Error, Result};
 use outcore_front::inputs::{Names, Source, Streams};
-use outcore_front::output::Target;
+use outcore_front::output::{Sink, Target};
 use outcore_front::resources::{Resources, ResourcesRequest};
 use outcore_front::what::{Asked, What};
 use serde_json::Value;
@@ -53,6 +54,17 @@ pub trait Host {
 
     /// Whether inputs may be streams, and outputs.
     fn streams(&self) -> Streams;
+
+    /// Opens the pipe at `path`, or standard output, for a job that `control` can stop.
+    ///
+    /// # Errors
+    /// It cannot be written; this host has no streams.
+    fn open_pipe(&self, path: Option<&Path>, control: &Arc<Control>) -> Result<Sink>;
+
+    /// How the user calls the file at `path`.
+    fn name_of(&self, path: &Path) -> PathBuf {
+        path.to_path_buf()
+    }
 
     /// What a job may use, without the datasets that it names.
     ///

@@ -15,10 +15,11 @@
 //! | [`usage`] | wrong arguments, in words |
 //! | [`explain`] | the plan of a pass over files |
 //! | [`tables`] | what verbs on tables share |
-//! | [`mod@verify`] | the verb of that name |
+//! | [`generate`], [`mod@verify`] | the verbs |
 
 pub mod datasets;
 pub mod explain;
+pub mod generate;
 pub mod host;
 pub mod kinds;
 pub mod option;

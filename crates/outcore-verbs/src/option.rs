@@ -189,6 +189,23 @@ fn parse_record_bytes(text: &str) -> Result<usize> {
     })
 }
 
+/// A number of records: `1000000`, `1_000_000` or `1e6`.
+pub fn parse_count(text: &str) -> Result<u64> {
+    let digits: String = text.chars().filter(|c| *c != '_').collect();
+    let (mantissa, exponent) = digits
+        .split_once(['e', 'E'])
+        .unwrap_or((digits.as_str(), "0"));
+    let number = mantissa.parse::<u64>().ok();
+    let power = exponent.parse().ok().and_then(|e| 10_u64.checked_pow(e));
+    number
+        .zip(power)
+        .and_then(|(number, power)| number.checked_mul(power))
+        .ok_or_else(|| {
+            Error::usage("read count", format!("invalid record count `{text}`"))
+                .hint("write 1000000, 1_000_000 or 1e6")
+        })
+}
+
 /// What a job may use: what was set here, for the rest environment, file and defaults. The seed
 /// never changes the output.
 ///
@@ -242,5 +259,14 @@ mod tests {
         assert_eq!(row, Some(("'<f4'".to_owned(), vec![3, 2])));
         assert!("('<f4', (x,))".parse::<RecordType>().is_err());
         assert!("u65".parse::<RecordType>().is_err());
+    }
+
+    #[test]
+    fn counts_are_read_with_groups_and_powers() {
+        assert_eq!(parse_count("1_000").unwrap(), 1000);
+        assert_eq!(parse_count("25e5").unwrap(), 2_500_000);
+        for text in ["", "e6", "1.5", "-3", "1e20", "many"] {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
     }
 }

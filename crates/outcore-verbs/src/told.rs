@@ -263,6 +263,14 @@ told! {
 }
 
 impl JobSummary {
+    /// The share of the drives' bandwidth that was used, in words, where it is known.
+    pub fn bandwidth_text(&self) -> Option<String> {
+        let percent = self.bandwidth_fraction? * 100.0;
+        Some(format!(
+            "  {percent:.0} % of the drives' measured bandwidth"
+        ))
+    }
+
     /// How much was read, and how fast, in words.
     pub fn read_text(&self) -> String {
         format!(

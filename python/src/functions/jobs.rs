@@ -43,17 +43,6 @@ pub(crate) fn what(py: Python<'_>, request: request::Asked) -> PyResult<&'static
     run::watch(py, None, |run| jobs::what(request, run))
 }
 
-/// Generates records.
-#[pyfunction]
-#[pyo3(signature = (request, tell))]
-pub(crate) fn generate(
-    py: Python<'_>,
-    request: request::Generate,
-    tell: Option<&Bound<'_, PyAny>>,
-) -> PyResult<reply::Generated> {
-    run::watch(py, tell, |run| jobs::generate(request, run))
-}
-
 /// Bytes of memory that a job of these means may use.
 #[pyfunction]
 pub(crate) fn memory_bytes(py: Python<'_>, resources: request::Resources) -> PyResult<u64> {

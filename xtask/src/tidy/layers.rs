@@ -124,7 +124,7 @@ const ROOMS: [(&str, &[&[&str]]); 16] = [
             &["host"],
             &["explain", "verb"],
             &["tables"],
-            &["verify"],
+            &["generate", "verify"],
         ],
     ),
     (

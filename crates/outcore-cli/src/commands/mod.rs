@@ -10,7 +10,6 @@ mod consumed;
 pub(crate) mod demo;
 pub(crate) mod docs;
 pub(crate) mod drives;
-pub(crate) mod generate;
 pub(crate) mod graph;
 pub(crate) mod head;
 pub(crate) mod replay;

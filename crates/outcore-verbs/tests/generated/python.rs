@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Args as _, Command};
 use outcore_front::Spelling;
+use outcore_verbs::generate::Gen;
 use outcore_verbs::told::{Described, Field};
 use outcore_verbs::verb::Verb;
 use outcore_verbs::verify::Verify;
@@ -22,6 +23,7 @@ generated` makes it anew.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, SupportsIndex
 
 from ._arguments import Keys, Paths, Record, Size, StrPath
@@ -33,7 +35,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 "#;
 /// Options whose keyword is not their name in the definition.
-const NAMES: [(&str, &str); 6] = [
+const NAMES: [(&str, &str); 9] = [
+    ("distribution", "dist"),
+    ("output", "dst"),
+    ("records", "count"),
     ("files", "src"),
     ("format", "dtype"),
     ("record_bytes", "record"),
@@ -59,7 +64,7 @@ const LINE_COLUMNS: usize = 110;
 struct Keyword {
     name: String,
     annotation: &'static str,
-    default: Option<&'static str>,
+    default: Option<String>,
     /// The line that makes words of it; nothing for one that another has made.
     words: Option<String>,
     doc: String,
@@ -68,6 +73,7 @@ struct Keyword {
 /// The whole module.
 pub(crate) fn module() -> String {
     let mut text = HEAD.to_owned();
+    verb::<Gen>(&mut text);
     verb::<Verify>(&mut text);
     text
 }
@@ -75,10 +81,19 @@ pub(crate) fn module() -> String {
 fn verb<V: Verb>(text: &mut String) {
     class::<V::Told>(text);
     let command = V::Args::augment_args(Command::new(V::NAME));
-    let keywords: Vec<Keyword> = command.get_arguments().map(keyword).collect();
-    let (operands, options): (Vec<_>, Vec<_>) = keywords
+    let arguments = command.get_arguments();
+    // `drives` takes directories and the file that describes them.
+    let arguments = arguments.filter(|arg| arg.get_id() != "drives_file");
+    let keywords: Vec<Keyword> = arguments.map(keyword).collect();
+    let (mut operands, options): (Vec<_>, Vec<_>) = keywords
         .iter()
         .partition(|keyword| keyword.default.is_none());
+    // As in Python's own functions: what, whereto, and the rest.
+    operands.sort_by_key(|keyword| match &keyword.name[..] {
+        "src" | "dtype" => 0,
+        "dst" => 1,
+        _ => 2,
+    });
     let mut line = |line: String| {
         text.push_str(&line);
         text.push('\n');
@@ -89,7 +104,7 @@ fn verb<V: Verb>(text: &mut String) {
     }
     line("    *,".to_owned());
     for keyword in &options {
-        let default = keyword.default.unwrap_or("None");
+        let default = keyword.default.as_deref().unwrap_or("None");
         line(format!(
             "    {}: {} = {default},",
             keyword.name, keyword.annotation
@@ -185,9 +200,24 @@ fn keyword(arg: &Arg) -> Keyword {
             .is_some_and(|range| range.max_values() > 1);
     let kind = arg.get_value_parser().type_id();
     let is = |wanted: TypeId| kind == wanted;
+    let whole = [
+        TypeId::of::<u64>(),
+        TypeId::of::<usize>(),
+        TypeId::of::<u128>(),
+    ];
+    let is_whole = whole.into_iter().any(is);
+    let quoted;
     let records = RECORDS.iter().find(|(known, _)| *known == name);
-    let (annotation, default, method) = if arg.is_positional() {
+    let given = arg.get_default_values().first();
+    let given = given.map(|value| value.to_string_lossy().into_owned());
+    let (annotation, default, method) = if arg.is_positional() && name == "dtype" {
+        ("npt.DTypeLike", None, "dtype")
+    } else if arg.is_positional() {
         ("Paths", None, "operands")
+    } else if arg.is_required_set() && is(TypeId::of::<PathBuf>()) {
+        ("StrPath", None, "path")
+    } else if arg.is_required_set() {
+        ("SupportsIndex", None, "number")
     } else if let Some((known, _)) = records {
         let annotation = match *known {
             "dtype" => "npt.DTypeLike | None",
@@ -203,15 +233,21 @@ fn keyword(arg: &Arg) -> Keyword {
         ("StrPath | None", Some("None"), "path")
     } else if is(TypeId::of::<u64>()) && name == "memory" {
         ("Size | None", Some("None"), "size")
-    } else if is(TypeId::of::<u64>()) || is(TypeId::of::<usize>()) {
+    } else if is_whole && given.is_some() {
+        ("SupportsIndex", given.as_deref(), "number")
+    } else if is_whole {
         ("SupportsIndex | None", Some("None"), "number")
     } else if is_many {
         ("Keys | None", Some("None"), "texts")
+    } else if let Some(given) = &given {
+        quoted = format!("\"{given}\"");
+        ("str", Some(&quoted[..]), "text")
     } else {
         ("str | None", Some("None"), "text")
     };
     let words = match (method, &name[..]) {
-        ("operands", _) => Some(format!("operands({name})")),
+        ("operands" | "dtype", _) => Some(format!("{method}({name})")),
+        (_, "drives") => Some("drives(drives)".to_owned()),
         ("records", "dtype") => Some("records(dtype, record, key)".to_owned()),
         ("records", _) => None,
         _ => Some(format!("{method}(\"{flag}\", {name})")),
@@ -222,6 +258,7 @@ fn keyword(arg: &Arg) -> Keyword {
     if let Some((_, more)) = records.filter(|(_, more)| !more.is_empty()) {
         let _ = write!(doc, " {more}");
     }
+    let default = default.map(str::to_owned);
     Keyword {
         name,
         annotation,
