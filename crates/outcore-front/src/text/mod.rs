@@ -9,6 +9,7 @@
 //! | [`compress`] | gzip and Zstandard, by the ends of names |
 //! | [`csv`] | columns of CSV |
 //! | [`csv_files`] | files of CSV as the engine can take them |
+//! | `csv_scan` | one read of a file of CSV |
 //! | [`gnu`] | `sort(1)` of GNU coreutils, in the C locale |
 //! | [`gzip`] | a writer of gzip with several threads |
 //! | [`json`] | fields of JSON |
@@ -20,6 +21,7 @@
 pub(crate) mod compress;
 pub mod csv;
 pub mod csv_files;
+mod csv_scan;
 pub mod gnu;
 mod gzip;
 pub mod json;
