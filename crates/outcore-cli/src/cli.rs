@@ -43,6 +43,7 @@ use deferred::Deferred;
 use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
 use sequence::SequenceCommand;
 use store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
+use tables::BadRowArgs;
 use volume::VolumeCommand;
 
 const AFTER_HELP: &str = "\
@@ -532,6 +533,8 @@ pub(crate) struct VerifyArgs {
     /// Tables only: look at these columns and no others
     #[arg(long, value_name = "NAME,...")]
     pub(crate) columns: Vec<String>,
+    #[command(flatten)]
+    pub(crate) bad_rows: BadRowArgs,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
     /// Expect the reverse order (largest first)

@@ -163,24 +163,33 @@ pub(crate) struct ReadTableArgs {
     /// Read CSV or JSON lines as a table, with column types inferred from a sample
     #[arg(long)]
     infer: bool,
+    #[command(flatten)]
+    bad_rows: BadRowArgs,
+}
+
+/// Null texts of CSV and bad rows, where a table is only read.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "CSV and JSON lines")]
+pub(crate) struct BadRowArgs {
     /// Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas
     /// stands for the list of pandas.read_csv
-    #[arg(
-        long,
-        value_name = "TEXT,...",
-        value_delimiter = ',',
-        help_heading = "CSV and JSON lines"
-    )]
+    #[arg(long, value_name = "TEXT,...", value_delimiter = ',')]
     null: Vec<String>,
     /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their
     /// types
-    #[arg(
-        long,
-        value_name = "WHAT",
-        value_enum,
-        help_heading = "CSV and JSON lines"
-    )]
+    #[arg(long, value_name = "WHAT", value_enum)]
     on_error: Option<OnError>,
+}
+
+impl BadRowArgs {
+    /// The same with nothing else about tables.
+    pub(crate) fn to_tables(&self) -> TableArgs {
+        TableArgs {
+            null: self.null.clone(),
+            on_error: self.on_error,
+            ..TableArgs::default()
+        }
+    }
 }
 
 impl PipeFormat {
@@ -202,9 +211,7 @@ impl ReadTableArgs {
             union: self.union,
             schema: self.schema.clone(),
             infer: self.infer,
-            null: self.null.clone(),
-            on_error: self.on_error,
-            ..TableArgs::default()
+            ..self.bad_rows.to_tables()
         }
     }
 }
@@ -322,24 +329,8 @@ pub(crate) struct InfoArgs {
     /// Types of columns of CSV and JSON lines; those of other columns are inferred from a sample
     #[arg(long, value_name = "NAME:TYPE,...")]
     pub(crate) schema: Option<String>,
-    /// Texts of CSV fields that are null, besides empty fields; pandas stands for the list of
-    /// pandas.read_csv
-    #[arg(
-        long,
-        value_name = "TEXT,...",
-        value_delimiter = ',',
-        help_heading = "CSV and JSON lines"
-    )]
-    pub(crate) null: Vec<String>,
-    /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their
-    /// types
-    #[arg(
-        long,
-        value_name = "WHAT",
-        value_enum,
-        help_heading = "CSV and JSON lines"
-    )]
-    pub(crate) on_error: Option<OnError>,
+    #[command(flatten)]
+    pub(crate) bad_rows: BadRowArgs,
     #[command(flatten)]
     pub(crate) text: TextArgs,
 }

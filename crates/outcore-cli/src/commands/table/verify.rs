@@ -8,14 +8,15 @@ use std::time::Instant;
 
 use outcore::{Error, Result};
 use outcore_io::units;
-use outcore_table::input::{InputOptions, TextOptions};
+use outcore_table::input::InputOptions;
 use outcore_table::jobs::{self, TableCheck};
 use serde_json::json;
 
-use super::text::unpacked;
-use super::{READ, check_tables, keys_of, names_in};
+use super::text::{self, unpacked};
+use super::{READ, check_tables, keys_of};
 use crate::cli::VerifyArgs;
 use crate::cli::lines::TextFlags;
+use crate::cli::tables::TableArgs;
 use crate::context::Context;
 use crate::measure::{Summary, rate_text};
 use crate::progress::watch;
@@ -44,11 +45,14 @@ pub(crate) fn verify(context: &Context, args: &VerifyArgs) -> Result<u8> {
     let job = resources.job(Vec::new());
     let all: Vec<_> = args.files.iter().chain(&args.against).cloned().collect();
     let (copies, _spool) = unpacked(context, (&job, &resources), (&all, None), Path::new("."))?;
+    let tables = TableArgs {
+        columns: args.columns.clone(),
+        ..args.bad_rows.to_tables()
+    };
+    let text = text::options(&tables, &TextFlags::default(), &[])?;
     let reads = InputOptions {
-        columns: (!args.columns.is_empty()).then(|| names_in(&args.columns)),
-        text: Some(TextOptions::default()),
         copies,
-        ..InputOptions::default()
+        ..super::reads(&tables, &text)
     };
     let keys = keys_of(&args.by, args.descending)?;
     let against = (!args.against.is_empty()).then_some(&args.against[..]);
@@ -56,6 +60,9 @@ pub(crate) fn verify(context: &Context, args: &VerifyArgs) -> Result<u8> {
     let (found, other) = watch(reporter, interrupt, &job.control, &[], || {
         jobs::verify(&job, (&args.files, &reads), &keys, against)
     })?;
+    for note in text.take_notes() {
+        reporter.human(&note);
+    }
     Ok(report(context, args, (&found, other.as_ref()), started))
 }
 
