@@ -44,6 +44,20 @@ pub(crate) fn has_columns(_: &Path) -> bool {
     false
 }
 
+/// No output is read again as a table.
+#[expect(clippy::unnecessary_wraps, reason = "as with tables")]
+pub(crate) fn check_not_read_again<'a>(
+    _: impl Iterator<Item = &'a Path>,
+    _: &[&Path],
+) -> Result<()> {
+    Ok(())
+}
+
+/// Whether a name means several tables; there are none.
+pub(crate) fn is_several(_: &Path) -> bool {
+    false
+}
+
 /// Fails for near vectors as a table.
 pub(crate) fn write_near(
     _: &Job,

@@ -296,6 +296,19 @@ fn an_output_never_goes_where_the_next_run_would_read_it() {
         .run(&parts)
         .fails(2, &["would also read this output"], "outside");
     assert_eq!(names_in(&place.path("d")), ["a.parquet"]);
+    // Commands on graphs and vectors also read directories of tables.
+    place.write("base.f32", &[0; 4096]);
+    for line in [
+        "graph convert d -o d/g.parquet --columns number,number",
+        "knn base.f32 --self -k 1 --type f32x1 --where true --table d -o d/near.parquet",
+        "knn base.f32 --self -k 1 --type f32x1 --where true --table d -o d/near.csv",
+        "vector convert d -o d/v.csv",
+    ] {
+        place
+            .run(&words(line))
+            .fails(2, &["would also read this output"], "outside");
+    }
+    assert_eq!(names_in(&place.path("d")), ["a.parquet"]);
     filter("d", "d/_new.parquet").ok();
     filter("d/a.parquet", "d/b.parquet").ok();
     filter("d", "e.parquet").ok();
