@@ -109,10 +109,8 @@ impl Recorder {
             State::Finished(trace) => {
                 let path = trace["path"].as_str().unwrap_or_default();
                 let requests = trace["requests"].as_u64().unwrap_or_default();
-                let requests = units::count(requests);
-                Ok(Some(format!(
-                    "  I/O recorded in {path}: {requests} requests"
-                )))
+                let requests = units::counted(requests, "request");
+                Ok(Some(format!("  I/O recorded in {path}: {requests}")))
             }
         }
     }

@@ -149,8 +149,8 @@ fn report(
         .with("phases", phases_json(&done.phases));
     context.reporter.summary(&summary);
     context.reporter.human(&format!(
-        "generated {} records, {}, in {}: {}",
-        units::count(done.records),
+        "generated {}, {}, in {}: {}",
+        units::counted(done.records, "record"),
         units::bytes(data_bytes),
         units::seconds(done.seconds),
         rate_text(data_bytes, done.seconds),

@@ -214,9 +214,10 @@ fn clean(context: &Context, places: &[Place]) -> Result<usize> {
             }
         }
     }
-    context
-        .reporter
-        .human(&format!("removed {count} scratch directories"));
+    context.reporter.human(&format!(
+        "removed {}",
+        units::counted(count as u64, "scratch directory")
+    ));
     Ok(count)
 }
 

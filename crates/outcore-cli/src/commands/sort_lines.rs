@@ -167,8 +167,8 @@ pub(crate) fn run(
 /// Says how many lines were left out, if any were.
 fn note_skipped(context: &Context, skipped: u64) {
     if skipped > 0 {
-        let skipped = units::count(skipped);
-        let note = format!("{skipped} lines have no key and were left out");
+        let skipped = units::counted(skipped, "line");
+        let note = format!("left out {skipped} without a key");
         context.reporter.note(&note);
     }
 }

@@ -163,8 +163,8 @@ pub(crate) fn check_only(context: &Context, args: &SortArgs, resources: Resource
     report(context, (&resources, false), started, (&found, None));
     let Some(first) = found.check.first_unordered else {
         context.reporter.human(&format!(
-            "{} records are in order",
-            units::count(found.check.records)
+            "{} in order",
+            units::counted(found.check.records, "record")
         ));
         return Ok(0);
     };
