@@ -161,6 +161,10 @@ def test_json_lines_are_sorted_by_a_field(here: Path) -> None:
     assert [json.loads(line) for line in all_of(lines)] == expected
     with pytest.raises(outcore.CorruptError, match="line 1 has no key"):
         all_of(outcore.open("in.jsonl", lines=True).sort(by=".nobody"))
+    done = outcore.sort("in.jsonl", "out.jsonl", lines=True, by=".user.id", stable=True)
+    assert isinstance(done, outcore.WriteSummary)
+    found = (here / "out.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in found] == expected
 
 
 def test_lines_without_the_field_are_skipped_and_counted(here: Path) -> None:
