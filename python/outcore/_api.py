@@ -219,7 +219,8 @@ def sort(
             it becomes one shard a drive and a manifest.
         by: For tables: the columns to sort by, all if it is not given, the most significant first; `"time:desc"` is largest first,
             `"name:nulls-first"` has nulls first. `src` is then Parquet or Arrow files, or a table of
-            another library, and the result is written to `dst`, or without one is a `Table`.
+            another library, and the result is written to `dst`, or without one is a `Table`. With `lines`, paths of the fields of
+            JSON lines, as in `Lines.sort`: `".user.id"`.
         columns, union, codec, schema: For tables, as in `table` and `Table.write`.
         dtype: What a record is: a name of outcore's (`"u64"`, `"f32x32"`, `"gensort"`), or anything
             that NumPy takes for a dtype (`np.float32`, `"<u8"`, structured dtypes). Taken from the
@@ -280,9 +281,12 @@ def sort(
             lines=bool(lines),
             csv=csv,
             table=columns is not None or union or codec is not None or schema is not None,
-            by=texts(by),
+            by=[] if lines else texts(by),
             text_order=bool(order),
         )
+    if lines and by is not None and not csv:
+        # Only JSON lines have fields without columns.
+        kind = _kinds.JSON
     if kind in (_kinds.CSV, _kinds.JSON) and by is None and not csv:
         # Without a column it is what GNU sort sorts.
         kind = _kinds.LINES

@@ -226,7 +226,11 @@ class KMeans:
             return numpy.load(labels)  # type: ignore[no-any-return]
 
     def label(self, X: Any, path: StrPath, *, force: bool = False) -> None:
-        """Writes the nearest centroid of each vector to a file, whole or not at all."""
+        """Writes the nearest centroid of each vector to a file, whole or not at all.
+
+        The ending of `path` says what it is: `.npy`, `.ibin` or raw numbers of 32 bits; a table (`.parquet`, `.arrow`)
+        or text (`.csv`, `.jsonl`) with the columns `row` and `cluster`.
+        """
         self._check_fitted()
         X = self._check_features(X)
         with contextlib.ExitStack() as files:

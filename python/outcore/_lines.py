@@ -20,7 +20,7 @@ from . import _outcore
 from ._errors import usage
 from ._lazy import Lazy
 from ._progress import Watcher, telling
-from ._units import whole
+from ._units import counted, whole
 from ._requests import CsvRows, SortLinesStep, UniqueStep
 
 
@@ -416,4 +416,4 @@ def _sort_step(
 def _tell_skipped(count: int) -> None:
     """Lines that were left out where no summary says so."""
     if count:
-        warnings.warn(f"{count:,} lines have no key and were left out", stacklevel=3)
+        warnings.warn(f"left out {counted(count, 'line')} without a key", stacklevel=3)

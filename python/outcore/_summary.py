@@ -168,9 +168,9 @@ class SortSummary(JobSummary):
     def _headline(self) -> str:
         took = units.seconds_text(self.seconds)
         rate = units.rate_text(self.data_bytes, self.seconds)
-        passes = "1 pass" if self.passes == 1 else f"{self.passes} passes"
+        passes = units.counted(self.passes, "pass")
         size = units.bytes_text(self.data_bytes)
-        return f"sorted {self.records:,} records, {size}, in {took} ({rate}, {passes})"
+        return f"sorted {units.counted(self.records, 'record')}, {size}, in {took} ({rate}, {passes})"
 
     def __str__(self) -> str:
         moved = [units.bytes_text(count) for count in (self.read_bytes, self.written_bytes)]
@@ -202,7 +202,7 @@ class ShuffleSummary(JobSummary):
         took = units.seconds_text(self.seconds)
         rate = units.rate_text(self.data_bytes, self.seconds)
         size = units.bytes_text(self.data_bytes)
-        return f"shuffled {self.records:,} records, {size}, in {took} ({rate})"
+        return f"shuffled {units.counted(self.records, 'record')}, {size}, in {took} ({rate})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -221,7 +221,7 @@ class WriteSummary(JobSummary):
         size = units.bytes_text(self.written_bytes)
         rate = units.rate_text(self.read_bytes + self.written_bytes, self.seconds)
         left_out = f", left out {self.skipped:,}" if self.skipped else ""
-        return f"wrote {self.records:,} records, {size}, in {took} ({rate}){left_out}"
+        return f"wrote {units.counted(self.records, 'record')}, {size}, in {took} ({rate}){left_out}"
 
 
 def plan_of(reply: PlanReply) -> Plan:

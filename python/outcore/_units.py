@@ -53,6 +53,12 @@ def seconds_text(seconds: float) -> str:
     return f"{_digits(seconds)} s" if seconds >= 0.9995 else f"{_digits(seconds * 1e3)} ms"
 
 
+def counted(count: int, thing: str) -> str:
+    """A number of things in the plural of English: `1 line`, `1,000 lines`, `2 passes`."""
+    plural = "" if count == 1 else "es" if thing.endswith("s") else "s"
+    return f"{count:,} {thing}{plural}"
+
+
 def _scaled(count: float, step: int, units: tuple[str, ...]) -> str:
     index = 0
     while count >= step * 0.9995 and index + 1 < len(units):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from ._arguments import Keys, Paths, Record, Size, StrPath
 from ._progress import Watcher
@@ -150,6 +150,8 @@ def verify(
     against: Paths = (),
     by: Keys | None = None,
     columns: Keys | None = None,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
     dtype: npt.DTypeLike | None = None,
     record: Record | None = None,
     key: Keys | None = None,
@@ -176,6 +178,10 @@ def verify(
         against: Files that must hold the same records in any order: the input of the sort.
         by: Tables only: column of the expected order, COLUMN:desc for the largest first; repeat for several.
         columns: Tables only: look at these columns and no others.
+        null: Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas stands
+            for the list of pandas.read_csv.
+        on_error: What to do with rows of CSV and JSON lines that do not have the columns, or values of their
+            types.
         dtype: Record type: u8..u128, i8..i64, f32 or f64, with the suffix `be` for big-endian (u64be); a
             vector such as f32x32; bytes such as bytes16; a NumPy dtype such as <u8, uint64 (u8 alone is one
             byte) or "[('id', '<u4'), ('name', '|S8')]"; or gensort (100 bytes, of which the first 10 are the
@@ -212,6 +218,8 @@ def verify(
     words.paths("--against", against)
     words.texts("--by", by)
     words.texts("--columns", columns)
+    words.texts("--null", null)
+    words.text("--on-error", on_error)
     words.records(dtype, record, key)
     words.flag("--descending", descending)
     words.flag("--unique", unique)

@@ -278,6 +278,29 @@ def sort_view(
 
 @overload
 def sort_view(
+    src: Paths,
+    dst: StrPath,
+    *,
+    csv: Literal[True],
+    by: Keys,
+    lines: LinesHow = False,
+    separator: str | None = None,
+    order: str = "",
+    header: bool = True,
+    descending: bool = False,
+    stable: bool = False,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    drives: Paths = (),
+    io: str | None = None,
+    force: bool = False,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> LineView: ...
+
+
+@overload
+def sort_view(
     src: Paths | TableSource,
     dst: StrPath,
     *,

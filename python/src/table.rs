@@ -377,7 +377,8 @@ impl TableJob {
             .flatten()
             .map(PathBuf::as_path)
             .collect();
-        check_not_read_again(self.inputs.iter().chain(right), &outputs)?;
+        let inputs = self.inputs.iter().chain(right);
+        check_not_read_again(inputs.map(PathBuf::as_path), &outputs)?;
         match &self.removed {
             Some(removed) if *removed == self.output => {
                 Err(Error::usage("create output", "two outputs have this name")

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use outcore::{Job, Result, ScratchDrive};
 use outcore_front::output::refuse_inputs;
 use outcore_front::resources::default_scratch_dir;
+use outcore_front::result_tables::write_clusters;
 use outcore_front::table_vectors::{rows_where, write_vectors};
 use outcore_io::output::parent_of;
 use outcore_vector::convert::convert as run_convert;
 use outcore_vector::format::{Element, VectorFile};
 use outcore_vector::index::{self, ListOptions};
-use outcore_vector::kmeans::{self, Batches, Clustering, Init, KmeansOptions};
+use outcore_vector::kmeans::{self, Batches, Clustering, Init, KmeansOptions, LabelOutput};
 use outcore_vector::knn::{self, KnnOptions, Metric, RangeOptions, Subset, Within};
 use outcore_vector::scan::load;
 use pyo3::FromPyObject;
@@ -383,7 +384,11 @@ pub(crate) fn label(mut request: LabelRequest, run: &Run) -> Result<()> {
         (centroids.dimension, &base),
         request.spherical,
     )?;
-    let output = (request.output.as_path(), request.force);
-    kmeans::write_labels(&staged.job, &base, &clustering, output, &[])?;
+    let output = LabelOutput {
+        path: &request.output,
+        replace: request.force,
+        beside: &[],
+    };
+    write_clusters(&staged.job, &base, &clustering, &output)?;
     staged.datasets.put(run)
 }

@@ -182,6 +182,10 @@ impl Host for Face<'_> {
 
     fn begin(&self, _fields: Value) {}
 
+    fn note(&self, text: &str) {
+        self.run.control.note(text.to_owned());
+    }
+
     fn show_plan(&self, plan: &dyn Display) {
         Python::attach(|py| {
             let stderr = py.import("sys").and_then(|sys| sys.getattr("stderr"));

@@ -263,8 +263,11 @@ fn build_of_files(request: &request::ViewBuild, resources: Resources, run: &Run)
     Ok(View::of(view))
 }
 
-/// Builds a view of a table as `request` says, and opens it.
-pub(crate) fn build_of_table(request: &request::TableViewBuild, run: &Run) -> Result<View> {
+/// Builds a view of a table as `request` says, and opens it; with what is to be said of bad rows.
+pub(crate) fn build_of_table(
+    request: &request::TableViewBuild,
+    run: &Run,
+) -> Result<(View, Vec<String>)> {
     let resources = request.resources.load(&run.environment)?;
     let keys = request.by.iter();
     let keys = keys.map(|text| KeyColumn::parse_in(text, request.descending));
@@ -286,7 +289,7 @@ pub(crate) fn build_of_table(request: &request::TableViewBuild, run: &Run) -> Re
     let dir = std::path::absolute(&request.output).unwrap_or_else(|_| request.output.clone());
     let (view, _) = build_table(&job, (&request.inputs, &reads), &order, &dir, options)?;
     new_dir.keep();
-    Ok(View::of(view.sorted().clone()))
+    Ok((View::of(view.sorted().clone()), table::bad_rows(&reads)))
 }
 
 /// What a view is made of.

@@ -220,7 +220,7 @@ OF_ARRAYS = {**OF_RECORDS, "record": Other(value=8)}
 CASES = [
     Case(outcore.sort, _sort, "lines.txt", {}, OF_LINES, IS_LINES),
     Case(outcore.sort, _sort, "rows.csv", {"csv": True, "by": "a"}, OF_CSV, IS_LINES),
-    Case(outcore.sort, _sort, "rows.jsonl", {"by": ".a"}, OF_JSON),
+    Case(outcore.sort, _sort, "rows.jsonl", {"by": ".a"}, OF_JSON, IS_LINES),
     Case(outcore.sort, _sort, "rows.csv", {"by": "a"}, OF_CSV_TABLES),
     Case(outcore.sort, _sort, "t.parquet", {"by": "a"}),
     Case(outcore.sort, _sort, "numbers.bin", {"dtype": "u64"}, OF_RECORDS, SEED),

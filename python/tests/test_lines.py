@@ -161,6 +161,10 @@ def test_json_lines_are_sorted_by_a_field(here: Path) -> None:
     assert [json.loads(line) for line in all_of(lines)] == expected
     with pytest.raises(outcore.CorruptError, match="line 1 has no key"):
         all_of(outcore.open("in.jsonl", lines=True).sort(by=".nobody"))
+    done = outcore.sort("in.jsonl", "out.jsonl", lines=True, by=".user.id", stable=True)
+    assert isinstance(done, outcore.WriteSummary)
+    found = (here / "out.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in found] == expected
 
 
 def test_lines_without_the_field_are_skipped_and_counted(here: Path) -> None:
@@ -230,7 +234,7 @@ def test_what_is_wrong_with_csv_is_named(here: Path) -> None:
     kept = short.sort(by="n", csv=True, on_error="skip")
     assert kept.write("kept.csv").skipped == 1
     assert (here / "kept.csv").read_bytes() == b"id,n\n1,a\n2,b\n"
-    with pytest.warns(UserWarning, match="1 lines"):
+    with pytest.warns(UserWarning, match="left out 1 line "):
         assert all_of(kept) == [b"id,n", b"1,a", b"2,b"]
     with pytest.raises(outcore.UsageError, match="no column `x`") as raised:
         short.sort(by="x", csv=True).write("none")
@@ -425,5 +429,5 @@ def test_csv_is_shuffled_sampled_split_and_made_unique_by_whole_records(here: Pa
         outcore.open(["a.csv", "c.csv"], lines=True).sample(1, csv=True)
     (here / "in.jsonl").write_bytes(b'{"a":1,"b":2}\n{"a":1}\n{"b":1}\n')
     records = outcore.open("in.jsonl", lines=True)
-    with pytest.warns(UserWarning, match="1 lines"):
+    with pytest.warns(UserWarning, match="left out 1 line "):
         assert all_of(records.unique(by=".a", on_error="skip")) == [b'{"a":1,"b":2}']

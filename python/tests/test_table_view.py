@@ -111,3 +111,11 @@ def test_what_does_not_fit_is_an_error_by_name(here: Path) -> None:
     run.write_bytes(damaged)
     with pytest.raises(Exception, match="run 0|not what was written"):
         outcore.TableView("v", memory=MEMORY)[:]
+
+
+def test_bad_rows_that_a_view_of_a_table_leaves_out_are_told(here: Path) -> None:
+    (here / "bad.csv").write_text("k,v\n2,20\n1\n1,10\n")
+    table = outcore.table("bad.csv", on_error="skip")
+    with pytest.warns(UserWarning, match="left out 1 bad row"):
+        view = outcore.sort_view(table, "v", by="k")
+    assert view[:].to_pylist() == [{"k": 1, "v": 10}, {"k": 2, "v": 20}]

@@ -428,3 +428,15 @@ def test_a_column_is_not_written_over_its_table(here):
         with pytest.raises(outcore.UsageError, match="it is an input"):
             outcore.convert_vectors(src, "v.npy", force=True, **LIMITS)
     assert Path("d/t.parquet").read_bytes() == before
+
+
+def test_labels_are_tables_with_a_row_per_vector(here):
+    pq = pytest.importorskip("pyarrow.parquet")
+    base = np.array([[0, 0], [1, 0], [9, 9]], "f4")
+    model = outcore.KMeans(2, **LIMITS).fit(base)
+    labels = model.predict(base).tolist()
+    model.label(base, "labels.csv")
+    wanted = "".join(f"{row},{label}\n" for row, label in enumerate(labels))
+    assert Path("labels.csv").read_text() == f"row,cluster\n{wanted}"
+    model.label(base, "labels.parquet")
+    assert pq.read_table("labels.parquet").to_pydict() == {"row": [0, 1, 2], "cluster": labels}

@@ -134,6 +134,10 @@ impl Host for Context {
         self.reporter.event("begin", fields);
     }
 
+    fn note(&self, text: &str) {
+        self.reporter.human(text);
+    }
+
     fn show_plan(&self, plan: &dyn Display) {
         self.reporter.plan(plan);
     }

@@ -97,11 +97,9 @@ impl Recorder {
             State::Nothing | State::Running(_) => Ok(None),
             State::Failed(error) => Err(error),
             State::Finished(trace) => {
-                let requests = units::count(trace.requests);
+                let requests = units::counted(trace.requests, "request");
                 let path = trace.path.0.display();
-                Ok(Some(format!(
-                    "  I/O recorded in {path}: {requests} requests"
-                )))
+                Ok(Some(format!("  I/O recorded in {path}: {requests}")))
             }
         }
     }

@@ -3,21 +3,27 @@
 //!
 //! Contract: a value for each vertex becomes the columns `vertex`, `name` where vertices have other
 //! ids, and `value`. Values that are vertices are numbers of vertices, so that they join with
-//! `vertex`. Rows of vertices become a column each. -1 stands for none, as in arrays. The file is
-//! absent or whole.
+//! `vertex`. Rows of vertices become a column each. -1 stands for none, as in arrays. Rows of
+//! vectors are `row`, with what was found of them. The file is absent or whole.
 //!
 //! Bounds: [`ROWS_AT_ONCE`] rows, and their names.
 
 use std::path::Path;
 
+use outcore::primitives::Summary;
 use outcore::{Context, Job, Result};
 use outcore_graph::format::NO_VERTEX;
 use outcore_graph::graph::names::Names;
 use outcore_graph::kernels::LabelFile;
 use outcore_graph::results::{Value, Values};
-use outcore_table::jobs::{ColumnValues, PlainType, TakeColumns, write_columns};
+use outcore_table::jobs::{
+    ColumnValues, NewTable, PlainType, TakeColumns, write_columns, write_columns_beside,
+};
+use outcore_vector::format::VectorFile;
+use outcore_vector::kmeans::{self, Clustering, LabelOutput};
+use outcore_vector::results::stage_all;
 
-pub use outcore_table::jobs::is_table_name;
+pub use outcore_table::jobs::{has_columns, is_table_name};
 
 /// Rows that are made together.
 const ROWS_AT_ONCE: usize = 1 << 16;
@@ -78,7 +84,13 @@ pub fn write_values(
         Values::Floats(_) => PlainType::Float64,
         _ => PlainType::Whole,
     };
-    write_columns(job, to, &columns_of(names, of), |take| {
+    let columns = columns_of(names, of);
+    let table = NewTable {
+        path: to.0,
+        is_replacing: to.1,
+        columns: &columns,
+    };
+    write_columns(job, &table, |take| {
         for first in (0..values.len()).step_by(ROWS_AT_ONCE) {
             let count = ROWS_AT_ONCE.min(values.len() - first);
             let mut columns = vertices_of(job, (first, count), names)?;
@@ -117,7 +129,13 @@ pub fn write_labels(
     labels: &LabelFile,
     names: Option<&Names>,
 ) -> Result<u64> {
-    write_columns(job, to, &columns_of(names, PlainType::Whole), |take| {
+    let columns = columns_of(names, PlainType::Whole);
+    let table = NewTable {
+        path: to.0,
+        is_replacing: to.1,
+        columns: &columns,
+    };
+    write_columns(job, &table, |take| {
         let mut first = 0;
         let stored = Context::of_job(job).read_inputs::<u32>(&[labels.input()]);
         stored.for_each_in_order(|labels| {
@@ -151,7 +169,12 @@ pub fn write_near(
         ids.iter().map(|id| (*id, PlainType::Whole)).collect();
     columns.push(("distance", PlainType::Float64));
     let width = ids.len().max(1);
-    write_columns(job, to, &columns, |take: &mut TakeColumns<'_>| {
+    let table = NewTable {
+        path: to.0,
+        is_replacing: to.1,
+        columns: &columns,
+    };
+    write_columns(job, &table, |take: &mut TakeColumns<'_>| {
         find(&mut |ids, distances| {
             let rows = ids.chunks(ROWS_AT_ONCE * width);
             for (ids, distances) in rows.zip(distances.chunks(ROWS_AT_ONCE)) {
@@ -168,9 +191,47 @@ pub fn write_near(
     })
 }
 
-/// Whether a file of that name has rows with names of columns: a table, or CSV.
-pub fn has_columns(path: &Path) -> bool {
-    is_table_name(path) || path.extension().is_some_and(|end| end == "csv")
+/// Writes the cluster of each row of `base`, as the columns `row` and `cluster` where the name of
+/// the output says that it has columns; its other files appear together with it.
+///
+/// # Errors
+/// As [`write_columns`] and [`kmeans::write_labels`].
+pub fn write_clusters(
+    job: &Job,
+    base: &VectorFile,
+    clustering: &Clustering,
+    output: &LabelOutput<'_>,
+) -> Result<Summary> {
+    if !has_columns(output.path) {
+        return kmeans::write_labels(job, base, clustering, output);
+    }
+    let files = match output.beside {
+        [] => None,
+        beside => Some(stage_all(job, beside, output.replace)?),
+    };
+    let columns = [("row", PlainType::Whole), ("cluster", PlainType::Whole)];
+    let (mut first, mut done) = (0, Summary::default());
+    let table = NewTable {
+        path: output.path,
+        is_replacing: output.replace,
+        columns: &columns,
+    };
+    write_columns_beside(job, &table, files, |take| {
+        done = kmeans::each_label(job, base, clustering, &mut |clusters| {
+            for clusters in clusters.chunks(ROWS_AT_ONCE) {
+                let rows = first..first + clusters.len() as i64;
+                first = rows.end;
+                let clusters = clusters.iter().map(|cluster| i64::from(*cluster));
+                take(vec![
+                    ColumnValues::Whole(rows.collect()),
+                    ColumnValues::Whole(clusters.collect()),
+                ])?;
+            }
+            Ok(())
+        })?;
+        Ok(())
+    })?;
+    Ok(done)
 }
 
 /// Writes rows of vertices, by their original ids if there are any: a column for each of `columns`.
@@ -190,7 +251,12 @@ pub fn write_rows(
     };
     let typed: Vec<(&str, PlainType)> = columns.iter().map(|name| (name.as_str(), of)).collect();
     let width = columns.len().max(1);
-    write_columns(job, to, &typed, |take: &mut TakeColumns<'_>| {
+    let table = NewTable {
+        path: to.0,
+        is_replacing: to.1,
+        columns: &typed,
+    };
+    write_columns(job, &table, |take: &mut TakeColumns<'_>| {
         for rows in vertices.chunks((ROWS_AT_ONCE / width).max(1) * width) {
             let column = |place: usize| {
                 let vertices = rows.iter().skip(place).step_by(width).copied();

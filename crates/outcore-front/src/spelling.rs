@@ -33,7 +33,7 @@ enum Takes {
 }
 
 /// Options of the command and their names in Python. None is the beginning of a later one.
-const OPTIONS: [(&str, &str, Takes); 25] = [
+const OPTIONS: [(&str, &str, Takes); 34] = [
     ("--scratch-limit", "scratch_limit", Takes::Text),
     ("--delete-input", "delete_input", Takes::Nothing),
     ("--descending", "descending", Takes::Nothing),
@@ -43,6 +43,7 @@ const OPTIONS: [(&str, &str, Takes); 25] = [
     ("--on-error", "on_error", Takes::Text),
     ("--replace", "replace", Takes::Nothing),
     ("--against", "against", Takes::Text),
+    ("--columns", "columns", Takes::Text),
     ("--skewed", "skewed", Takes::Nothing),
     ("--drives", "drives", Takes::Text),
     ("--memory", "memory", Takes::Text),
@@ -50,32 +51,46 @@ const OPTIONS: [(&str, &str, Takes); 25] = [
     ("--stable", "stable", Takes::Nothing),
     ("--unique", "unique", Takes::Nothing),
     ("--volume", "volume", Takes::Text),
+    ("--schema", "schema", Takes::Text),
+    ("--suffix", "suffix", Takes::Text),
     ("--ascii", "ascii", Takes::Nothing),
+    ("--codec", "codec", Takes::Text),
     ("--drive", "drives", Takes::Several),
     ("--first", "first", Takes::Unquoted),
     ("--force", "force", Takes::Nothing),
     ("--dist", "dist", Takes::Text),
     ("--seed", "seed", Takes::Unquoted),
     ("--type", "dtype", Takes::Text),
+    ("--union", "union", Takes::Nothing),
+    ("--asof", "asof", Takes::Text),
+    ("--null", "null", Takes::Text),
+    ("--how", "how", Takes::Text),
     ("--key", "key", Takes::Text),
+    ("--by", "by", Takes::Text),
     ("--io", "io", Takes::Text),
 ];
 /// Values that look like words.
-const WORDS: [&str; 7] = [
+const WORDS: [&str; 8] = [
     "auto",
     "direct",
     "buffered",
     "gensort",
     "uniform",
     "skip",
+    "null",
     "drives.toml",
 ];
 /// Longer texts that have no option in them, or not in this form.
-const PHRASES: [(&str, &str); 15] = [
+const PHRASES: [(&str, &str); 17] = [
     (
         "with --lines its bytes are lines",
         "with lines=\"any\" its bytes are lines",
     ),
+    (
+        "--columns SOURCE,TARGET",
+        "columns=[\"SOURCE\", \"TARGET\"]",
+    ),
+    ("--schema NAME:TYPE,...", "schema=\"NAME:TYPE,...\""),
     ("say with --type what its items are", "leave lines=True out"),
     ("a smaller count with -n", "a smaller count"),
     ("`outcore gen gensort`", "`outcore.gen(\"gensort\", ...)`"),
@@ -180,6 +195,7 @@ fn say<'a>((name, python, takes): Known, text: &'a str, out: &mut String) -> &'a
     };
     rest = &rest[1 + first.len()..];
     match takes {
+        Takes::Text if first.starts_with('\'') => out.push_str(first),
         Takes::Text => out.push_str(&format!("\"{first}\"")),
         Takes::Unquoted | Takes::Nothing => out.push_str(first),
         Takes::Several => {
@@ -201,7 +217,9 @@ fn value_of(rest: &str) -> Option<&str> {
     let word = rest.strip_prefix(' ')?;
     let end = word.find([' ', ',', ';', ')', '`']).unwrap_or(word.len());
     let word = word[..end].trim_end_matches('.');
-    let is_value = word.contains(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase());
+    let is_quoted = word.starts_with('\'') && word.ends_with('\'');
+    let is_value =
+        is_quoted || word.contains(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase());
     (is_value || WORDS.contains(&word)).then_some(word)
 }
 
@@ -243,6 +261,22 @@ mod tests {
             ),
             ("--replace-all a--force", "--replace-all a--force"),
             ("--key OFFSET:LEN.", "key=\"OFFSET:LEN\"."),
+            (
+                "let the name end in .gz or .zst, and leave --codec out",
+                "let the name end in .gz or .zst, and leave codec= out",
+            ),
+            (
+                "correct the line; --on-error null reads such texts as null",
+                "correct the line; on_error=\"null\" reads such texts as null",
+            ),
+            (
+                "name its type with --schema: 'a:text'",
+                "name its type with schema=: 'a:text'",
+            ),
+            (
+                "read it with --schema 'a:text'",
+                "read it with schema='a:text'",
+            ),
             (
                 "choose one of each, for example x[0], with --map or in the expression",
                 "choose one of each, for example x[0], with map()",

@@ -198,6 +198,30 @@ fn refuse_directory(operation: &str, manifest: &Manifest, name: &Named) -> Resul
     Err(Error::usage(operation, cause).hint("name a directory to get it, or one file: @NAME/FILE"))
 }
 
+/// What `open` makes of a dataset, and the manifest of that. Where another job has put the dataset
+/// again after the manifest was read, and removed the files of the old one, it is the new one.
+///
+/// # Errors
+/// There is no such dataset; what `open` fails with.
+fn opened<T>(
+    volume: &DatasetVolume,
+    name: &Named,
+    open: impl Fn(&Manifest) -> Result<T>,
+) -> Result<(Manifest, T)> {
+    let manifest = volume.manifest(&name.dataset)?;
+    let error = match open(&manifest) {
+        Ok(opened) => return Ok((manifest, opened)),
+        Err(error) => error,
+    };
+    match volume.manifest(&name.dataset) {
+        Ok(now) if now.id != manifest.id => {
+            let opened = open(&now)?;
+            Ok((now, opened))
+        }
+        _ => Err(error),
+    }
+}
+
 /// Gets a dataset, or one file of it, into a stream.
 ///
 /// # Errors
@@ -208,10 +232,10 @@ pub fn get_into(
     target: &mut dyn io::Write,
     resources: TransferResources<'_>,
 ) -> Result<Moved> {
-    let manifest = volume.manifest(&name.dataset)?;
-    refuse_directory("get", &manifest, name)?;
-    let inside = name.inside.as_deref();
-    let mut source = transfer::open(volume, &manifest, inside, resources.budget)?;
+    let (_, mut source) = opened(volume, name, |manifest| {
+        refuse_directory("get", manifest, name)?;
+        transfer::open(volume, manifest, name.inside.as_deref(), resources.budget)
+    })?;
     transfer::get_stream(&mut source.reader, target, resources.watch)?;
     Ok(Moved::file(source.len_bytes))
 }
@@ -236,7 +260,9 @@ pub fn get(
     }
     let manifest = volume.manifest(&name.dataset)?;
     if manifest.contents == Contents::Directory && name.inside.is_none() {
-        let files = directory::get_dir(volume, &manifest, target, resources)?;
+        let (manifest, files) = opened(volume, name, |manifest| {
+            directory::get_dir(volume, manifest, target, resources)
+        })?;
         return Ok(Moved {
             files,
             ..Moved::file(manifest.len_bytes)
@@ -257,7 +283,9 @@ pub fn get(
             .hint("allow overwriting with --force, or name another"));
     }
     let inside = name.inside.as_deref();
-    let source = transfer::open(volume, &manifest, inside, resources.budget)?;
+    let (_, source) = opened(volume, name, |manifest| {
+        transfer::open(volume, manifest, inside, resources.budget)
+    })?;
     let bytes = source.len_bytes;
     transfer::get_file(source, target, replace, resources)?;
     Ok(Moved::file(bytes))
@@ -404,9 +432,10 @@ pub fn copy(
         )
         .hint("get it, and put it")),
         (Some(from), Some(to)) => {
-            let manifest = volume.manifest(&from.dataset)?;
             let new = new_dataset(&to, replace)?;
-            let made = transfer::copy(volume, &manifest, volume, &new, resources)?;
+            let (_, made) = opened(volume, &from, |manifest| {
+                transfer::copy(volume, manifest, volume, &new, resources)
+            })?;
             Ok(Moved::from(&made))
         }
     }

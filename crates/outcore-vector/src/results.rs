@@ -10,7 +10,7 @@ use std::path::Path;
 
 use outcore::primitives::Summary;
 use outcore::primitives::together::Together;
-use outcore::primitives::write::write_together;
+use outcore::primitives::write::stage_together;
 use outcore::{Error, Job, Result};
 use outcore_io::memory::Reservation;
 
@@ -103,8 +103,16 @@ pub struct ResultFile<'a> {
 /// # Errors
 /// As [`write`].
 pub fn write_all(job: &Job, files: &[ResultFile<'_>], replace: bool) -> Result<Summary> {
+    stage_all(job, files, replace)?.publish()
+}
+
+/// Writes them to staged files, which the caller makes appear.
+///
+/// # Errors
+/// As [`write`].
+pub fn stage_all(job: &Job, files: &[ResultFile<'_>], replace: bool) -> Result<Together> {
     let encoded = Encoded::of(job, files)?;
-    write_together(job, &encoded.files(), replace)
+    stage_together(job, &encoded.files(), replace)
 }
 
 /// Arrays as the bytes of their files.

@@ -98,6 +98,9 @@ pub trait Host {
     /// Says what will be done, before it begins.
     fn begin(&self, fields: Value);
 
+    /// Says something that the user should know, and that stops nothing.
+    fn note(&self, text: &str);
+
     /// Shows a plan.
     fn show_plan(&self, plan: &dyn Display);
 

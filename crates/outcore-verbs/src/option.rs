@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use outcore::IoMode;
 use outcore::key::RecordFormat;
 use outcore::{Error, Result};
@@ -99,6 +99,31 @@ impl TypeArgs {
             keys: self.keys.clone(),
         }
     }
+}
+
+/// What becomes of rows that cannot be read, and of lines without a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnError {
+    /// Fail, and name the first
+    Fail,
+    /// Leave them out, and count them
+    Skip,
+    /// Tables: read their values that do not fit as null, and count these
+    Null,
+}
+
+/// Null texts of CSV and bad rows, where a table is only read.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "CSV and JSON lines")]
+pub struct BadRowArgs {
+    /// Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas
+    /// stands for the list of pandas.read_csv
+    #[arg(long, value_name = "TEXT,...", value_delimiter = ',')]
+    pub null: Vec<String>,
+    /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their
+    /// types
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub on_error: Option<OnError>,
 }
 
 /// The type of a record, as text gives it.

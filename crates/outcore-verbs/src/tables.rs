@@ -12,10 +12,11 @@ use outcore_front::inputs;
 use outcore_front::resources::Resources;
 use outcore_front::spool::{Copies, Spool, unpack_files};
 use outcore_front::what::{Asked, What};
-use outcore_table::input::{TextKind, files_of};
+use outcore_table::input::{OnBadRow, TextKind, files_of};
 use outcore_table::rows::KeyColumn;
 
 use crate::host::{Host, watch};
+use crate::option::OnError;
 
 /// What errors about arguments say was being done.
 pub const READ: &str = "read arguments";
@@ -24,6 +25,15 @@ pub const READ: &str = "read arguments";
 pub fn names_in(lists: &[String]) -> Vec<String> {
     let names = lists.iter().flat_map(|list| listed(list));
     names.map(column_name).collect()
+}
+
+/// What becomes of rows of text that do not have the columns, or values of their types.
+pub fn on_bad_row(on_error: Option<OnError>) -> OnBadRow {
+    match on_error {
+        Some(OnError::Skip) => OnBadRow::Skip,
+        Some(OnError::Null) => OnBadRow::Null,
+        Some(OnError::Fail) | None => OnBadRow::Fail,
+    }
 }
 
 /// Whether `name` means standard input.

@@ -58,12 +58,18 @@ pub(crate) fn table_stream<'py>(
         let batches = table::batches(&inputs, &reads, &resources, run)?;
         Ok((batches, table::bad_rows(&reads)))
     })?;
+    warn(py, bad_rows)?;
+    capsule::given(py, Box::new(table::Holding::new(batches, held)))
+}
+
+/// Warns of rows that were left out, and of values that became null.
+fn warn(py: Python<'_>, bad_rows: Vec<String>) -> PyResult<()> {
     let category = py.get_type::<PyUserWarning>();
     for said in bad_rows {
         let said = CString::new(said.replace('\0', " "))?;
         PyErr::warn(py, &category, &said, 2)?;
     }
-    capsule::given(py, Box::new(table::Holding::new(batches, held)))
+    Ok(())
 }
 
 /// Builds a sorted view.
@@ -85,7 +91,9 @@ pub(crate) fn table_view_build(
     request: request::TableViewBuild,
     tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<View> {
-    run::watch(py, tell, move |run| view::build_of_table(&request, run))
+    let (view, bad_rows) = run::watch(py, tell, move |run| view::build_of_table(&request, run))?;
+    warn(py, bad_rows)?;
+    Ok(view)
 }
 
 /// The lines of a sorted file, to be looked up.

@@ -417,17 +417,6 @@ impl FormatArgs {
     }
 }
 
-/// What becomes of rows that cannot be read, and of lines without a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnError {
-    /// Fail, and name the first
-    Fail,
-    /// Leave them out, and count them
-    Skip,
-    /// Tables: read their values that do not fit as null, and count these
-    Null,
-}
-
 /// That the input is lines, and how they end.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Lines")]

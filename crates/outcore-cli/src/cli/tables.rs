@@ -10,8 +10,9 @@ use outcore::read::text_kind::TextKind;
 use outcore::sort::lines::OnNoKey;
 use outcore::{Error, Result};
 
-use super::lines::{OnError, TextFlags, separator_of};
+use super::lines::{TextFlags, separator_of};
 use super::{DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, ScratchArgs, parse_count};
+use outcore_verbs::option::{BadRowArgs, OnError};
 
 const CONVERT_EXAMPLES: &str = "\
 Examples:
@@ -163,24 +164,18 @@ pub(crate) struct ReadTableArgs {
     /// Read CSV or JSON lines as a table, with column types inferred from a sample
     #[arg(long)]
     infer: bool,
-    /// Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas
-    /// stands for the list of pandas.read_csv
-    #[arg(
-        long,
-        value_name = "TEXT,...",
-        value_delimiter = ',',
-        help_heading = "CSV and JSON lines"
-    )]
-    null: Vec<String>,
-    /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their
-    /// types
-    #[arg(
-        long,
-        value_name = "WHAT",
-        value_enum,
-        help_heading = "CSV and JSON lines"
-    )]
-    on_error: Option<OnError>,
+    #[command(flatten)]
+    bad_rows: BadRowArgs,
+}
+
+impl From<&BadRowArgs> for TableArgs {
+    fn from(bad_rows: &BadRowArgs) -> Self {
+        TableArgs {
+            null: bad_rows.null.clone(),
+            on_error: bad_rows.on_error,
+            ..TableArgs::default()
+        }
+    }
 }
 
 impl PipeFormat {
@@ -202,9 +197,7 @@ impl ReadTableArgs {
             union: self.union,
             schema: self.schema.clone(),
             infer: self.infer,
-            null: self.null.clone(),
-            on_error: self.on_error,
-            ..TableArgs::default()
+            ..TableArgs::from(&self.bad_rows)
         }
     }
 }
@@ -322,24 +315,8 @@ pub(crate) struct InfoArgs {
     /// Types of columns of CSV and JSON lines; those of other columns are inferred from a sample
     #[arg(long, value_name = "NAME:TYPE,...")]
     pub(crate) schema: Option<String>,
-    /// Texts of CSV fields that are null, besides empty fields; pandas stands for the list of
-    /// pandas.read_csv
-    #[arg(
-        long,
-        value_name = "TEXT,...",
-        value_delimiter = ',',
-        help_heading = "CSV and JSON lines"
-    )]
-    pub(crate) null: Vec<String>,
-    /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their
-    /// types
-    #[arg(
-        long,
-        value_name = "WHAT",
-        value_enum,
-        help_heading = "CSV and JSON lines"
-    )]
-    pub(crate) on_error: Option<OnError>,
+    #[command(flatten)]
+    pub(crate) bad_rows: BadRowArgs,
     #[command(flatten)]
     pub(crate) text: TextArgs,
 }

@@ -321,8 +321,8 @@ pub(crate) struct KmeansArgs {
     /// Centroids: .npy, .fbin, .fvecs, or raw numbers
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// The cluster of each vector, counted from 0: .npy, .ibin, or raw i32; reads the base once
-    /// more
+    /// The cluster of each vector, counted from 0: .npy, .ibin, or raw i32; a table (.parquet,
+    /// .arrow) or text (.csv, .jsonl) with the columns row and cluster. Reads the base once more
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) labels: Option<PathBuf>,
     /// Where centroids start: k-means++ or random, on a sample of at least 4096 and 8 K vectors;

@@ -10,6 +10,7 @@ use outcore_io::units;
 use super::lines::{FormatArgs, LineArgs, OrderArgs};
 use super::tables::{ReadTableArgs, TextArgs};
 use super::{DriveArgs, RecordingArgs, ResourceArgs, TraceArgs, TypeArgs};
+use outcore_verbs::option::BadRowArgs;
 
 const BUILD_EXAMPLES: &str = "\
 Examples:
@@ -150,6 +151,8 @@ pub(crate) struct ViewAppendArgs {
     pub(crate) is_lines: bool,
     #[command(flatten)]
     pub(crate) text: TextArgs,
+    #[command(flatten)]
+    pub(crate) bad_rows: BadRowArgs,
     /// Print the plan (runs, blocks, predicted traffic and time), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,

@@ -166,8 +166,8 @@ impl Demo<'_> {
         };
         let made = self.watch(&job, &[("generate", 1.0)], || generate(&job, &request))?;
         let text = format!(
-            "{} records in {}: {}",
-            units::count(made.records),
+            "{} in {}: {}",
+            units::counted(made.records, "record"),
             units::seconds(made.seconds),
             rate_text(made.written_bytes, made.seconds)
         );
@@ -187,12 +187,12 @@ impl Demo<'_> {
             sort::sort(&job, &inputs, output, &self.format, SortOptions::default())
         })?;
         let text = format!(
-            "in {}: {}; read {}, wrote {} in {} passes",
+            "in {}: {}; read {}, wrote {} in {}",
             units::seconds(sorted.seconds),
             rate_text(self.records * RECORD_BYTES, sorted.seconds),
             units::bytes(sorted.read_bytes),
             units::bytes(sorted.written_bytes),
-            sorted.passes
+            units::counted(sorted.passes.into(), "pass")
         );
         say(self.context, "sorted", &text);
         Ok(sorted)

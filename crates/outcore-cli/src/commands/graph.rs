@@ -132,6 +132,7 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
             error.hint("name another output: the files of a graph are replaced as a whole")
         })?;
     }
+    table::check_not_read_again(args.inputs.iter().map(PathBuf::as_path), &[&dir])?;
     let kept = Kept {
         sources: &sources,
         force: args.force,

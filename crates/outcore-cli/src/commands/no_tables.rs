@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use outcore::primitives::Summary;
 use outcore::runs::SortedView;
 use outcore::{Job, Result};
 use outcore_front::resources::Resources;
@@ -12,6 +13,8 @@ use outcore_graph::convert::{ConvertOptions, ConvertSummary};
 use outcore_graph::graph::names::Names;
 use outcore_graph::kernels::LabelFile;
 use outcore_graph::results::Values;
+use outcore_vector::format::VectorFile;
+use outcore_vector::kmeans::{self, Clustering, LabelOutput};
 
 use outcore_verbs::verb::without_tables;
 
@@ -35,6 +38,33 @@ pub(crate) fn is_table_name(_: &Path) -> bool {
 /// The same for results that are tables or CSV.
 pub(crate) fn has_columns(_: &Path) -> bool {
     false
+}
+
+/// No output is read again as a table.
+#[expect(clippy::unnecessary_wraps, reason = "as with tables")]
+pub(crate) fn check_not_read_again<'a>(
+    _: impl Iterator<Item = &'a Path>,
+    _: &[&Path],
+) -> Result<()> {
+    Ok(())
+}
+
+/// Whether a name means several tables; there are none.
+pub(crate) fn is_several(_: &Path) -> bool {
+    false
+}
+
+/// Writes the cluster of each row.
+///
+/// # Errors
+/// As [`kmeans::write_labels`].
+pub(crate) fn write_clusters(
+    job: &Job,
+    base: &VectorFile,
+    clustering: &Clustering,
+    output: &LabelOutput<'_>,
+) -> Result<Summary> {
+    kmeans::write_labels(job, base, clustering, output)
 }
 
 /// Fails for near vectors as a table.

@@ -1,10 +1,11 @@
 //! `outcore scratch list|clean`: private directories of jobs, alive or dead.
 //!
 //! Contract: looks only at the directories named (by default the configured drives, or the current
-//! directory), at those directly inside them, where the files of a graph or a view are made, and
-//! only at names that the engine makes. A directory whose lock is held belongs to a running job and
-//! is never touched, nor is one that holds the only copy of something, or that only looks like one
-//! of ours; all are listed, with the reason; see [`outcore_io::drive::private_dir`].
+//! directory), at those directly inside them, where the files of a graph or a view are made, at the
+//! folders of partitions in these, and only at names that the engine makes. A directory whose lock
+//! is held belongs to a running job and is never touched, nor is one that holds the only copy of
+//! something, or that only looks like one of ours; all are listed, with the reason; see
+//! [`outcore_io::drive::private_dir`].
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -50,17 +51,13 @@ fn dirs_of(resources: &Resources, named: &[PathBuf]) -> Result<Vec<Place>> {
     for dir in dirs {
         check_dir("look for scratch", &dir)?;
         let mut inside = dirs_in(&dir);
-        // Folders of partitions go deeper.
+        // Folders of partitions go deeper, also those in a directory inside.
         let mut next = 0;
         while let Some(folder) = inside.get(next) {
-            let is_folder = folder
-                .file_name()
-                .is_some_and(|name| name.as_encoded_bytes().contains(&b'='));
-            let below = if is_folder {
-                dirs_in(folder)
-            } else {
-                Vec::new()
-            };
+            let mut below = dirs_in(folder);
+            if !is_of_partition(folder) {
+                below.retain(|dir| is_of_partition(dir));
+            }
             inside.extend(below);
             next += 1;
         }
@@ -77,6 +74,12 @@ fn dirs_of(resources: &Resources, named: &[PathBuf]) -> Result<Vec<Place>> {
         )
     });
     Ok(found)
+}
+
+/// Whether a directory has the name of a partition, such as `day=7`.
+fn is_of_partition(dir: &Path) -> bool {
+    let name = dir.file_name();
+    name.is_some_and(|name| name.as_encoded_bytes().contains(&b'='))
 }
 
 /// A directory to look into.
@@ -214,9 +217,10 @@ fn clean(context: &Context, places: &[Place]) -> Result<usize> {
             }
         }
     }
-    context
-        .reporter
-        .human(&format!("removed {count} scratch directories"));
+    context.reporter.human(&format!(
+        "removed {}",
+        units::counted(count as u64, "scratch directory")
+    ));
     Ok(count)
 }
 

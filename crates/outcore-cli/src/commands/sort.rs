@@ -414,9 +414,12 @@ fn begin(context: &Context, args: &SortArgs, prepared: &Prepared) {
         }),
     );
     reporter.detail(&format!(
-        "{}: {} records of type {}",
+        "{}: {} of type {}",
         names.join(", "),
-        units::count(plan.size.data_bytes / format.record_bytes() as u64),
+        units::counted(
+            plan.size.data_bytes / format.record_bytes() as u64,
+            "record"
+        ),
         format
     ));
     for row in resources.config.rows() {
@@ -489,8 +492,8 @@ fn tell(
     let reporter = &context.reporter;
     let data_bytes = prepared.plan.size.data_bytes;
     reporter.human(&format!(
-        "sorted {} records, {}, in {}: {}",
-        units::count(done.records),
+        "sorted {}, {}, in {}: {}",
+        units::counted(done.records, "record"),
         units::bytes(data_bytes),
         units::seconds(summary.seconds),
         rate_text(data_bytes, summary.seconds),

@@ -35,10 +35,11 @@ use outcore_io::units;
 use serde_json::json;
 
 use crate::cli::SortArgs;
-use crate::cli::lines::{CheckHow, OnError};
+use crate::cli::lines::CheckHow;
 use crate::context::Context;
 use crate::lines::{Done, LineJob, LineRequest, Overwrite};
 use crate::pipe::{self, CLOSED_PIPE};
+use outcore_verbs::option::OnError;
 
 /// Bytes of a line that a message shows.
 const SHOWN_BYTES: usize = 4096;
@@ -167,8 +168,8 @@ pub(crate) fn run(
 /// Says how many lines were left out, if any were.
 fn note_skipped(context: &Context, skipped: u64) {
     if skipped > 0 {
-        let skipped = units::count(skipped);
-        let note = format!("{skipped} lines have no key and were left out");
+        let skipped = units::counted(skipped, "line");
+        let note = format!("left out {skipped} without a key");
         context.reporter.note(&note);
     }
 }

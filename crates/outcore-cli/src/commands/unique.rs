@@ -104,10 +104,9 @@ pub(crate) fn run(context: &Context, args: &mut UniqueArgs) -> Result<u8> {
         done => done?,
     };
     if summary.skipped > 0 {
-        let skipped = units::count(summary.skipped);
-        context
-            .reporter
-            .note(&format!("{skipped} lines have no key and were left out"));
+        let skipped = units::counted(summary.skipped, "line");
+        let note = format!("left out {skipped} without a key");
+        context.reporter.note(&note);
     }
     lines.finish(context, Done::of_sort("found", summary));
     Ok(0)

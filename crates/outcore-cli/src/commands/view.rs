@@ -48,8 +48,8 @@ use outcore_verbs::host::{Host, Kept};
 mod found;
 
 use super::view_report::{
-    BUILD, MERGE, begin, is_csv, noun, plan_json, recorded, show_plan, summarise_built, tell_built,
-    wanted_by,
+    BUILD, MERGE, begin, counted, is_csv, plan_json, recorded, show_plan, summarise_built,
+    tell_built, wanted_by,
 };
 use found::Found;
 
@@ -355,10 +355,10 @@ fn tell_written(
     let phases = [before, &written.phases].concat();
     let summary = summary.with("phases", phases_json(&phases));
     context.reporter.summary(&summary);
-    let (data_bytes, noun) = (written.bytes, noun(view.what()));
+    let data_bytes = written.bytes;
     context.reporter.human(&format!(
-        "merged {} {noun}, {}, in {}: {}; read {}, wrote {}",
-        units::count(written.records),
+        "merged {}, {}, in {}: {}; read {}, wrote {}",
+        counted(view.what(), written.records),
         units::bytes(data_bytes),
         units::seconds(written.seconds),
         rate_text(data_bytes, written.seconds),
@@ -389,8 +389,8 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
         ViewType::Records(_) => None,
     };
     let what = match &order_name {
-        Some(name) => format!("{} in order {name}", noun(&info.what)),
-        None => format!("records of type {}", type_name(&info.what)),
+        Some(name) => format!("in order {name}"),
+        None => format!("of type {}", type_name(&info.what)),
     };
     // The columns of a table say themselves which of them descend.
     let order = match info.what {
@@ -400,7 +400,7 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
     let mut text = format!(
         "{}: {} {what}, {}{order}\n{}, blocks of {}, index of {}; opened in {:.1} ms\n",
         dir.display(),
-        units::count(info.records),
+        counted(&info.what, info.records),
         units::bytes(view.len_bytes()),
         units::counted(info.runs.len() as u64, "run"),
         units::bytes(info.block_bytes as u64),
@@ -410,9 +410,8 @@ fn run_info(context: &Context, dir: &Path) -> Result<u8> {
     let mut runs = Vec::with_capacity(info.runs.len());
     for (path, drive, records) in &info.runs {
         text.push_str(&format!(
-            "  {} {} in {} on drive {drive}\n",
-            units::count(*records),
-            noun(&info.what),
+            "  {} in {} on drive {drive}\n",
+            counted(&info.what, *records),
             path.display()
         ));
         runs.push(json!({"path": path.display().to_string(), "drive": drive, "records": records}));
@@ -458,10 +457,9 @@ fn run_verify(context: &Context, args: &ViewVerifyArgs) -> Result<u8> {
         .with("phases", phases_json(std::slice::from_ref(&report.phase))),
     );
     reporter.human(&format!(
-        "{} {} in {} blocks are what was written, and in order: {}",
-        units::count(report.records),
-        noun(view.what()),
-        units::count(report.blocks),
+        "{} in {}, as they were written and in order: {}",
+        counted(view.what(), report.records),
+        units::counted(report.blocks, "block"),
         rate_text(report.read_bytes, report.seconds),
     ));
     reporter.phases(&[report.phase], args.explain);

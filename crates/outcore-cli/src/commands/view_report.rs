@@ -51,13 +51,15 @@ pub(crate) fn recorded(
     context.start(resources, flags, kept)
 }
 
-/// What records are called; those of CSV may be several lines.
-pub(super) fn noun(what: &ViewType) -> &'static str {
+/// How many records there are, in words; those of CSV may be several lines.
+pub(super) fn counted(what: &ViewType, count: u64) -> String {
     match what {
-        ViewType::Records(_) => "records",
-        ViewType::Lines(lines) if is_csv(lines) => "records of CSV",
-        ViewType::Lines(_) => "lines",
-        ViewType::Rows(_) => "rows",
+        ViewType::Records(_) => units::counted(count, "record"),
+        ViewType::Lines(lines) if is_csv(lines) => {
+            format!("{} of CSV", units::counted(count, "record"))
+        }
+        ViewType::Lines(_) => units::counted(count, "line"),
+        ViewType::Rows(_) => units::counted(count, "row"),
     }
 }
 
@@ -127,20 +129,20 @@ pub(crate) fn tell_built(
     built: &BuildSummary,
 ) {
     let seconds = started.elapsed().as_secs_f64();
-    let (data_bytes, noun) = (built.bytes, noun(view.what()));
+    let data_bytes = built.bytes;
     context.reporter.human(&format!(
-        "sorted {} {noun}, {}, into {} in {}: {}",
-        units::count(built.records),
+        "sorted {}, {}, into {} in {}: {}",
+        counted(view.what(), built.records),
         units::bytes(data_bytes),
         units::counted(built.plan.runs, "run"),
         units::seconds(seconds),
         rate_text(data_bytes, seconds),
     ));
     context.reporter.human(&format!(
-        "  read {}, wrote {}; the view has {} {noun} in {}",
+        "  read {}, wrote {}; the view has {} in {}",
         units::bytes(built.read_bytes),
         units::bytes(built.written_bytes),
-        units::count(view.len()),
+        counted(view.what(), view.len()),
         units::counted(built.runs, "run"),
     ));
     context.reporter.phases(&built.phases, is_explained);

@@ -47,9 +47,9 @@ pub(crate) fn run(context: &Context, command: &VolumeCommand) -> Result<u8> {
             let seed = volumes::fresh_seed();
             let made = DatasetVolume::create(device, drives_of(&set), *stripe_bytes, seed)?;
             let text = format!(
-                "volume {} over {} drives, stripes of {}",
+                "volume {} over {}, stripes of {}",
                 made.id(),
-                made.drives().len(),
+                units::counted(made.drives().len() as u64, "drive"),
                 units::bytes(made.stripe_bytes())
             );
             context.reporter.human(&text);

@@ -195,6 +195,7 @@ fn killed_jobs_on_graphs_and_vectors_leave_each_output_whole_or_absent() {
         "kmeans base.f32 -k 4 -o c.npy --type f32x8",
         "kmeans base.f32 -k 4 --batch 50 --init parallel --max-iterations 3 -o c.npy --type f32x8",
         "kmeans base.f32 -k 4 -o c.npy --labels l.npy --type f32x8",
+        "kmeans base.f32 -k 4 -o c.npy --labels l.parquet --type f32x8",
         "knn base.f32 --self -k 3 -o n.npy --type f32x8",
         "vector convert base.f32 -o o.fbin --type f32x8",
         "lookup sorted --keys sorted -o ranks --type u64",

@@ -29,6 +29,7 @@ mod other;
 mod places;
 mod plans;
 mod recording;
+mod replaced;
 mod rows;
 mod safety;
 mod sequence;

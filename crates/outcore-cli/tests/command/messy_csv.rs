@@ -63,6 +63,30 @@ fn csv_whose_lines_end_with_a_carriage_return_is_read_by_every_command() {
 }
 
 #[test]
+fn a_view_takes_further_csv_whose_lines_end_with_a_carriage_return() {
+    let place = TestDir::new();
+    place.write("in.csv", b"id,word\n2,b\n");
+    place.write("more.csv", b"id,word\r3,c\r1,a");
+    place.write("spans.csv", b"id,word\r3,\"c\nd\"\r");
+    let append = |name: &str| place.run(&["view", "append", "v", name]);
+    let build = ["view", "build", "in.csv", "-o", "v", "--csv", "--by", "id"];
+    place.run(&build).ok();
+    append("more.csv").ok();
+    let cat = || place.run(&["view", "cat", "v"]).ok().stdout;
+    assert_eq!(cat(), b"id,word\n1,a\n2,b\n3,c\n");
+    append("spans.csv").fails(2, &["spans.csv", "a record spans lines"], "build a view");
+    // The other way round, and where records of the view span lines.
+    for (first, then) in [("more.csv", "in.csv"), ("spans.csv", "more.csv")] {
+        let build = [
+            "view", "build", first, "-o", "v", "--csv", "--by", "id", "--force",
+        ];
+        place.run(&build).ok();
+        append(then).ok();
+        assert!(cat().starts_with(b"id,word\n1,a\n"), "{first}");
+    }
+}
+
+#[test]
 fn counts_of_csv_are_a_column_and_what_would_be_none_is_rejected() {
     let place = TestDir::new();
     place.write("in.csv", b"\xef\xbb\xbfa;b\n\"x;y\";1\n\"x;y\";1\nz;2\n");
@@ -116,6 +140,60 @@ fn blank_lines_are_no_records_of_csv_and_json_lines() {
 }
 
 #[test]
+fn blank_lines_are_no_records_where_csv_is_moved() {
+    let place = TestDir::new();
+    place.write("in.csv", b"a,b\n\n2,x\n \t\n\n1,\"y\n\n\"\n\n\n");
+    place.write("crlf.csv", b"a,b\r\n2,x\r\n\r\n1,y\r\n  ");
+    place.write("bare.csv", b"\n2,x\n\n1,y\n");
+    place.write("column.csv", b"a\n\n2\n");
+    let lines = |bytes: &[u8]| {
+        let text = std::str::from_utf8(bytes).unwrap();
+        let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let check = |name: &str, more: &[&str], wanted: &[u8]| {
+        let wanted = lines(wanted);
+        for words in [
+            &["shuffle"][..],
+            &["head", "-n", "9"],
+            &["sample", "-n", "9"],
+            &["unique"],
+            &["split", "-n", "1", "-o", "part-{part}"],
+        ] {
+            let found = place
+                .run(&[words, &["--csv", name], more].concat())
+                .ok()
+                .stdout;
+            let found = match words[0] {
+                "split" => place.read("part-00"),
+                _ => found,
+            };
+            assert_eq!(lines(&found), wanted, "{words:?} {name}");
+            drop(std::fs::remove_file(place.path("part-00")));
+        }
+    };
+    check("in.csv", &[], b"a,b\n2,x\n1,\"y\n\n\"\n");
+    check("crlf.csv", &[], b"a,b\r\n2,x\r\n1,y\r\n");
+    check("bare.csv", &["--no-header"], b"2,x\n1,y\n");
+    // In one column a blank line is a null, as in tables.
+    check("column.csv", &[], b"a\n\n2\n");
+    let head = place.run(&["head", "--csv", "-n", "1", "in.csv"]).ok();
+    assert_eq!(head.stdout, b"a,b\n2,x\n");
+}
+
+#[test]
+fn a_line_without_a_key_is_counted_in_the_singular() {
+    let place = TestDir::new();
+    place.write("in.csv", b"a,b\n2,x\n1\n");
+    for command in ["sort", "unique"] {
+        let skip = ["--csv", "in.csv", "--by", "b", "--on-error", "skip"];
+        let told = place.run(&[&[command][..], &skip].concat()).ok().stderr;
+        assert!(told.contains("left out 1 line without a key"), "{told}");
+    }
+}
+
+#[test]
 fn bad_rows_and_null_texts_are_handled_by_every_command_on_tables() {
     let place = TestDir::new();
     place.write("in.csv", b"k,v\n1,10\n2,x\n1,NA\n3\n");
@@ -162,6 +240,49 @@ fn bad_rows_and_null_texts_are_handled_by_every_command_on_tables() {
         "--on-error=skip",
     ]);
     assert!(info.ok().text().contains("2 rows"));
+    place.write("in.jsonl", b"{\"k\":1}\n{\"k\n{\"k\":2}\n");
+    let info = |more: &[&str]| place.run(&[&["info", "in.jsonl"], more].concat());
+    info(&[]).fails(4, &["not one JSON object"], "");
+    let told = info(&["--on-error=skip"]).ok().text();
+    assert!(
+        told.contains("2 rows") && told.contains("left out 1 bad row"),
+        "{told}"
+    );
+    let verify = |more: &[&str]| place.run(&[&["verify", "in.jsonl", "--by", "k"], more].concat());
+    verify(&[]).fails(4, &["line 2"], "");
+    let told = verify(&["--on-error=skip"]).ok().stderr;
+    assert!(
+        told.contains("2 rows in order") && told.contains("left out 1 bad row"),
+        "{told}"
+    );
+    place.write("nulls.csv", b"k,v\n1,1\nNA,2\n");
+    place
+        .run(&["verify", "nulls.csv", "--by", "k"])
+        .fails_quietly(0);
+    let nulls = ["verify", "nulls.csv", "--by", "k", "--null=NA", "--json"];
+    assert_eq!(place.run(&nulls).ok().event("summary")["ordered"], true);
+    place.write("first.csv", b"k,v\n3,1\n");
+    place
+        .run(&[
+            "view",
+            "build",
+            "first.csv",
+            "-o",
+            "v",
+            "--infer",
+            "--by",
+            "k",
+        ])
+        .ok();
+    let append = ["view", "append", "v", "in.csv"];
+    place.run(&append).fails(4, &["line "], "");
+    let skip = ["--on-error=skip", "--null=NA"];
+    let told = place.run(&[&append[..], &skip].concat()).ok().stderr;
+    assert!(told.contains("left out 2 bad rows"), "{told}");
+    assert_eq!(
+        place.run(&["view", "cat", "v"]).ok().stdout,
+        b"k\tv\n1\t10\n1\t\n3\t1\n"
+    );
     place
         .run(&["sort", "in.csv", "--lines", "--on-error", "skip"])
         .fails(2, &["--on-error"], "--by");

@@ -282,10 +282,7 @@ fn check(samples: &[Sample]) {
             let id = option.get_id().as_str();
             let is_asked = !option.is_positional() && !matches!(id, "output" | "help");
             let is_help = matches!(option.get_action(), ArgAction::Help | ArgAction::Version);
-            let is_left = FAULTS_LEFT.iter().any(|(command, kind, option, _)| {
-                (*command, *kind, *option) == (sample.command, sample.kind, id)
-            });
-            if is_left || !is_asked || is_help || is_neutral(sample.command, sample.kind, id) {
+            if !is_asked || is_help || is_neutral(sample.command, sample.kind, id) {
                 continue;
             }
             let name = name_of(option);

@@ -278,6 +278,44 @@ fn rows_in_again(place: &TestDir) -> usize {
     rows_in(place, "p")
 }
 
+/// Private directories in `dir` and below it.
+fn private_in(dir: &Path) -> usize {
+    let dirs = fs::read_dir(dir).unwrap().flatten();
+    let dirs = dirs.filter(|entry| entry.path().is_dir());
+    let counts = dirs.map(|entry| {
+        let name = entry.file_name();
+        let is_private = name.to_string_lossy().starts_with(".outcore-");
+        usize::from(is_private) + private_in(&entry.path())
+    });
+    counts.sum()
+}
+
+#[test]
+fn scratch_of_a_killed_split_in_partitions_is_no_data_and_is_cleaned_from_above() {
+    let place = place();
+    write(&place.path("few.parquet"), &batch(90));
+    let mut left = 0;
+    for nth in (1..60).step_by(7) {
+        place.run(&words("split t.parquet --by name -o p")).ok();
+        let mut process = place.command(&words("split few.parquet --by name -o p --force"));
+        process.env("OUTCORE_FAULT", format!("kill@{nth}:control"));
+        process.output().unwrap();
+        left += private_in(&place.path("p"));
+        let read_back = place.run(&words("convert p -o read.parquet --force"));
+        match read_back.code {
+            Some(0) => {
+                let rows = read(&place.path("read.parquet")).len();
+                assert!([COUNT, 90].contains(&rows), "{nth}: {rows}");
+            }
+            code => assert_eq!(code, Some(4), "{nth}: {read_back:?}"),
+        }
+        place.run(&["scratch", "clean", "."]).ok();
+        assert_eq!(private_in(place.dir()), 0, "{nth}");
+        fs::remove_dir_all(place.path("p")).unwrap();
+    }
+    assert!(left > 0);
+}
+
 #[test]
 fn an_output_never_goes_where_the_next_run_would_read_it() {
     let place = place();
@@ -295,6 +333,19 @@ fn an_output_never_goes_where_the_next_run_would_read_it() {
     place
         .run(&parts)
         .fails(2, &["would also read this output"], "outside");
+    assert_eq!(names_in(&place.path("d")), ["a.parquet"]);
+    // Commands on graphs and vectors also read directories of tables.
+    place.write("base.f32", &[0; 4096]);
+    for line in [
+        "graph convert d -o d/g.parquet --columns number,number",
+        "knn base.f32 --self -k 1 --type f32x1 --where true --table d -o d/near.parquet",
+        "knn base.f32 --self -k 1 --type f32x1 --where true --table d -o d/near.csv",
+        "vector convert d -o d/v.csv",
+    ] {
+        place
+            .run(&words(line))
+            .fails(2, &["would also read this output"], "outside");
+    }
     assert_eq!(names_in(&place.path("d")), ["a.parquet"]);
     filter("d", "d/_new.parquet").ok();
     filter("d/a.parquet", "d/b.parquet").ok();

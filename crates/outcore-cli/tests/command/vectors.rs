@@ -706,3 +706,26 @@ fn neighbours_are_tables_with_a_row_each_that_other_commands_read() {
         .collect();
     assert_eq!(ids, [1, -1, -1, -1, 1, -1, 1, -1]);
 }
+
+#[test]
+fn clusters_are_tables_with_a_row_per_vector_that_appear_with_the_centroids() {
+    let place = TestDir::new();
+    let numbers = [0.0, 0.0, 1.0, 0.0, 9.0, 9.0, 9.0, 8.0];
+    place.write("a.fbin", &fbin(&numbers, 2));
+    place.write("start.fbin", &fbin(&[0.0, 0.0, 9.0, 9.0], 2));
+    let run = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
+    let kmeans = "kmeans a.fbin -k 2 --init start.fbin -o c.npy";
+    run(&format!("{kmeans} --labels l.npy")).ok();
+    let centroids = place.read("c.npy");
+    for name in ["l.parquet", "l.arrow", "l.csv", "l.jsonl", "l.csv.gz"] {
+        run(&format!("{kmeans} --labels {name} --force")).ok();
+        run(&format!("convert {name} -o t.csv --force")).ok();
+        let found = String::from_utf8(place.read("t.csv")).unwrap();
+        assert_eq!(found, "row,cluster\n0,0\n1,0\n2,1\n3,1\n", "{name}");
+        assert_eq!(place.read("c.npy"), centroids);
+    }
+    std::fs::remove_file(place.path("c.npy")).unwrap();
+    run(&format!("{kmeans} --labels l.csv")).fails(2, &["l.csv"], "--force");
+    assert!(!place.path("c.npy").exists());
+    run("kmeans a.fbin -k 2 -o c.csv").fails(2, &["c.csv", "a table"], ".npy");
+}

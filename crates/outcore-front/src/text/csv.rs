@@ -5,10 +5,10 @@
 
 use outcore::key::column::quoted;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
-use outcore::read::csv::{fields, value};
+use outcore::read::csv::{fields, is_blank, value};
 use outcore::{Error, Result};
 
-use super::gnu::{Compare, OptionScope, Ordering};
+use super::gnu::{Compare, OptionScope, Ordering, past_blanks};
 use super::{FieldOrder, append_whole};
 
 pub(crate) use outcore::read::csv::BYTE_ORDER_MARK;
@@ -44,6 +44,8 @@ struct Column {
     index: usize,
     compare: Compare,
     order: FieldOrder,
+    /// Whether blanks in front of its value do not count.
+    skips_blanks: bool,
 }
 
 /// A column as it was asked for.
@@ -63,12 +65,6 @@ pub struct Columns {
     is_wide: bool,
     is_descending: bool,
     tie: Tie,
-}
-
-/// Whether a line has nothing in it but blanks.
-fn is_blank(line: &[u8], separator: u8) -> bool {
-    let mut bytes = line.iter();
-    bytes.all(|byte| *byte != separator && byte.is_ascii_whitespace())
 }
 
 /// How columns are chosen.
@@ -116,6 +112,7 @@ impl Columns {
                 index: chosen.index,
                 compare,
                 order: chosen.order,
+                skips_blanks: chosen.ordering.skips_blanks(),
             })
         };
         let columns: Result<Vec<Column>> = chosen.into_iter().enumerate().map(column).collect();
@@ -291,7 +288,11 @@ impl Columns {
             column
                 .order
                 .append_null(value.is_empty(), self.is_descending, key);
-            column.compare.append(value, key);
+            let text = match column.skips_blanks {
+                true => past_blanks(value),
+                false => value,
+            };
+            column.compare.append(text, key);
         }
         Ok(())
     }
@@ -426,6 +427,20 @@ mod tests {
         assert_eq!(chosen("``:nr").unwrap(), (1, true));
         assert_eq!(chosen("``").unwrap(), (1, false));
         assert!(chosen("`b`").is_err() && chosen("`a:desc`b").is_err());
+    }
+
+    #[test]
+    fn blanks_in_front_of_a_value_do_not_count_under_b_quoted_or_not() {
+        let records = ["  c,1", "b,2", "\" a\",3", "\tb,1", "   ,0"];
+        let plain = ["\tb,1", "   ,0", "  c,1", "\" a\",3", "b,2"];
+        assert_eq!(sorted(&["a"], "", &records), plain);
+        let wanted = ["   ,0", "\" a\",3", "b,2", "\tb,1", "  c,1"];
+        assert_eq!(sorted(&["a"], "b", &records), wanted);
+        assert_eq!(sorted(&["a:b"], "", &records), wanted);
+        let both = ["   ,0", "\" a\",3", "\tb,1", "b,2", "  c,1"];
+        assert_eq!(sorted(&["a:b", "b:n"], "", &records), both);
+        // A column with letters of its own has no others, as in GNU sort.
+        assert_eq!(sorted(&["a:f"], "b", &records), plain);
     }
 
     #[test]

@@ -5,9 +5,11 @@
 //! file alone, and whoever reads all of it says whether a record spans lines. It takes the header
 //! off each file, and a byte order mark, and fails for a quote that does not end where it sees it,
 //! with file, line and offset. Where a record spans lines, or lines end with CR alone, the files
-//! are copied to scratch with a NUL after each record instead of a newline; else they are sorted
-//! where they are. A last record that is not ended is ended as those before it, with CR and LF too
-//! (for which its file is copied). Memory: a block of 1 MiB and those of a [`BlockReader`], and the
+//! are copied to scratch with a NUL after each record instead of a newline (with a newline where
+//! they are added to a view that has those); else they are sorted where they are. Blank lines have
+//! no columns to order by; where no column orders records, they are left out, for which their file
+//! is copied. A last record that is not ended is ended as those before it, with CR and LF too (for
+//! which its file is copied). Memory: a block of 1 MiB and those of a [`BlockReader`], and the
 //! header, of at most 16 MiB.
 //!
 //! [`SortedCsv`] is the order of what it has found, for the command and for Python; for a view it
@@ -15,7 +17,7 @@
 
 use std::path::Path;
 
-use memchr::{memchr, memchr_iter, memrchr};
+use memchr::memrchr;
 use outcore::job::Job;
 use outcore::read::csv::{FRONT_BYTES, first_across_lines, line_end};
 use outcore::read::separator::{likely_separator, separator_note};
@@ -25,6 +27,7 @@ use outcore::sort::lines::LineSortOptions;
 use outcore::{Error, Result};
 
 use super::csv::{BYTE_ORDER_MARK, ColumnOptions, Columns, Framer, names};
+use super::csv_scan::{BLOCK_BYTES, Copy, Found, READ, scan};
 use super::gnu::Ordering;
 use super::order::{CsvSpec, OrderSpec};
 use super::output::Dress;
@@ -36,12 +39,8 @@ use crate::spool::Spool;
 /// The column that says how many records are equal.
 pub const COUNT_COLUMN: &str = "count";
 
-const BLOCK_BYTES: usize = 1 << 20;
-/// A longer header is one with a quote that does not end.
-pub(super) const HEADER_BYTES_MAX: usize = 16 << 20;
 /// How much of a file's end is looked at.
 const TAIL_BYTES: u64 = 64 << 10;
-const READ: &str = "read CSV";
 
 /// How much of a file is looked at before it is sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,25 +52,6 @@ pub enum Look {
     /// [`Corrupt`](outcore::Kind::Corrupt) that names the file: then all of it has to be looked at.
     /// Other errors in it may be told in other words.
     Ends,
-}
-
-/// What a look at a file has found.
-#[derive(Debug, Default)]
-struct Found {
-    header: Vec<u8>,
-    /// Whether a record spans lines.
-    has_inner_lines: bool,
-    /// Whether records end with CR and LF; the last that is ended says it for one that is not.
-    is_crlf: bool,
-    /// Whether the last record is not ended.
-    is_open: bool,
-}
-
-impl Found {
-    /// What the last record lacks that others have, but for the newline that every job adds.
-    fn missing_end(&self) -> Option<&'static [u8]> {
-        (self.is_open && self.is_crlf).then_some(b"\r")
-    }
 }
 
 /// How CSV is sorted; without columns, how its records are read.
@@ -119,7 +99,12 @@ impl CsvSort {
         look: Look,
     ) -> Result<SortedCsv> {
         let separator = separator_of(job, self.separator, files)?;
-        let how = (separator, self.has_header, look);
+        let how = How {
+            separator,
+            has_header: self.has_header,
+            look,
+            drops_blanks: self.by.is_empty(),
+        };
         let (dress, is_assumed) = settle(job, files, (spool, make), how, None)?;
         let names = match self.has_header {
             true => Some(names(&dress.header, separator)?),
@@ -266,7 +251,12 @@ pub fn settle_view(
     spool: (&mut Option<Spool>, impl Fn() -> Result<Spool>),
 ) -> Result<LineType> {
     let separator = separator_of(job, spec.separator, files)?;
-    let how = (separator, has_header, Look::Whole);
+    let how = How {
+        separator,
+        has_header,
+        look: Look::Whole,
+        drops_blanks: false,
+    };
     let (dress, _) = settle(job, files, spool, how, None)?;
     let names = has_header.then(|| names(&dress.header, separator));
     let names = names.transpose()?;
@@ -301,7 +291,12 @@ pub fn settle_further(
         is_framed: lines.other_end().is_some(),
         ..Dress::default()
     };
-    let how = (csv.separator, csv.names.is_some(), Look::Whole);
+    let how = How {
+        separator: csv.separator,
+        has_header: csv.names.is_some(),
+        look: Look::Whole,
+        drops_blanks: false,
+    };
     settle(job, files, spool, how, Some(known)).map(|_| ())
 }
 
@@ -317,6 +312,27 @@ pub fn bytes_of(files: &[Source]) -> Result<u64> {
     Ok(data_bytes)
 }
 
+/// How files are made ready.
+#[derive(Clone, Copy)]
+struct How {
+    /// The byte between fields.
+    separator: u8,
+    has_header: bool,
+    look: Look,
+    /// Whether blank lines are left out: nothing else leaves them out.
+    drops_blanks: bool,
+}
+
+/// The findings of the first look at a file, for the second.
+struct Looked {
+    header_bytes: u64,
+    missing_end: Option<&'static [u8]>,
+    framer: Framer,
+    is_cr: bool,
+    /// Whether it has blank lines that are left out.
+    drops_blanks: bool,
+}
+
 /// Makes files ready; says how lines look in the output, and whether records may still span lines.
 /// They end with NUL if the output is framed. Where the files are added to others, these are
 /// `known`.
@@ -324,16 +340,19 @@ fn settle(
     job: &Job,
     files: &mut [Source],
     (spool, make): (&mut Option<Spool>, impl Fn() -> Result<Spool>),
-    (separator, has_header, look): (u8, bool, Look),
+    how: How,
     known: Option<Dress>,
 ) -> Result<(Dress, bool)> {
+    let How {
+        separator,
+        has_header,
+        look,
+        ..
+    } = how;
     let mut is_assumed = false;
     let (is_added, mut dress) = (known.is_some(), known.unwrap_or_default());
     let was_framed = dress.is_framed;
-    // Of each file, in a copy: ended if its file did not.
-    let mut headers_bytes = Vec::new();
-    let mut missing_ends = Vec::new();
-    let mut framers = Vec::new();
+    let mut all_looked = Vec::new();
     let mut is_crlf = false;
     let originals = files.to_vec();
     let mut first = None;
@@ -353,8 +372,7 @@ fn settle(
                 scan(job, original, framer, has_header, None)?
             }
         };
-        framers.push(framer);
-        dress.is_framed |= found.has_inner_lines;
+        dress.is_framed |= found.has_inner_lines || found.is_cr && !is_added;
         if is_added && dress.is_framed && !was_framed {
             let cause = "a record spans lines, and no record of the view does";
             return Err(Error::usage(READ, cause)
@@ -374,8 +392,14 @@ fn settle(
         let header_bytes = found.header.len() as u64;
         file.start_bytes += header_bytes;
         let is_open = has_header && !names.is_empty() && !found.header.ends_with(b"\n");
-        headers_bytes.push(header_bytes + u64::from(is_open));
-        missing_ends.push(found.missing_end());
+        all_looked.push(Looked {
+            // In a copy it is ended.
+            header_bytes: header_bytes + u64::from(is_open),
+            missing_end: found.missing_end(),
+            framer,
+            is_cr: found.is_cr,
+            drops_blanks: how.drops_blanks && found.has_blanks,
+        });
         is_crlf |= found.is_crlf;
         if is_first {
             dress.header = found.header;
@@ -387,10 +411,9 @@ fn settle(
             .header
             .extend_from_slice(if is_crlf { b"\r\n" } else { b"\n" });
     }
-    let copies = files.iter_mut().zip(&originals);
-    let found = headers_bytes.into_iter().zip(missing_ends).zip(framers);
-    for ((file, original), ((header_bytes, missing_end), framer)) in copies.zip(found) {
-        if !dress.is_framed && missing_end.is_none() {
+    for ((file, original), looked) in files.iter_mut().zip(&originals).zip(all_looked) {
+        let is_changed = dress.is_framed || looked.is_cr || looked.drops_blanks;
+        if !is_changed && looked.missing_end.is_none() {
             continue;
         }
         let spool = match spool {
@@ -399,12 +422,19 @@ fn settle(
         };
         // Headers are copied too, so that lines have the numbers that they have in the file.
         *file = spool.fill(job, original, |writer| {
-            match (dress.is_framed, missing_end) {
+            match (is_changed, looked.missing_end) {
                 (false, Some(end)) => copy_ended(job, original, end, writer),
-                _ => scan(job, original, framer, false, Some(writer)).map(|_| ()),
+                _ => {
+                    let copy = Copy {
+                        writer,
+                        end: if dress.is_framed { 0 } else { b'\n' },
+                        drops_blanks: looked.drops_blanks,
+                    };
+                    scan(job, original, looked.framer, has_header, Some(copy)).map(|_| ())
+                }
             }
         })?;
-        file.start_bytes = header_bytes;
+        file.start_bytes = looked.header_bytes;
     }
     let is_assumed = is_assumed && !dress.is_framed;
     Ok((dress, is_assumed))
@@ -437,13 +467,6 @@ pub(super) fn other_header(name: &Path, first: &Path) -> Error {
     Error::usage(READ, cause)
         .path(name)
         .hint("give files of the same columns, or use --no-header")
-}
-
-/// The error for a header that does not end.
-pub(super) fn too_long_a_header(name: &Path) -> Error {
-    Error::corrupt(READ, "its header is longer than 16 MiB")
-        .path(name)
-        .hint("close the quote in its first line, or use --no-header")
 }
 
 /// Looks at the begin and the end of a file; nothing where these do not say all that [`scan`] finds
@@ -483,6 +506,7 @@ fn glance(job: &Job, source: &Source, separator: u8, has_header: bool) -> Result
         has_inner_lines: false,
         is_crlf: end[newline - 1] == b'\r',
         is_open: !end.ends_with(b"\n") && !end.ends_with(b"\r"),
+        ..Found::default()
     };
     // A file that is copied in any case is read in any case.
     Ok(found.missing_end().is_none().then_some(found))
@@ -512,106 +536,4 @@ fn read_from<'a>(
         }
     }
     Ok(&block[..read_bytes])
-}
-
-/// Reads a file to its end; copies it with NULs after its records if there is a writer.
-fn scan(
-    job: &Job,
-    source: &Source,
-    mut framer: Framer,
-    has_header: bool,
-    mut writer: Option<&mut BlockWriter>,
-) -> Result<Found> {
-    let control = &job.control;
-    let failed = |error| explain([source], error);
-    let mut file = BlockReader::open(job, &source.path, source.start_bytes).map_err(failed)?;
-    let mut found = Found::default();
-    let mut is_header = has_header;
-    let mut is_begin = true;
-    let _block = job
-        .budget
-        .reserve("CSV that is looked at", BLOCK_BYTES as u64)?;
-    let mut block = vec![0; BLOCK_BYTES];
-    // Of the record that is being read: its first line and byte, and whether it has gone on.
-    let (mut line, mut begin, mut is_begun) = (1_u64, source.start_bytes, false);
-    let (mut lines, mut block_begin) = (0_u64, source.start_bytes);
-    let mut last = 0;
-    let ends_with_newlines = framer.line_end() == b'\n';
-    loop {
-        control.check()?;
-        let got = file.take(&mut block).map_err(failed)?;
-        if got == 0 {
-            break;
-        }
-        let bytes = &mut block[..got];
-        if writer.is_some()
-            && let Some(nul) = memchr(0, bytes)
-        {
-            let cause =
-                "a record spans lines, and there is a NUL, which then cannot be told from its end";
-            return Err(Error::corrupt(READ, cause)
-                .path(&source.name)
-                .offset(block_begin + nul as u64)
-                .hint("remove NULs, for example with tr -d '\\0'"));
-        }
-        let mut at = 0;
-        if std::mem::take(&mut is_begin) && bytes.starts_with(BYTE_ORDER_MARK) {
-            at = BYTE_ORDER_MARK.len();
-            found.header.extend_from_slice(BYTE_ORDER_MARK);
-        }
-        while at < bytes.len() {
-            let end = framer.end_of_record(&bytes[at..]).map(|end| at + end);
-            let piece = &bytes[at..end.unwrap_or(got)];
-            let newlines = memchr_iter(framer.line_end(), piece).count() as u64;
-            lines += newlines;
-            // Those inside, without the one that ends it. Where no newline ends it, its end is
-            // changed in a copy.
-            found.has_inner_lines |= newlines > u64::from(end.is_some()) || !ends_with_newlines;
-            if is_header {
-                found.header.extend_from_slice(piece);
-                if found.header.len() > HEADER_BYTES_MAX {
-                    return Err(too_long_a_header(&source.name));
-                }
-            }
-            is_begun = true;
-            at = end.unwrap_or(got);
-            if let Some(end) = end {
-                let before = bytes.get(end.wrapping_sub(2)).copied().unwrap_or(last);
-                found.is_crlf = ends_with_newlines && before == b'\r';
-                if writer.is_some() {
-                    bytes[end - 1] = 0;
-                }
-                is_header = false;
-                (line, begin, is_begun) = (lines + 1, block_begin + end as u64, false);
-            }
-        }
-        last = bytes[got - 1];
-        if let Some(writer) = &mut writer {
-            writer.put(bytes)?;
-        }
-        block_begin += got as u64;
-        control.advance(got as u64);
-    }
-    if !framer.is_whole() {
-        return Err(Error::corrupt(
-            READ,
-            format!("the record at line {line} has a quote that does not end"),
-        )
-        .path(&source.name)
-        .offset(begin)
-        .hint("close the quote; or, if quotes mean nothing there, sort lines with -t, -k"));
-    }
-    found.is_open = is_begun && last != b'\r';
-    if let (false, Some(end)) = (ends_with_newlines, found.header.last_mut())
-        && *end == b'\r'
-    {
-        *end = b'\n';
-    }
-    if let Some(writer) = writer
-        && is_begun
-    {
-        writer.put(found.missing_end().unwrap_or_default())?;
-        writer.put(&[0])?;
-    }
-    Ok(found)
 }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`csv`] | columns of CSV |
 //! | [`csv_files`] | files of CSV as the engine can take them |
+//! | `csv_scan` | one read of a file of CSV |
 //! | [`gnu`] | `sort(1)` of GNU coreutils, in the C locale |
 //! | [`json`] | fields of JSON |
 //! | [`output`] | lines into what the engine does not write itself: compressed files, headers |
@@ -17,6 +18,7 @@
 
 pub mod csv;
 pub mod csv_files;
+mod csv_scan;
 pub mod gnu;
 pub mod json;
 mod json_layout;

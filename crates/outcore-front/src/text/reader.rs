@@ -6,19 +6,20 @@
 //! they are read, streams too. What is to be lines is looked at first ([`crate::content`]). A last
 //! line without its end counts as one; a last record that is not whole is an error. Of CSV, quoted
 //! newlines belong to their record; the header and a byte order mark are taken off every file,
-//! headers must be the same ([`RecordReader::header`]), and a last record without its end gets the
-//! end that the others of its file have. Memory: five blocks of 1 MiB, and the header of CSV, of at
-//! most 16 MiB. A cancellation is noticed within 50 ms.
+//! headers must be the same ([`RecordReader::header`]), a last record without its end gets the end
+//! that the others of its file have, and blank lines are no records if there are several columns.
+//! Memory: five blocks of 1 MiB, and the header of CSV, of at most 16 MiB. A cancellation is
+//! noticed within 50 ms.
 
 use std::fmt;
 
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr_iter, memrchr};
 use outcore::job::{Control, Job};
 use outcore::key::NpyHeader;
-use outcore::read::csv::{FRONT_BYTES, line_end};
+use outcore::read::csv::{FRONT_BYTES, has_columns, is_blank, line_end};
 use outcore::{Error, Input, Result};
 
 use crate::blocks::BlockReader;
@@ -26,9 +27,8 @@ use crate::compress::{Compression, Decoder};
 use crate::content::{Content, HEAD_BYTES, Recognition};
 use crate::inputs::{Source, StreamReader, look, look_at_lines};
 use crate::text::csv::{BYTE_ORDER_MARK, Framer};
-use crate::text::csv_files::{
-    HEADER_BYTES_MAX, names_of, other_header, separator_in, too_long_a_header,
-};
+use crate::text::csv_files::{names_of, other_header, separator_in};
+use crate::text::csv_scan::{HEADER_BYTES_MAX, too_long_a_header};
 
 /// What is read at a time.
 pub const BLOCK_BYTES: usize = 1 << 20;
@@ -105,6 +105,8 @@ pub struct RecordReader<'a> {
     begun_bytes: u64,
     begun_at: u64,
     framer: Framer,
+    /// Whether blank lines of the current file are passed over: it is CSV with several columns.
+    skips_blanks: bool,
     /// The last byte that was given of a record.
     last_byte: u8,
     /// Whether the last record of CSV in this file that had an end ended with a carriage return in
@@ -139,6 +141,7 @@ impl<'a> RecordReader<'a> {
             begun_bytes: 0,
             begun_at: 0,
             framer: Framer::new(b','),
+            skips_blanks: false,
             last_byte: 0,
             is_crlf: false,
             header: Vec::new(),
@@ -218,7 +221,12 @@ impl<'a> RecordReader<'a> {
                     None => self.find_separator(&name, has_header)?,
                 };
                 self.framer = self.framer_of(separator)?;
-                self.take_header(&name, has_header)?;
+                self.skips_blanks = false;
+                let header = self.take_header(&name, has_header)?;
+                self.skips_blanks = match has_header {
+                    true => has_columns(names_of(&header), separator),
+                    false => self.begins_with_columns(separator),
+                };
             }
             if self.current.is_some() {
                 return Ok(true);
@@ -262,8 +270,41 @@ impl<'a> RecordReader<'a> {
         Ok(found)
     }
 
-    /// Takes the byte order mark and the header off the front of a file.
-    fn take_header(&mut self, name: &Path, has_header: bool) -> Result<()> {
+    /// Whether the record that comes next, whose front was read, has several fields.
+    fn begins_with_columns(&self, separator: u8) -> bool {
+        let front = &self.buffer[self.from..self.to];
+        let filled = front.iter().position(|byte| !is_blank(&[*byte], separator));
+        let front = &front[filled.unwrap_or(front.len())..];
+        let mut framer = Framer::ending(separator, self.framer.line_end());
+        let end = framer.end_of_record(front).unwrap_or(front.len());
+        has_columns(&front[..end], separator)
+    }
+
+    /// Passes over blank lines in front of the record that comes next.
+    fn skip_blanks(&mut self) -> Result<()> {
+        loop {
+            let rest = &self.buffer[self.from..self.to];
+            let separator = self.framer.separator();
+            let blank = rest.iter().position(|byte| !is_blank(&[*byte], separator));
+            let blank_bytes = blank.unwrap_or(rest.len());
+            let is_all = blank_bytes == rest.len();
+            let lines = memrchr(self.framer.line_end(), &rest[..blank_bytes]);
+            let lines_bytes = lines.map_or(0, |end| end + 1);
+            self.from += lines_bytes;
+            self.begun_at += lines_bytes as u64;
+            let is_full = self.from == 0 && self.to == self.buffer.len();
+            if !is_all || is_full {
+                return Ok(());
+            }
+            if self.fill()? == 0 {
+                self.from = self.to;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the byte order mark and the header off the front of a file; the header.
+    fn take_header(&mut self, name: &Path, has_header: bool) -> Result<Vec<u8>> {
         let mut header = Vec::new();
         while self.to - self.from < BYTE_ORDER_MARK.len() && self.fill()? > 0 {}
         if self.buffer[self.from..self.to].starts_with(BYTE_ORDER_MARK) {
@@ -273,7 +314,7 @@ impl<'a> RecordReader<'a> {
         }
         if self.from == self.to && self.fill()? == 0 {
             self.current = None;
-            return Ok(());
+            return Ok(header);
         }
         while has_header && self.current.is_some() {
             let Some(Found { bytes, is_last }) = self.find()? else {
@@ -291,7 +332,7 @@ impl<'a> RecordReader<'a> {
         let names = names_of(&header);
         match &self.header_of {
             None => {
-                self.header = header;
+                self.header.clone_from(&header);
                 self.header_of = Some(name.to_path_buf());
             }
             Some(first) if !names.is_empty() && names != names_of(&self.header) => {
@@ -299,11 +340,14 @@ impl<'a> RecordReader<'a> {
             }
             Some(_) => {}
         }
-        Ok(())
+        Ok(header)
     }
 
     /// The next piece of the current file, which is gone once it has no more.
     fn find(&mut self) -> Result<Option<Found>> {
+        if self.skips_blanks && self.begun_bytes == 0 {
+            self.skip_blanks()?;
+        }
         if self.from == self.to && self.fill()? == 0 {
             return self.end_file();
         }

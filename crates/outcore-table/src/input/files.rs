@@ -232,14 +232,14 @@ pub(crate) fn check_room_for_set(dir: &Path, paths: &[PathBuf], is_replacing: bo
 /// # Errors
 /// Usage.
 pub fn check_not_read_again<'a>(
-    inputs: impl Iterator<Item = &'a PathBuf>,
+    inputs: impl Iterator<Item = &'a Path>,
     outputs: &[&Path],
 ) -> Result<()> {
-    let inputs: Vec<&PathBuf> = inputs.collect();
+    let inputs: Vec<&Path> = inputs.collect();
     // An output that exists is an input, which callers reject or replace.
     for output in outputs.iter().filter(|output| !output.exists()) {
         let place = future_place(output);
-        let is_read_again = |input: &&&PathBuf| match pattern_of(input) {
+        let is_read_again = |input: &&&Path| match pattern_of(input) {
             Some(pattern) => {
                 let absolute = std::path::absolute(pattern).unwrap_or_else(|_| pattern.into());
                 let pattern = absolute
@@ -302,6 +302,11 @@ pub fn is_directory_of_tables(dir: &Path) -> bool {
     // A set that was cut short is also one of tables.
     dir.join(SET_LIST).exists()
         || dir.is_dir() && walk(dir, false, (&mut files, &mut dirs)).is_ok() && !files.is_empty()
+}
+
+/// Whether `path` means several tables: a directory of them, or a pattern.
+pub fn is_several(path: &Path) -> bool {
+    pattern_of(path).is_some() || is_directory_of_tables(path)
 }
 
 /// The tables below `dir`, in order of their names. What begins with `_` or `.` belongs to other

@@ -65,7 +65,9 @@ use repeats::Repeats;
 use source::{DriveFile, Whole};
 
 pub(crate) use files::check_room_for_set;
-pub use files::{check_local, check_not_read_again, files_of, is_directory_of_tables, matching};
+pub use files::{
+    check_local, check_not_read_again, files_of, is_directory_of_tables, is_several, matching,
+};
 pub(crate) use hive::MISSING as MISSING_PARTITION;
 pub(crate) use need::InputNeed;
 pub(crate) use predicate::literal_of;
@@ -367,7 +369,8 @@ impl TableInput {
         names.filter(|name| repeats.hardly(name)).cloned().collect()
     }
 
-    /// Fails if a sampled line of JSON lines is not an object: for those who read no rows.
+    /// Fails if a sampled line of JSON lines is not an object, unless bad lines are left out: for
+    /// those who read no rows.
     ///
     /// # Errors
     /// Corrupt, with the line.

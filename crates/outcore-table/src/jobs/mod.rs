@@ -79,7 +79,10 @@ pub use merge::merge;
 pub use part::{halves, head, sample};
 pub use partition::partition;
 pub use plain::{PlainBatch, PlainColumns, PlainType, PlainValues, TakePlain};
-pub use plain_out::{ColumnValues, TakeColumns, is_table_name, write_columns};
+pub use plain_out::{
+    ColumnValues, NewTable, TakeColumns, has_columns, is_table_name, write_columns,
+    write_columns_beside,
+};
 pub use random::shuffle;
 pub use select::{Selection, select};
 pub use sort::{TableOrder, sort, top, unique};

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
+use outcore::primitives::together::Together;
 use outcore::{Error, Job, Result};
 
 use super::plain::PlainType;
@@ -56,22 +57,51 @@ pub fn is_table_name(path: &Path) -> bool {
     )
 }
 
-/// Writes a table with those columns to `path`; `make` gives its rows. How many there were.
+/// Whether a file of that name has rows with names of columns: a table, CSV or JSON lines.
+pub fn has_columns(path: &Path) -> bool {
+    TableFormat::of_name(path).is_some()
+}
+
+/// A table that is made of plain values.
+#[derive(Debug, Clone, Copy)]
+pub struct NewTable<'a> {
+    /// Its file, whose name tells the format.
+    pub path: &'a Path,
+    /// Whether the file may take the place of another.
+    pub is_replacing: bool,
+    /// Names and types of the columns.
+    pub columns: &'a [(&'a str, PlainType)],
+}
+
+/// Writes a table whose rows `make` gives. How many there were.
 ///
 /// # Errors
 /// As [`TableOutput::create`]; what `make` fails with. Nothing is left then.
 pub fn write_columns(
     job: &Job,
-    (path, replace): (&Path, bool),
-    columns: &[(&str, PlainType)],
+    table: &NewTable<'_>,
     make: impl FnOnce(&mut TakeColumns<'_>) -> Result<()>,
 ) -> Result<u64> {
+    write_columns_beside(job, table, None, make)
+}
+
+/// The same; the table and the files that are written `beside` it appear together.
+///
+/// # Errors
+/// As [`write_columns`].
+pub fn write_columns_beside(
+    job: &Job,
+    table: &NewTable<'_>,
+    beside: Option<Together>,
+    make: impl FnOnce(&mut TakeColumns<'_>) -> Result<()>,
+) -> Result<u64> {
+    let path = table.path;
     let format = TableFormat::of_name(path).ok_or_else(|| {
         Error::usage(WRITE, "its name does not say which table it is")
             .path(path)
             .hint("end it in .parquet, .arrow or .csv")
     })?;
-    let fields = columns.iter().map(|(name, kind)| {
+    let fields = table.columns.iter().map(|(name, kind)| {
         let of = match kind {
             PlainType::Whole => DataType::Int64,
             PlainType::Unsigned => DataType::UInt64,
@@ -87,8 +117,8 @@ pub fn write_columns(
         rows_count: None,
     };
     let options = OutputOptions {
-        is_replacing: replace,
-        ..OutputOptions::new(format)
+        is_replacing: table.is_replacing,
+        ..OutputOptions::new(format).named(path, None)?
     };
     let output = TableOutput::create(job, &[path.to_path_buf()], &schema, &options, shape)?;
     let mut section = output.section(0, 0);
@@ -102,6 +132,9 @@ pub fn write_columns(
         section.write(&batch)
     })?;
     section.finish()?;
-    output.publish()?;
+    match beside {
+        Some(files) => output.publish_beside(files)?,
+        None => output.publish()?,
+    };
     Ok(rows_count)
 }

@@ -44,6 +44,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_ipc::writer::{DictionaryHandling, FileWriter, StreamWriter};
 use arrow_schema::SchemaRef;
 use outcore::Job;
+use outcore::primitives::together::Together;
 use outcore_io::memory::Reservation;
 use outcore_io::output::{Shard, StagedOutput};
 use outcore_io::port::Volume;
@@ -306,6 +307,23 @@ impl TableOutput {
         let lens_bytes = std::mem::take(&mut self.sequencer.lock().lens_bytes);
         if let Some(staged) = self.staged {
             staged.publish_each(&self.volume, &lens_bytes)?;
+        }
+        Ok(lens_bytes)
+    }
+
+    /// The same, together with files that are written already.
+    ///
+    /// # Errors
+    /// As [`TableOutput::publish`]. Usage: the output is a stream or a set of files.
+    pub(crate) fn publish_beside(self, files: Together) -> Result<Vec<u64>> {
+        self.end()?;
+        let lens_bytes = std::mem::take(&mut self.sequencer.lock().lens_bytes);
+        match self.staged.filter(|staged| !staged.is_set()) {
+            Some(staged) => files.publish_with(staged, &lens_bytes)?,
+            None => {
+                let cause = "a table of one file only appears together with other files";
+                return Err(Error::usage(WRITE, cause).hint("name one file"));
+            }
         }
         Ok(lens_bytes)
     }

@@ -95,8 +95,8 @@ fn tables_bytes(lists: usize, dimension: usize) -> u64 {
 ///
 /// # Errors
 /// Usage: more lists than rows, ids instead of vectors, a number that is infinite or not a number,
-/// a zero vector where lists are spherical, an output that exists and may not be replaced. Memory:
-/// the centroids do not fit. No space. What reading and writing fail with.
+/// an output that exists and may not be replaced. Memory: the centroids do not fit. No space. What
+/// reading and writing fail with.
 pub fn build_lists(
     job: &Job,
     base: &VectorFile,

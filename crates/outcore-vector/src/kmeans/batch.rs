@@ -169,9 +169,6 @@ impl Run<'_> {
             let places = (0..batches.rows as u64).map(|at| random(draws, at) % self.base.rows);
             let batch = Gathered::read(self.job, self.base, places.collect())?;
             self.read_bytes += batch.read_bytes;
-            if self.options.is_spherical {
-                batch.check_directions()?;
-            }
             let found = self.batch(&batch)?;
             iterations += 1;
             let mut next = absorb(

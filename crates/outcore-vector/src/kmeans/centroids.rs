@@ -7,6 +7,7 @@
 
 use pulp::{Simd, WithSimd};
 
+use super::to_norm_one;
 use crate::exact::{dot, error_factor, squared_distance, underflow};
 use crate::product::{Matrix, products, vectorized};
 use crate::scan::{Rows, TILE_ROWS};
@@ -26,6 +27,7 @@ pub(super) struct Centroids {
     halves: Vec<f32>,
     norm_max: f64,
     dimension: usize,
+    is_spherical: bool,
 }
 
 impl Centroids {
@@ -49,6 +51,7 @@ impl Centroids {
             norm_max: squares.iter().copied().fold(0.0, f64::max).sqrt(),
             wide,
             dimension,
+            is_spherical,
         }
     }
 
@@ -104,22 +107,24 @@ impl Centroids {
         f64::from(second) - f64::from(first) > 2.0 * self.error(square)
     }
 
-    /// The nearest centroid to each row of a tile and their distance; `scale` is what a row, in
-    /// f64, is compared as.
+    /// The nearest centroid to each row of a tile and their distance. Rows are compared at norm 1
+    /// if centroids are spherical. A zero vector stays as it is: it is as far from all centroids,
+    /// and belongs to the first.
     pub(super) fn nearest<E>(
         &self,
         rows: &Rows<'_>,
         space: &mut Space,
         mut each: impl FnMut(usize, usize, f64, &[f64]) -> Result<(), E>,
-        (wide, scale): (&mut [f64], impl Fn(usize, &mut [f64]) -> Result<(), E>),
+        wide: &mut [f64],
     ) -> Result<(), E> {
         self.compare(rows, space);
         for row in 0..rows.matrix.rows {
             rows.exact(row, wide);
-            scale(row, wide)?;
+            let has_direction = !self.is_spherical || to_norm_one(wide);
             let best = &space.best;
             let scores = (best.firsts[row], best.seconds[row]);
             let (index, distance) = match self.is_clear(scores, rows.squares[row]) {
+                _ if !has_direction => (0, squared_distance(wide, self.at(0))),
                 true => {
                     let index = best.indexes[row] as usize;
                     let distance = vectorized(|| squared_distance(wide, self.at(index)));

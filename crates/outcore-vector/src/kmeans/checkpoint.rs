@@ -11,7 +11,7 @@
 
 use std::path::Path;
 
-use outcore::primitives::write::write_together;
+use outcore::primitives::write::stage_together;
 use outcore::{Error, Job, Result};
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::metadata::{Form, Owner};
@@ -197,7 +197,8 @@ impl<'a> Checkpoint<'a> {
         let mut bytes = FORM.seal(Owner::of(NAME), &facts)?;
         bytes.resize(HEADER_BYTES, 0);
         bytes.extend(numbers);
-        write_together(job, &[(self.path, &bytes)], true).map(drop)
+        let staged = stage_together(job, &[(self.path, &bytes)], true)?;
+        staged.publish().map(drop)
     }
 }
 

@@ -9,7 +9,6 @@ use outcore::primitives::gather::gather;
 use outcore::{Job, Result};
 use outcore_io::memory::Reservation;
 
-use super::{to_norm_one, zero_vector};
 use crate::format::{VectorFile, input_of};
 use crate::scan::{Piece, strange, strange_in};
 
@@ -89,14 +88,6 @@ impl<'f> Gathered<'f> {
             Ok(())
         })?;
         Ok((vectors, held))
-    }
-
-    /// Fails for a row that is zero, which has no direction.
-    pub(super) fn check_directions(&self) -> Result<()> {
-        self.each(|row, vector| match to_norm_one(&mut vector.to_vec()) {
-            true => Ok(()),
-            false => Err(zero_vector(self.base, row)),
-        })
     }
 
     /// One of the rows as f64.

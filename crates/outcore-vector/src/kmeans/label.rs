@@ -1,4 +1,4 @@
-//! The cluster of each row, as a file.
+//! The cluster of each row, as a file or as numbers.
 //!
 //! Contract: one pass of the engine's writer; the file is absent or whole. Labels are those of the
 //! nearest centroid, as in [`super::kmeans`].
@@ -8,21 +8,33 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use outcore::dataset::stream::stream;
 use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::producer::{Emit, Maker, Produced, Producer};
-use outcore::primitives::write::produce_beside;
+use outcore::primitives::write::{produce, produce_beside};
 use outcore::primitives::{Batch, Summary};
 use outcore::{Job, MakeHeader, Output, Result};
 use outcore_io::memory::Reservation;
 
+use super::Clustering;
 use super::centroids::{Centroids, Space};
-use super::{Clustering, scaled};
 use crate::format::{Container, Element, VectorFile, source_of};
 use crate::results::{Array, Encoded, ResultFile, check_name};
 use crate::scan::{Piece, Tile, show_copy};
 
-/// Writes the number of its cluster for each row of `base`: i32 in `.npy`, `.ibin` or raw numbers;
-/// and what is `beside`, such as centroids. All files appear together.
+/// Where labels go.
+#[derive(Debug, Clone, Copy)]
+pub struct LabelOutput<'a> {
+    /// Their file, whose name tells the format.
+    pub path: &'a Path,
+    /// Whether files may take the place of others.
+    pub replace: bool,
+    /// Other files that appear together with it, such as centroids.
+    pub beside: &'a [ResultFile<'a>],
+}
+
+/// Writes the number of its cluster for each row of `base`: i32 in `.npy`, `.ibin` or raw numbers.
+/// All files of the output appear together.
 ///
 /// # Errors
 /// Usage: a name whose format is for other numbers, an output that exists and may not be replaced.
@@ -31,9 +43,9 @@ pub fn write_labels(
     job: &Job,
     base: &VectorFile,
     clustering: &Clustering,
-    (path, replace): (&Path, bool),
-    beside: &[ResultFile<'_>],
+    output: &LabelOutput<'_>,
 ) -> Result<Summary> {
+    let path = output.path;
     let element = check_name(path, Array::Labels(&[]))?;
     let to = VectorFile::to_write(path, element, 1, base.rows)?;
     let header = match to.container {
@@ -44,7 +56,7 @@ pub fn write_labels(
         true => None,
         false => Some(Arc::new(move |_| header.clone())),
     };
-    let output = Output::File {
+    let file = Output::File {
         path: path.to_path_buf(),
         header,
     };
@@ -58,15 +70,58 @@ pub fn write_labels(
         "read -> the nearest centroid of each vector -> write",
         moved,
     );
-    let beside = Encoded::of(job, beside)?;
-    produce_beside(job, &labels, &output, (&beside.files(), replace))
+    let beside = Encoded::of(job, output.beside)?;
+    produce_beside(job, &labels, &file, (&beside.files(), output.replace))
+}
+
+/// Calls `take` with the clusters of the rows of `base`, in their order.
+///
+/// # Errors
+/// What reading and `take` fail with.
+pub fn each_label(
+    job: &Job,
+    base: &VectorFile,
+    clustering: &Clustering,
+    take: &mut dyn FnMut(&[i32]) -> Result<()>,
+) -> Result<Summary> {
+    let to = VectorFile {
+        path: base.path.clone(),
+        container: Container::Raw,
+        element: Element::I32,
+        dimension: 1,
+        rows: base.rows,
+        header_bytes: 0,
+        first_row: 0,
+    };
+    let labels = Labels {
+        to: &to,
+        labeller: Labeller::new(job, base, clustering)?,
+    };
+    show_copy(
+        job,
+        "read -> the nearest centroid of each vector -> write",
+        (base.data_bytes(), to.data_bytes()),
+    );
+    let (mut bytes, mut clusters) = (Vec::new(), Vec::new());
+    stream(
+        job,
+        |output| produce(job, &labels, &output, false),
+        |more| {
+            bytes.extend_from_slice(more);
+            let (whole, rest) = bytes.as_chunks::<4>();
+            clusters.clear();
+            clusters.extend(whole.iter().map(|label| i32::from_le_bytes(*label)));
+            let taken_bytes = bytes.len() - rest.len();
+            bytes.drain(..taken_bytes);
+            take(&clusters)
+        },
+    )
 }
 
 /// Finds the nearest centroid of rows.
 pub(crate) struct Labeller<'a> {
     base: &'a VectorFile,
     centroids: Centroids,
-    is_spherical: bool,
     _held: Reservation,
 }
 
@@ -88,7 +143,6 @@ impl<'a> Labeller<'a> {
             _held: job.budget.reserve("centroids", held_bytes)?,
             base,
             centroids: Centroids::new(numbers, dimension, clustering.is_spherical),
-            is_spherical: clustering.is_spherical,
         })
     }
 
@@ -107,8 +161,7 @@ impl<'a> Labeller<'a> {
     /// `first`, in order.
     ///
     /// # Errors
-    /// Usage: a number that is none or infinite, a zero vector where the clusters are spherical.
-    /// Corrupt: a row of another dimension.
+    /// Usage: a number that is none or infinite. Corrupt: a row of another dimension.
     pub(crate) fn label(
         &self,
         LabelSpace { tile, space }: &mut LabelSpace,
@@ -121,12 +174,11 @@ impl<'a> Labeller<'a> {
             bytes,
         };
         tile.each(piece, |rows, wide| {
-            let scale = scaled(self.base, rows.first, self.is_spherical);
             let each = |_: usize, cluster: usize, _: f64, _: &[f64]| {
                 each(cluster);
                 Ok(())
             };
-            self.centroids.nearest(&rows, space, each, (wide, scale))
+            self.centroids.nearest(&rows, space, each, wide)
         })
     }
 }

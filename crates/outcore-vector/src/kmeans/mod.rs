@@ -48,7 +48,7 @@ use sums::Units;
 
 pub use batch::{Batches, partial_fit};
 pub use checkpoint::remove_checkpoint;
-pub use label::write_labels;
+pub use label::{LabelOutput, each_label, write_labels};
 pub(crate) use label::{LabelSpace, Labeller};
 
 /// Clusters, at most.
@@ -171,9 +171,8 @@ impl Clustering {
 /// Clusters the rows of `base`. A checkpoint is left where it is: see [`remove_checkpoint`].
 ///
 /// # Errors
-/// Usage: more clusters than rows, a number that is none or infinite, a zero vector if it is
-/// spherical, centroids to start from that do not fit. Memory: the centroids do not fit. What
-/// reading fails with.
+/// Usage: more clusters than rows, a number that is none or infinite, centroids to start from that
+/// do not fit. Memory: the centroids do not fit. What reading fails with.
 pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<Clustering> {
     let job = &job.steady();
     // The distance of few rows to centroids that are given is asked for, too.
@@ -325,7 +324,6 @@ impl<'a> Run<'a> {
             false => sample.largest() * LARGEST_SLACK,
         };
         if options.is_spherical && !matches!(options.init, Init::Given(_)) {
-            // A zero vector is told by the pass, with its row.
             for vector in sample.vectors_mut() {
                 to_norm_one(vector);
             }
@@ -505,8 +503,7 @@ impl<'a> Run<'a> {
                 found.add(pulp::Scalar::new(), units, place, vector);
                 Ok(())
             };
-            let scale = scaled(self.base, first, true);
-            self.centroids.nearest(&rows, space, each, (wide, scale))
+            self.centroids.nearest(&rows, space, each, wide)
         })
     }
 }
@@ -543,32 +540,11 @@ fn to_norm_one(vector: &mut [f64]) -> bool {
     true
 }
 
-/// What a row of a tile that begins at row `first` is compared as.
-fn scaled(
-    base: &VectorFile,
-    first: u64,
-    is_spherical: bool,
-) -> impl Fn(usize, &mut [f64]) -> Result<()> {
-    move |index, vector| match is_spherical && !to_norm_one(vector) {
-        false => Ok(()),
-        true => Err(zero_vector(base, first + index as u64)),
-    }
-}
-
 fn too_large(base: &VectorFile, number: f64) -> Error {
     let cause = format!("a number of {number:e} is too large for distances");
     Error::usage(OPERATION, cause)
         .path(&base.path)
         .hint("scale the vectors so that all numbers are below 1e100")
-}
-
-fn zero_vector(base: &VectorFile, row: u64) -> Error {
-    Error::usage(
-        OPERATION,
-        format!("row {row} is zero, and has no direction"),
-    )
-    .path(&base.path)
-    .hint("remove zero vectors, or leave --spherical out")
 }
 
 /// What a thread works with.

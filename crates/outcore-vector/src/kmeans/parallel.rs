@@ -23,7 +23,7 @@ use outcore_io::memory::Reservation;
 use super::centroids::{Centroids, Space};
 use super::gathered::Gathered;
 use super::seed::Sample;
-use super::{scaled, to_norm_one};
+use super::to_norm_one;
 use crate::format::VectorFile;
 use crate::scan::{Scan, Tile};
 
@@ -94,7 +94,6 @@ impl Seeding<'_> {
         reads.1 += rows.read_bytes;
         let (mut vectors, _held) = rows.vectors(self.job)?;
         if self.is_spherical {
-            rows.check_directions()?;
             vectors
                 .chunks_exact_mut(self.base.dimension)
                 .for_each(|vector| {
@@ -188,8 +187,7 @@ impl Seeding<'_> {
                     each(found, first + index as u64, cluster, distance);
                     Ok(())
                 };
-                let scale = scaled(base, first, self.is_spherical);
-                centroids.nearest(&rows, space, visit, (wide, scale))
+                centroids.nearest(&rows, space, visit, wide)
             })
         })?;
         reads.0 += 1;

@@ -186,12 +186,6 @@ fn wrong_batches_are_named() {
         ..KmeansOptions::new(2)
     };
     refused(&base, &options, "0 rows");
-    let options = KmeansOptions {
-        batches: Some(Batches::new(50)),
-        is_spherical: true,
-        ..KmeansOptions::new(2)
-    };
-    refused(&base, &options, "row 1 is zero");
     let numbers = bytes_of(&[1.0, 3.0, 2.0, f32::NAN]);
     let strange = VectorFile::open(
         &job(64 << 20, 1),

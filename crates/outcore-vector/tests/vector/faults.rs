@@ -14,7 +14,7 @@ use outcore_vector::convert::convert;
 use outcore_vector::format::VectorFile;
 use outcore_vector::index::{ListOptions, build, build_lists};
 use outcore_vector::kmeans::{
-    Batches, Init, KmeansOptions, kmeans, remove_checkpoint, write_labels,
+    Batches, Init, KmeansOptions, LabelOutput, kmeans, remove_checkpoint, write_labels,
 };
 use outcore_vector::knn::{
     KnnOptions, Metric, RangeOptions, Subset, Within, knn, pairs, range_search,
@@ -150,7 +150,12 @@ const JOBS: &[(&str, Work)] = &[
             ..KmeansOptions::new(4)
         };
         let found = kmeans(job, &base, &options)?;
-        write_labels(job, &base, &found, (to, false), &[])?;
+        let output = LabelOutput {
+            path: to,
+            replace: false,
+            beside: &[],
+        };
+        write_labels(job, &base, &found, &output)?;
         Ok(format!("{:?} {}", found.centroids, found.inertia))
     }),
     ("kmeans of batches", |job, files, _| {

@@ -5,7 +5,9 @@
 
 use outcore::Kind;
 use outcore_vector::format::VectorFile;
-use outcore_vector::kmeans::{Clustering, Init, KmeansOptions, kmeans, write_labels};
+use outcore_vector::kmeans::{
+    Batches, Clustering, Init, KmeansOptions, LabelOutput, kmeans, write_labels,
+};
 
 use crate::common::{Place, Random, SPREADS, bytes_of, job, open, vectors};
 
@@ -144,7 +146,12 @@ fn clusters_that_lie_apart_are_found_and_labels_say_whose_each_row_is() {
     assert!(found.inertia < 5000.0 * 12.0 * 2e-6, "{}", found.inertia);
     for name in ["labels.npy", "labels.ibin", "labels.i32"] {
         let path = place.path(name);
-        write_labels(&job(MEMORY, 2), &base, &found, (&path, false), &[]).unwrap();
+        let output = LabelOutput {
+            path: &path,
+            replace: false,
+            beside: &[],
+        };
+        write_labels(&job(MEMORY, 2), &base, &found, &output).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         let labels: Vec<i32> = bytes[bytes.len() - 4 * 5000..]
             .chunks_exact(4)
@@ -153,7 +160,7 @@ fn clusters_that_lie_apart_are_found_and_labels_say_whose_each_row_is() {
         for (row, label) in wide(&numbers).chunks_exact(12).zip(labels) {
             assert_eq!(nearest(row, &found.centroids).0, label as usize);
         }
-        let again = write_labels(&job(MEMORY, 2), &base, &found, (&path, false), &[]);
+        let again = write_labels(&job(MEMORY, 2), &base, &found, &output);
         assert_eq!(again.unwrap_err().kind(), Kind::Usage);
     }
 }
@@ -196,6 +203,35 @@ fn a_number_that_the_sample_missed_is_summed_right() {
 }
 
 #[test]
+fn a_zero_vector_is_in_the_first_spherical_cluster_at_distance_one_and_moves_nothing() {
+    let place = Place::new();
+    let numbers = [0.0, 0.0, 3.0, 0.0, 0.0, 2.0, 5.0, 0.0, 0.0, 0.0];
+    let base = place.fbin("base.fbin", &numbers, 2);
+    let start = place.fbin("start.fbin", &[2.0, 0.0, 0.0, 1.0], 2);
+    for init in [
+        Init::Given(start),
+        Init::FarRows,
+        Init::RandomRows,
+        Init::ParallelRows,
+    ] {
+        let is_given = matches!(init, Init::Given(_));
+        for batches in [None, Some(Batches::new(4))] {
+            let options = KmeansOptions {
+                init: init.clone(),
+                batches,
+                is_spherical: true,
+                ..KmeansOptions::new(2)
+            };
+            let found = kmeans(&job(MEMORY, 2), &base, &options).unwrap();
+            if is_given {
+                assert_eq!(found.centroids, [1.0, 0.0, 0.0, 1.0]);
+                assert_eq!((found.row_counts, found.inertia), (vec![4, 1], 2.0));
+            }
+        }
+    }
+}
+
+#[test]
 fn wrong_input_is_named() {
     let place = Place::new();
     let base = place.fbin("base.fbin", &[1.0, 2.0, 0.0, 0.0, 5.0, 6.0], 2);
@@ -207,11 +243,6 @@ fn wrong_input_is_named() {
     };
     refused(&KmeansOptions::new(4), "4 clusters were asked for");
     refused(&KmeansOptions::new(0), "0 clusters were asked for");
-    let spherical = KmeansOptions {
-        is_spherical: true,
-        ..KmeansOptions::new(2)
-    };
-    refused(&spherical, "row 1 is zero");
     let other = place.fbin("other.fbin", &[1.0, 2.0, 3.0], 3);
     let start = KmeansOptions {
         init: Init::Given(other),

@@ -391,13 +391,12 @@ fn what_cannot_be_searched_in_lists_is_refused_and_damage_is_found() {
         assert_eq!(error.unwrap_err().kind(), Kind::Usage);
         assert!(!path.exists());
     }
+    // A zero vector has no direction, and belongs to the first list.
     let zero = place.fbin("zero.fbin", &[0.0; 10], 5);
     let options = ListOptions {
         is_spherical: true,
-        ..ListOptions::new(1)
+        ..ListOptions::new(2)
     };
     let path = place.path("other.vindex");
-    let error = build_lists(&job(64 << 20, 1), &zero, (&path, false), &options).unwrap_err();
-    assert!(error.to_string().contains("row 0 is zero"), "{error}");
-    assert!(!path.exists());
+    build_lists(&job(64 << 20, 1), &zero, (&path, false), &options).unwrap();
 }

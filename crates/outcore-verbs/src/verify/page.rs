@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use crate::option::{ResourceArgs, TraceArgs, TypeArgs};
+use crate::option::{BadRowArgs, ResourceArgs, TraceArgs, TypeArgs};
 use crate::told::told;
 use crate::told::{JobSummary, Phase};
 
@@ -41,6 +41,9 @@ pub struct VerifyArgs {
     /// Tables only: look at these columns and no others
     #[arg(long, value_name = "NAME,...")]
     pub columns: Vec<String>,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub bad_rows: BadRowArgs,
     #[command(flatten)]
     #[allow(missing_docs, reason = "the group of options says what it is")]
     pub record: TypeArgs,

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use outcore::{Error, Result};
 use outcore_io::units;
-use outcore_table::input::{InputOptions, TextOptions};
+use outcore_table::input::{InputOptions, TextOptions, null_texts};
 use outcore_table::jobs::{self, TableCheck};
 
 use super::page::{VerifyArgs, VerifyReport};
 use crate::host::{Host, Kept, watch};
 use crate::option::{DriveArgs, SEED, resources_request};
-use crate::tables::{READ, check_tables, keys_of, names_in, unpacked};
+use crate::tables::{READ, check_tables, keys_of, names_in, on_bad_row, unpacked};
 use crate::told::{Moved, Stopwatch};
 
 /// Checks a table.
@@ -38,9 +38,14 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
     let job = host.adopt(resources.job(Vec::new()));
     let all: Vec<_> = args.files.iter().chain(&args.against).cloned().collect();
     let (copies, _spool) = unpacked(host, (&job, &resources), (&all, None), Path::new("."))?;
+    let text = TextOptions {
+        nulls: null_texts(&args.bad_rows.null),
+        on_bad: on_bad_row(args.bad_rows.on_error),
+        ..TextOptions::default()
+    };
     let reads = InputOptions {
         columns: (!args.columns.is_empty()).then(|| names_in(&args.columns)),
-        text: Some(TextOptions::default()),
+        text: Some(text.clone()),
         copies,
         ..InputOptions::default()
     };
@@ -49,6 +54,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
     let (found, other) = watch(host, &job.control, &[], || {
         jobs::verify(&job, (&args.files, &reads), &keys, against)
     })?;
+    text.take_notes().iter().for_each(|note| host.note(note));
     let is_same = |other: &TableCheck| (found.rows, found.checksum) == (other.rows, other.checksum);
     let same_records = other.as_ref().map(is_same);
     let checksum = |found: &TableCheck| format!("{:032x}", found.checksum);
@@ -72,7 +78,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
         against_records: other.as_ref().map(|other| other.rows),
         against_checksum: other.as_ref().map(checksum),
         ok: found.first_unordered.is_none() && is_unique && same_records != Some(false),
-        text: text(of_order, &found),
+        text: order_text(of_order, &found),
         against_text: other
             .as_ref()
             .zip(same_records)
@@ -81,7 +87,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
 }
 
 /// What was found, in words.
-fn text(of_order: bool, found: &TableCheck) -> String {
+fn order_text(of_order: bool, found: &TableCheck) -> String {
     let rows = units::counted(found.rows, "row");
     let order = match (of_order, found.first_unordered) {
         (false, _) => format!("{rows}; --by says in which order they should be"),

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from ._arguments import Keys, Paths, Record, Size, StrPath
 from ._progress import Watcher
@@ -63,7 +63,7 @@ const LINE_COLUMNS: usize = 110;
 /// A keyword of a function.
 struct Keyword {
     name: String,
-    annotation: &'static str,
+    annotation: String,
     default: Option<String>,
     /// The line that makes words of it; nothing for one that another has made.
     words: Option<String>,
@@ -206,7 +206,15 @@ fn keyword(arg: &Arg) -> Keyword {
         TypeId::of::<u128>(),
     ];
     let is_whole = whole.into_iter().any(is);
-    let quoted;
+    let choices = arg.get_possible_values();
+    let choices = choices
+        .iter()
+        .map(|choice| format!("\"{}\"", choice.get_name()));
+    let choices = match arg.get_action() {
+        ArgAction::Set => choices.collect::<Vec<_>>().join(", "),
+        _ => String::new(),
+    };
+    let (choice, quoted);
     let records = RECORDS.iter().find(|(known, _)| *known == name);
     let given = arg.get_default_values().first();
     let given = given.map(|value| value.to_string_lossy().into_owned());
@@ -237,6 +245,9 @@ fn keyword(arg: &Arg) -> Keyword {
         ("SupportsIndex", given.as_deref(), "number")
     } else if is_whole {
         ("SupportsIndex | None", Some("None"), "number")
+    } else if !choices.is_empty() {
+        choice = format!("Literal[{choices}] | None");
+        (&choice[..], Some("None"), "text")
     } else if is_many {
         ("Keys | None", Some("None"), "texts")
     } else if let Some(given) = &given {
@@ -259,6 +270,7 @@ fn keyword(arg: &Arg) -> Keyword {
         let _ = write!(doc, " {more}");
     }
     let default = default.map(str::to_owned);
+    let annotation = annotation.to_owned();
     Keyword {
         name,
         annotation,

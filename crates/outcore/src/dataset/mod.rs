@@ -39,7 +39,7 @@ pub mod resources;
 mod scratch;
 pub(crate) mod stages;
 pub mod step;
-mod stream;
+pub mod stream;
 pub mod text;
 pub(crate) mod typed;
 pub mod whole;

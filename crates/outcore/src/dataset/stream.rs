@@ -36,7 +36,10 @@ impl Write for ToReader {
 }
 
 /// Runs `work`, which writes to the output that it is given, and hands the bytes to `read`.
-pub(super) fn stream<T: Send>(
+///
+/// # Errors
+/// What `read` and `work` fail with; [`crate::Kind::Memory`]: the chunks do not fit.
+pub fn stream<T: Send>(
     job: &Job,
     work: impl FnOnce(Output) -> Result<T> + Send,
     mut read: impl FnMut(&[u8]) -> Result<()>,

@@ -113,14 +113,33 @@ impl Together {
         Ok(())
     }
 
+    /// Writes what waits: where the last file ends.
+    fn finish(&mut self) -> Result<u64> {
+        let end_bytes = self.starts_bytes.last().copied().unwrap_or(0);
+        self.writer.finish(&mut self.port, end_bytes)?;
+        self.phases.end("write", &self.volume);
+        Ok(end_bytes)
+    }
+
+    /// Makes the files appear together with those of another output, which is no set and whose
+    /// files have the lengths `other_lens_bytes`.
+    ///
+    /// # Errors
+    /// As [`Together::publish`].
+    pub fn publish_with(mut self, other: StagedOutput, other_lens_bytes: &[u64]) -> Result<()> {
+        self.finish()?;
+        let lens_bytes = self.starts_bytes.windows(2).map(|ends| ends[1] - ends[0]);
+        let lens_bytes: Vec<u64> = lens_bytes.collect();
+        let lens_bytes = (&lens_bytes[..], other_lens_bytes);
+        self.staged.publish_both(other, &self.volume, lens_bytes)
+    }
+
     /// Makes the files appear.
     ///
     /// # Errors
     /// What writing and publishing fail with; nothing is left then.
     pub fn publish(mut self) -> Result<Summary> {
-        let end_bytes = self.starts_bytes.last().copied().unwrap_or(0);
-        self.writer.finish(&mut self.port, end_bytes)?;
-        self.phases.end("write", &self.volume);
+        let end_bytes = self.finish()?;
         self.staged.publish(&self.volume, end_bytes)?;
         self.phases.end("publish", &self.volume);
         let summary = Summary::of_pass(&self.volume, (self.phases, &[]), (0, 0), 0);

@@ -200,12 +200,12 @@ pub(crate) fn write_placed(
     write_staged(pass, producer, (staged, &[]), (output, direction))
 }
 
-/// Writes files that appear together, all or none: what they hold is in memory.
+/// Writes files that the caller makes appear together: what they hold is in memory.
 ///
 /// # Errors
 /// [`crate::Kind::Usage`] for a file that exists, unless `replace`; what writing fails with.
 /// Nothing is left behind.
-pub fn write_together(job: &Job, files: &[(&Path, &[u8])], replace: bool) -> Result<Summary> {
+pub fn stage_together(job: &Job, files: &[(&Path, &[u8])], replace: bool) -> Result<Together> {
     let lens: Vec<(&Path, u64)> = files
         .iter()
         .map(|(path, bytes)| (*path, bytes.len() as u64))
@@ -214,14 +214,14 @@ pub fn write_together(job: &Job, files: &[(&Path, &[u8])], replace: bool) -> Res
     for (file, (_, bytes)) in files.iter().enumerate() {
         together.write(file, 0, bytes)?;
     }
-    together.publish()
+    Ok(together)
 }
 
 /// Writes what `producer` makes to the file `output`, and files beside it that are in memory; all
 /// of them appear, or none. Only of producers with one item at each position.
 ///
 /// # Errors
-/// As [`write_together`].
+/// As [`stage_together`].
 ///
 /// # Panics
 /// Where the output is not a file, or the producer has not one item at each position.

@@ -42,6 +42,11 @@ impl Framer {
         }
     }
 
+    /// What stands between fields.
+    pub fn separator(&self) -> u8 {
+        self.separator
+    }
+
     /// What ends a line.
     pub fn line_end(&self) -> u8 {
         self.end
@@ -175,6 +180,17 @@ fn quoted_len(text: &[u8]) -> usize {
         at += 1;
     }
     text.len()
+}
+
+/// Whether a record without its end of line has several fields.
+pub fn has_columns(record: &[u8], separator: u8) -> bool {
+    fields(record, separator).nth(1).is_some()
+}
+
+/// Whether a line, or a piece of one, has nothing in it but blanks.
+pub fn is_blank(line: &[u8], separator: u8) -> bool {
+    let mut bytes = line.iter();
+    bytes.all(|byte| *byte != separator && byte.is_ascii_whitespace())
 }
 
 /// What a field says, without its quotes; `unquoted` holds it where it is not said in one piece.

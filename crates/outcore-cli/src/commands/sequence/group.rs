@@ -306,9 +306,9 @@ fn tell(
         more(summary.with("by", json!(name_of(done.by))))
     });
     let text = format!(
-        "{}: {} records in, {} different, by {}, {} in {}: {}",
+        "{}: {} in, {} different, by {}, {} in {}: {}",
         request.what,
-        units::count(pass.records_in),
+        units::counted(pass.records_in, "record"),
         units::count(pass.records),
         name_of(done.by),
         units::bytes(pass.read_bytes),

@@ -281,8 +281,8 @@ fn reduce(context: &Context, args: &ReduceArgs) -> Result<u8> {
         }
     }
     context.reporter.detail(&format!(
-        "read {} records, {}, in {}: {}",
-        units::count(done.records_in),
+        "read {}, {}, in {}: {}",
+        units::counted(done.records_in, "record"),
         units::bytes(done.read_bytes),
         units::seconds(done.seconds),
         rate_text(done.read_bytes, done.seconds),

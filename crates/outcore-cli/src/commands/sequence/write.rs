@@ -153,8 +153,8 @@ fn tell(
         summary.with("output", json!(target.name().display().to_string()))
     });
     context.reporter.human(&format!(
-        "{what}: {} records in, {} out, {} in {}: {}",
-        units::count(done.records_in),
+        "{what}: {} in, {} out, {} in {}: {}",
+        units::counted(done.records_in, "record"),
         units::count(done.records),
         units::bytes(done.read_bytes),
         units::seconds(done.seconds),

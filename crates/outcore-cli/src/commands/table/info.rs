@@ -20,9 +20,7 @@ pub(crate) fn info(context: &Context, args: &InfoArgs) -> Result<u8> {
     let inputs = &args.inputs;
     let tables = TableArgs {
         schema: args.schema.clone(),
-        null: args.null.clone(),
-        on_error: args.on_error,
-        ..TableArgs::default()
+        ..TableArgs::from(&args.bad_rows)
     };
     let flags = args.text.flags()?;
     let no_table = (

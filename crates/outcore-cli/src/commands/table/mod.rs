@@ -44,9 +44,10 @@ use request::Request;
 use run::run;
 
 pub(crate) use outcore_front::result_tables::{
-    has_columns, is_table_name, write_labels, write_near, write_rows, write_values,
+    has_columns, is_table_name, write_clusters, write_labels, write_near, write_rows, write_values,
 };
 pub(crate) use outcore_front::table_vectors::{rows_where, write_vectors};
+pub(crate) use outcore_table::input::{check_not_read_again, is_several};
 
 pub(crate) use convert::convert;
 pub(crate) use dedup::dedup;

@@ -143,7 +143,7 @@ pub(super) fn further_output(
         false,
     )?;
     let new: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-    check_not_read_again(request.inputs.iter(), &new)?;
+    check_not_read_again(request.inputs.iter().map(PathBuf::as_path), &new)?;
     let path = paths.swap_remove(0);
     let is_same = |other: &Path| {
         let absolute = |path: &Path| std::path::absolute(path).ok();

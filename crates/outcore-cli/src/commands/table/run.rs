@@ -71,7 +71,7 @@ pub(super) fn run_with(
     let sources = sources_of(context, request.inputs)?;
     check_inputs_kept(&sources, (request.inputs, &outputs), request.replace)?;
     let new: Vec<&Path> = outputs.iter().map(PathBuf::as_path).collect();
-    check_not_read_again(request.inputs.iter(), &new)?;
+    check_not_read_again(request.inputs.iter().map(PathBuf::as_path), &new)?;
     if let Some(list) = list_of(&outputs, writes.directory.as_deref()) {
         check_replaced(&list, &outputs, &sources)?;
     }

@@ -6,10 +6,12 @@
 use std::path::PathBuf;
 
 use outcore::{Error, Result};
-use outcore_table::input::{OnBadRow, TextOptions, null_texts, parse_types};
+use outcore_table::input::{TextOptions, null_texts, parse_types};
+
+use outcore_verbs::tables::on_bad_row;
 
 use super::{READ, is_stdin};
-use crate::cli::lines::{OnError, TextFlags};
+use crate::cli::lines::TextFlags;
 use crate::cli::tables::TableArgs;
 
 /// Fails for `--from` where standard input is none of the inputs.
@@ -42,11 +44,7 @@ pub(super) fn options(
         separator: flags.separator,
         is_without_header: flags.no_header,
         nulls: null_texts(&tables.null),
-        on_bad: match tables.on_error {
-            Some(OnError::Skip) => OnBadRow::Skip,
-            Some(OnError::Null) => OnBadRow::Null,
-            Some(OnError::Fail) | None => OnBadRow::Fail,
-        },
+        on_bad: on_bad_row(tables.on_error),
         schema: match &tables.schema {
             Some(schema) => parse_types(schema)?,
             None => Vec::new(),

@@ -123,8 +123,9 @@ pub(crate) fn view_append(
     if args.explain {
         context.reporter.show_plans(&job.control);
     }
-    let text = text::options(&TableArgs::default(), &flags, &args.inputs)?;
-    let reads = reads(&TableArgs::default(), &text);
+    let tables = TableArgs::from(&args.bad_rows);
+    let text = text::options(&tables, &flags, &args.inputs)?;
+    let reads = reads(&tables, &text);
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (view, built) = watch(reporter, interrupt, &job.control, &BUILD, || {
         let from = (&args.inputs[..], reads);

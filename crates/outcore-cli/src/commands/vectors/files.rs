@@ -84,11 +84,7 @@ fn convert_column(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
             .path(input)
             .hint("leave --to and --type out; convert the output afterwards"));
     }
-    let read: &[&Path] = match input.is_dir() {
-        true => &[],
-        false => &[input],
-    };
-    let run = Run::begin(context, &args.run, (read, &[&args.output]))?;
+    let run = Run::begin(context, &args.run, (&[input], &[&args.output]))?;
     let output = (run.place_of(&args.output), args.run.force);
     let column = args.column.as_deref();
     let done = run.watch(|job| table::write_vectors(job, input, column, output))?;

@@ -9,12 +9,13 @@ use outcore_front::output::is_same_place;
 use outcore_io::units;
 use outcore_store::dataset::Named;
 use outcore_vector::format::{Element, VectorFile};
-use outcore_vector::kmeans::{self, Batches, Init, KmeansOptions};
+use outcore_vector::kmeans::{self, Batches, Init, KmeansOptions, LabelOutput};
 use outcore_vector::results::{self, Array, ResultFile};
 use serde_json::json;
 
 use super::Run;
 use crate::cli::vectors::KmeansArgs;
+use crate::commands::table;
 use crate::context::Context;
 use crate::measure::rate_text;
 
@@ -54,10 +55,7 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
         ..KmeansOptions::new(usize::try_from(args.k).unwrap_or(usize::MAX))
     };
     let wide = base.element == Element::F64;
-    results::check_name(&args.output, centroids(&[], wide))?;
-    if let Some(path) = &args.labels {
-        results::check_name(path, Array::Labels(&[]))?;
-    }
+    check_outputs(args, wide)?;
     let force = args.run.force;
     if let Some(path) = &args.checkpoint {
         check_checkpoint(context, path, &[&read[..], &written[..]].concat())?;
@@ -72,8 +70,12 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
         };
         match &args.labels {
             Some(name) => {
-                let labels = (run.place_of(name), force);
-                let done = kmeans::write_labels(job, &base, &found, labels, &[centroids])?;
+                let labels = LabelOutput {
+                    path: run.place_of(name),
+                    replace: force,
+                    beside: &[centroids],
+                };
+                let done = table::write_clusters(job, &base, &found, &labels)?;
                 read_bytes += done.read_bytes;
                 found.phases.extend(done.phases);
             }
@@ -115,6 +117,23 @@ pub(crate) fn kmeans(context: &Context, args: &KmeansArgs) -> Result<u8> {
     ));
     run.phases(&found.phases);
     Ok(0)
+}
+
+/// Fails for names of outputs that promise what the results are not.
+fn check_outputs(args: &KmeansArgs, wide: bool) -> Result<()> {
+    results::check_name(&args.output, centroids(&[], wide))?;
+    if table::has_columns(&args.output) {
+        let cause = "centroids are vectors, and this name is that of a table";
+        return Err(Error::usage("create output", cause)
+            .path(&args.output)
+            .hint("end its name in .npy; --labels FILE writes the cluster of each vector, as a table too"));
+    }
+    match &args.labels {
+        Some(path) if !table::has_columns(path) => {
+            results::check_name(path, Array::Labels(&[])).map(drop)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Fails for centroids to start from that are no file, and for several runs from them.

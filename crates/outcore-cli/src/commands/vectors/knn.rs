@@ -257,7 +257,7 @@ fn tell(
         context.reporter.human(&format!(
             "recall {:.4}: this part of the exact neighbours of the first {} was found{}",
             recall.share,
-            units::counted(recall.queries, "query").replace("querys", "queries"),
+            units::counted(recall.queries, "query"),
             if recall.share < 1.0 {
                 "; more --nprobe finds more"
             } else {

@@ -20,6 +20,7 @@ use outcore_vector::format::VectorFile;
 use outcore_vector::results::Array;
 use serde_json::json;
 
+use super::table;
 use crate::cli::DriveArgs;
 use crate::cli::vectors::VectorRunArgs;
 use crate::context::Context;
@@ -71,7 +72,10 @@ impl<'a> Run<'a> {
     ) -> Result<Self> {
         let started = Instant::now();
         for path in read {
-            check_input(context, path)?;
+            // Tables may be several files.
+            if !table::is_several(path) {
+                check_input(context, path)?;
+            }
         }
         if let Some(stream) = written.iter().find(|name| name.as_os_str() == "-") {
             return Err(
@@ -91,6 +95,7 @@ impl<'a> Run<'a> {
             .map(|(name, path)| (name.as_path(), path.as_path()))
             .collect();
         refuse_inputs(read, &places)?;
+        table::check_not_read_again(read.iter().copied(), &written)?;
         if let Some((name, _)) = places.iter().find(|(_, path)| path.is_dir()) {
             return Err(Error::usage("create output", "the output is a directory")
                 .path(name)
@@ -105,9 +110,11 @@ impl<'a> Run<'a> {
             Some(drives) => resources::load(&args.resources, drives, None, resources::SEED)?,
             None => resources::without_drives(&args.resources)?,
         };
+        // Directories of tables have no blocks of their own.
         let files: Vec<PathBuf> = read
             .iter()
             .chain(&written)
+            .filter(|path| !table::is_several(path))
             .map(|path| path.to_path_buf())
             .collect();
         let kept = Kept {

@@ -42,7 +42,7 @@ pub(super) const NEUTRAL: [(&str, &str); 26] = [
 ];
 
 /// The same of some commands and kinds of input.
-pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 34] = [
+pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 35] = [
     (
         "lookup",
         "lines",
@@ -148,6 +148,12 @@ pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 34] = [
     (
         "verify",
         "*",
+        "null",
+        "shown in the checksum on standard error",
+    ),
+    (
+        "verify",
+        "*",
         "columns",
         "shown in the checksum on standard error",
     ),
@@ -206,28 +212,6 @@ pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 34] = [
         "*",
         "columns",
         "other columns are not in the result anyhow",
-    ),
-];
-
-/// Pairs that are ignored today, which is a fault: command, kind, option, and what is wrong.
-pub(super) const FAULTS_LEFT: [(&str, &str, &str, &str); 3] = [
-    (
-        "sort",
-        "csv",
-        "ignore_leading_blanks",
-        "-b has no effect on the column of --by",
-    ),
-    (
-        "unique",
-        "csv",
-        "ignore_leading_blanks",
-        "-b has no effect on the column of --by",
-    ),
-    (
-        "info",
-        "jsonl table",
-        "on_error",
-        "a line that is no JSON fails, though convert skips it",
     ),
 ];
 

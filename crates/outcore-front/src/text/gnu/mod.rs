@@ -90,6 +90,11 @@ impl Ordering {
         true
     }
 
+    /// Whether blanks in front of the value of a column do not count.
+    pub(crate) fn skips_blanks(&self) -> bool {
+        self.blanks_at_start
+    }
+
     /// Whether nothing is set but, perhaps, `r`.
     fn is_plain(&self) -> bool {
         let mut other = *self;
@@ -366,7 +371,8 @@ impl Compare {
     }
 }
 
-fn past_blanks(text: &[u8]) -> &[u8] {
+/// The text from its first byte on that is no blank.
+pub(crate) fn past_blanks(text: &[u8]) -> &[u8] {
     let first = text.iter().position(|byte| !is_blank(*byte));
     &text[first.unwrap_or(text.len())..]
 }

@@ -3,9 +3,10 @@
 //! Contract: wraps any device and counts its operations (reads and writes as they complete, and
 //! every call that changes a file or a name), one counter for all threads. When the count
 //! reaches the chosen number, the chosen fault happens, once: an error number, a flipped bit in
-//! what was read, or SIGKILL to the own process. Tests walk the number from 1 to the end of a
+//! what was read, or SIGKILL or SIGSTOP to the own process. A test that waits for the stop can
+//! change files at that point before it sends SIGCONT. Tests walk the number from 1 to the end of a
 //! small job, so each I/O of a job is tried. Written as text: `eio@12`, `eio@3:write`,
-//! `enospc@5:write`, `flip@7:read`, `kill@9`.
+//! `enospc@5:write`, `flip@7:read`, `kill@9`, `stop@2:read`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ pub enum Fault {
     FlipBit,
     /// The process is killed right after the operation.
     Kill,
+    /// The process is stopped right after the operation, until SIGCONT comes.
+    Stop,
 }
 
 /// Which operations are counted.
@@ -64,7 +67,7 @@ impl FromStr for FaultPlan {
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
             Error::usage("read fault plan", format!("'{text}'")).hint(
-                "write eio@N, enospc@N, flip@N or kill@N, with :read, :write, :sync or :control",
+                "write eio@N, enospc@N, flip@N, kill@N or stop@N, with :read, :write, :sync or :control",
             )
         };
         let (what, when) = text.split_once('@').ok_or_else(wrong)?;
@@ -74,6 +77,7 @@ impl FromStr for FaultPlan {
             "enospc" => Fault::Errno(Errno::NOSPC.raw_os_error()),
             "flip" => Fault::FlipBit,
             "kill" => Fault::Kill,
+            "stop" => Fault::Stop,
             _ => return Err(wrong()),
         };
         let counted = match counted {
@@ -122,9 +126,9 @@ impl Trigger {
     ) -> Result<T> {
         match self.count(kind) {
             Some(Fault::Errno(errno)) => Err(Error::errno(operation, errno)),
-            Some(Fault::Kill) => {
+            Some(fault @ (Fault::Kill | Fault::Stop)) => {
                 let result = run();
-                kill_self();
+                signal_self(fault);
                 result
             }
             _ => run(),
@@ -132,8 +136,12 @@ impl Trigger {
     }
 }
 
-fn kill_self() {
-    let _ = kill_process(getpid(), Signal::KILL);
+fn signal_self(fault: Fault) {
+    let signal = match fault {
+        Fault::Stop => Signal::STOP,
+        _ => Signal::KILL,
+    };
+    let _ = kill_process(getpid(), signal);
 }
 
 impl FaultDevice {
@@ -292,7 +300,7 @@ impl Queue for FaultQueue {
                         *byte ^= 1;
                     }
                 }
-                Some(Fault::Kill) => kill_self(),
+                Some(fault @ (Fault::Kill | Fault::Stop)) => signal_self(fault),
                 _ => {}
             }
         }

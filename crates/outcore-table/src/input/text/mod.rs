@@ -308,19 +308,20 @@ impl TextFile {
         Ok((found, Sample::Json(all, other)))
     }
 
-    /// Fails if a line of the sample is not a JSON object, for those who read no lines.
+    /// Fails if a line of the sample is not a JSON object, for those who read no lines, unless bad
+    /// lines are left out.
     ///
     /// # Errors
     /// Corrupt.
     pub(super) fn check_sampled_rows(&self) -> Result<()> {
         match &self.sample {
-            Sample::Json(_, Some(line)) => {
+            Sample::Json(_, Some(line)) if self.rules.on_bad == OnBadRow::Fail => {
                 let cause = format!("the line `{line}` is not one JSON object");
                 Err(Error::corrupt(PARSE, cause)
                     .path(self.file.path())
                     .hint("write one object on each line, for example with jq -c"))
             }
-            Sample::Json(_, None) | Sample::Csv(_) => Ok(()),
+            Sample::Json(..) | Sample::Csv(_) => Ok(()),
         }
     }
 

@@ -282,9 +282,7 @@ impl Scan<'_, '_> {
 
     fn is_of_one_column(&self, record: &[u8]) -> bool {
         match self.records {
-            Records::Csv { separator, .. } => outcore::read::csv::fields(record, separator)
-                .nth(1)
-                .is_none(),
+            Records::Csv { separator, .. } => !outcore::read::csv::has_columns(record, separator),
             Records::Lines => false,
         }
     }
@@ -324,9 +322,7 @@ impl Scan<'_, '_> {
 /// Whether a piece of a record has nothing in it.
 pub(super) fn is_blank(piece: &[u8], records: Records) -> bool {
     match records {
-        Records::Csv { separator, .. } => piece
-            .iter()
-            .all(|byte| *byte != separator && byte.is_ascii_whitespace()),
+        Records::Csv { separator, .. } => outcore::read::csv::is_blank(piece, separator),
         Records::Lines => piece.iter().all(u8::is_ascii_whitespace),
     }
 }
