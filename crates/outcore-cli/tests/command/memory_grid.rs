@@ -1,4 +1,5 @@
-//! Tables whose values, pages and dictionaries are long, at every verb, in little memory.
+//! Tables whose values, pages and dictionaries are long, at every verb, and text with a long line,
+//! in little memory.
 //!
 //! Contract: a verb that gets 64 MiB ends in a cgroup of 64 MiB more, or fails with an error of
 //! memory that names an amount with which it ends, in a cgroup of 64 MiB more than that. Nothing is
@@ -279,5 +280,88 @@ fn a_row_group_whose_columns_are_one_page_each_is_read_in_64_mib() {
     for verb in ["sort", "shuffle", "join", "window", "view"] {
         let (_, arguments) = VERBS.iter().find(|(name, _)| *name == verb).unwrap();
         run(&place, arguments, "in.parquet", 64 * MIB).ok();
+    }
+}
+
+/// Verbs of text, with a directory `in` for `IN`, and how often they hold the long line.
+const TEXT_VERBS: [(&str, u64); 9] = [
+    ("sort in/a.txt -o o.txt", 1),
+    ("sort -r in/a.txt -o o.txt", 1),
+    ("sort -u in/a.txt -o o.txt", 1),
+    ("unique in/a.txt -o o.txt", 1),
+    ("shuffle in/a.txt -o o.txt", 1),
+    ("sort -m in/b.txt in/c.txt -o o.txt", 1),
+    ("sort -c in/b.txt", 1),
+    // The line, and its key, which may be as long.
+    ("sort -s -k2,2n in/a.txt -o o.txt", 2),
+    ("sort -m -k1,1 in/b.txt in/c.txt -o o.txt", 2),
+];
+
+/// Writes `in/a.txt` with one long line of noise among short ones, the same in order as `in/b.txt`,
+/// and short ones in order as `in/c.txt`.
+fn write_text(place: &TestDir, long_bytes: usize) {
+    let short =
+        |from: u64| (from..from + 3000).map(|number| noise(number, 20 + number as usize % 9));
+    let mut lines: Vec<String> = short(1).collect();
+    lines.insert(1234, noise(99, 1 << 20).repeat(long_bytes >> 20));
+    let write = |name: &str, lines: &[String]| {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(place.path(name), text).unwrap();
+    };
+    fs::create_dir(place.path("in")).unwrap();
+    write("in/a.txt", &lines);
+    lines.sort();
+    write("in/b.txt", &lines);
+    let mut others: Vec<String> = short(9000).collect();
+    others.sort();
+    write("in/c.txt", &others);
+}
+
+/// Lines of the output in order: of all files that a verb names.
+fn sorted_lines(place: &TestDir, names: &[&str]) -> Vec<Vec<u8>> {
+    let bytes = names
+        .iter()
+        .flat_map(|name| fs::read(place.path(name)).unwrap());
+    let bytes: Vec<u8> = bytes.collect();
+    let mut lines: Vec<Vec<u8>> = bytes
+        .split_inclusive(|byte| *byte == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn one_long_line_takes_about_its_length_of_memory() {
+    const LONG_MIB: u64 = 40;
+    let place = TestDir::new();
+    write_text(&place, (LONG_MIB * MIB) as usize);
+    for (verb, copies) in TEXT_VERBS {
+        run(&place, verb, "in", (copies * LONG_MIB + 64) * MIB).ok();
+        let names: Vec<&str> = verb
+            .split(' ')
+            .filter(|word| word.starts_with("in/"))
+            .collect();
+        if verb.contains("-o o.txt") {
+            let got = sorted_lines(&place, &["o.txt"]);
+            assert!(got == sorted_lines(&place, &names), "{verb}");
+        }
+        if verb.starts_with("sort in/") || verb.contains("-m in/") {
+            let got = fs::read(place.path("o.txt")).unwrap();
+            assert!(got == sorted_lines(&place, &names).concat(), "{verb}");
+        }
+    }
+}
+
+#[test]
+fn an_error_about_a_long_line_names_an_amount_that_is_enough() {
+    let place = TestDir::new();
+    write_text(&place, 50 << 20);
+    for (verb, _) in TEXT_VERBS {
+        let answer = run(&place, verb, "in", 32 * MIB);
+        assert_eq!(answer.code, Some(MEMORY), "{verb}: {answer:?}");
+        let enough_bytes = named_bytes(&answer);
+        eprintln!("{verb} asks for {} MiB", enough_bytes / MIB);
+        run(&place, verb, "in", enough_bytes).ok();
     }
 }

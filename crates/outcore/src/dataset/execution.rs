@@ -501,6 +501,7 @@ impl Execution {
         let plan = plan_shuffle(ShuffleSize {
             job: JobSize::of(&job, data_bytes, self.count_drives(&job, output)),
             record_bytes,
+            longest_bytes: None,
         })?;
         job.options.drives = self
             .resources

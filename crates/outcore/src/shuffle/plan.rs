@@ -16,7 +16,7 @@ use crate::partition::plan::{
 };
 use crate::partition::{SPLIT_SEGMENTS, SegmentSizes};
 use outcore_io::Result;
-use outcore_io::memory::{Ledger, Pool};
+use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
 use outcore_io::units;
 
 /// Most levels of one distribution: beyond 4096 buckets every store misses the caches.
@@ -46,6 +46,8 @@ pub struct ShuffleSize {
     pub job: JobSize,
     /// Length of a record; none for lines.
     pub record_bytes: Option<usize>,
+    /// Length of the longest line with its terminator, where that was measured.
+    pub longest_bytes: Option<u64>,
 }
 
 /// How a shuffle will be done.
@@ -93,6 +95,28 @@ impl ShufflePlan {
             (None, 0 | 1) => FAN_OUT,
             _ => 0,
         }
+    }
+
+    /// Memory for lines across blocks.
+    fn across_bytes(&self) -> u64 {
+        let longest = self.size.longest_bytes;
+        longest.unwrap_or_else(|| self.common.across_bytes(self.open_chunks))
+    }
+
+    /// Memory of a thread for a long line that is read back. What is put together grows by
+    /// doubling; of a measured one only its own length is touched.
+    pub(super) fn long_read_bytes(&self) -> u64 {
+        match (self.size.record_bytes, self.size.longest_bytes) {
+            (Some(_), _) => 0,
+            (None, Some(longest)) => longest,
+            (None, None) => 2 * self.line_bytes_max as u64,
+        }
+    }
+
+    /// Size of an area for a bucket that is permuted alone, since the longest line is in it.
+    pub(super) fn long_area_bytes(&self) -> usize {
+        let longest = self.size.longest_bytes.unwrap_or(0) as usize;
+        (self.area_bytes() + longest).next_multiple_of(BLOCK_BYTES)
     }
 
     /// Levels that a bucket is distributed further by at once, at most.
@@ -148,20 +172,22 @@ impl Planned for ShufflePlan {
     fn reservations(&self) -> Ledger {
         let threads = self.size.threads;
         let walks_bytes = 16 * self.open_chunks * self.bucket_count * threads;
-        let long_bytes = match self.size.record_bytes {
-            Some(_) => 0,
-            None => 2 * self.line_bytes_max * threads,
+        let long_bytes = self.long_read_bytes() * threads as u64;
+        let permuting_bytes = |area_bytes, areas, threads| {
+            Pool::total_bytes(area_bytes, areas * threads)
+                + Pool::total_bytes(self.chunk_bytes, self.chunks * threads)
         };
-        let permuting_bytes = Pool::total_bytes(self.area_bytes(), self.areas * threads)
-            + Pool::total_bytes(self.chunk_bytes, self.chunks * threads);
+        let all_bytes = permuting_bytes(self.area_bytes(), self.areas, threads);
+        let alone_bytes = permuting_bytes(self.long_area_bytes(), 1, 1);
+        let permuting_bytes = all_bytes.max(alone_bytes);
         let refs_bytes = Pool::total_bytes(self.refs_bytes as usize, threads);
         let ledger = self
             .common
             .ledger("shuffle", (self.input_runs(), 0), self.split_slots());
-        self.with_regions(ledger, self.open_chunks)
+        self.with_regions(ledger, self.across_bytes())
             .during("distribute", "where chunks have got to", walks_bytes as u64)
             .during("split", SPLIT_SEGMENTS, self.split_bytes())
-            .during("split", LONG_READ, long_bytes as u64)
+            .during("split", LONG_READ, long_bytes)
             .during("permute", EDGES, EDGES_BYTES)
             .during("permute", PERMUTING, permuting_bytes)
             .during("permute", REFS, refs_bytes)
@@ -198,7 +224,13 @@ pub fn plan_shuffle(size: ShuffleSize) -> Result<ShufflePlan> {
             "in records of {}",
             units::counted(record_bytes as u64, "byte")
         ),
-        None => "of lines".to_string(),
+        None => match size.longest_bytes {
+            Some(longest) => format!(
+                "of lines, of which the longest has {}",
+                units::bytes(longest)
+            ),
+            None => "of lines".to_string(),
+        },
     };
     plan_within(size.job, ("plan shuffle", &items), |job| {
         let size = ShuffleSize { job, ..size };
@@ -233,12 +265,17 @@ fn with_levels(
     segment_bytes: usize,
 ) -> Option<ShufflePlan> {
     let average_bytes = size.data_bytes / fan_out(drawn_levels) as u64;
+    let open_chunks_max = match size.longest_bytes {
+        Some(_) => 1,
+        None => OPEN_CHUNKS_MAX,
+    };
     let open_chunks = size
         .drive_count
         .div_ceil(size.threads)
-        .clamp(1, OPEN_CHUNKS_MAX);
+        .clamp(1, open_chunks_max);
     let share_bytes = size.memory_bytes as usize / size.threads;
-    let line_bytes_max = match size.record_bytes {
+    // Longer ones are permuted alone.
+    let line_bytes_usual = match size.record_bytes {
         Some(record_bytes) => record_bytes,
         None => (share_bytes / 40 / open_chunks).clamp(64 << 10, 256 << 20),
     };
@@ -247,7 +284,7 @@ fn with_levels(
     // of short ones.
     let spread_bytes = match size.record_bytes {
         Some(record_bytes) => (6.0 * (average_bytes as f64 * record_bytes as f64).sqrt()) as u64,
-        None => average_bytes / 4 + 2 * line_bytes_max as u64,
+        None => average_bytes / 4 + 2 * line_bytes_usual as u64,
     };
     let bytes_max = average_bytes + spread_bytes + 2 * segment_bytes as u64;
     if bytes_max > AREA_BYTES_MAX as u64 {
@@ -265,7 +302,7 @@ fn with_levels(
         element_bytes: size.record_bytes,
         areas: 3,
         has_chunks: true,
-        open_chunks_max: OPEN_CHUNKS_MAX,
+        open_chunks_max,
         reads_max: 2 * OPEN_CHUNKS_MAX,
     };
     let mut plan = ShufflePlan {
@@ -276,7 +313,8 @@ fn with_levels(
         drawn_levels,
         refs_bytes: size.refs_bytes(bytes_max),
     };
-    plan.line_bytes_max = line_bytes_max;
+    let longest = size.longest_bytes.map(|longest| longest as usize);
+    plan.line_bytes_max = longest.unwrap_or(line_bytes_usual);
     Some(plan)
 }
 
@@ -315,6 +353,7 @@ mod tests {
                 costs: ComputeCosts::ASSUMED,
             },
             record_bytes,
+            longest_bytes: None,
         }
     }
 
@@ -335,7 +374,7 @@ mod tests {
                 drive_count,
                 ..size(1 << data_shift, None).job
             };
-            let size = ShuffleSize { job, record_bytes };
+            let size = ShuffleSize { job, record_bytes, longest_bytes: None };
             match plan_shuffle(size) {
                 Ok(plan) => {
                     prop_assert!(plan.ledger().bytes() <= size.memory_bytes);

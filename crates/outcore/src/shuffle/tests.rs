@@ -244,6 +244,7 @@ fn a_bucket_too_large_for_an_area_is_drawn_again() {
                 costs: crate::job::ComputeCosts::ASSUMED,
             },
             record_bytes: Some(100),
+            longest_bytes: None,
         })
     };
     let is_twice = |memory_bytes: &u64| plan_with(*memory_bytes).is_ok_and(|p| p.distributions > 1);

@@ -42,12 +42,6 @@ const CHUNKS: usize = 4;
 const FIXED_BYTES: u64 = 2 << 20;
 const OUTPUT: &str = "output chunks";
 
-/// The longest line where `files` files are read at once.
-pub(super) fn line_bytes_max(memory_bytes: u64, files: usize) -> usize {
-    // Line and key, each grown by doubling, take half.
-    ((memory_bytes / (8 * files.max(1) as u64)) as usize).max(16 << 10)
-}
-
 /// The files and the keys of the lines that they have come to.
 struct Runs<'a> {
     files: Vec<LineFile<'a>>,
@@ -279,7 +273,7 @@ fn merge_at_once(
     let ends = Ends::open(job, inputs, &output, 1, Access::Read)?;
     let (parts, data_bytes) = (&ends.parts, ends.data_bytes);
     let memory_bytes = job.budget.free_bytes();
-    let sizes = file_sizes(memory_bytes, parts.len())?;
+    let sizes = file_sizes(memory_bytes, parts.len(), order)?;
     let job = &job.under(&ledger(sizes, memory_bytes, parts.len()))?;
     // A file may lack its last terminator.
     let most_bytes = data_bytes + parts.len() as u64;
@@ -360,6 +354,12 @@ fn ledger(sizes: FileSizes, memory_bytes: u64, files: usize) -> Ledger {
         .filled("merge", "lines and keys", memory_bytes)
 }
 
+/// Lines that have room in `memory_bytes`: each may have a key as long.
+pub(super) fn lines_bytes_max(memory_bytes: u64, order: &dyn SortKey) -> usize {
+    let copies = if order.is_item() { 1 } else { 2 };
+    (memory_bytes / copies) as usize
+}
+
 /// Files that the memory has blocks for.
 fn files_max(memory_bytes: u64) -> usize {
     let buffers = memory_bytes.saturating_sub(FIXED_BYTES) / 2 / BLOCK_BYTES_LEAST as u64;
@@ -367,7 +367,7 @@ fn files_max(memory_bytes: u64) -> usize {
 }
 
 /// Blocks for `files` files, half of the memory for all of them.
-fn file_sizes(memory_bytes: u64, files: usize) -> Result<FileSizes> {
+fn file_sizes(memory_bytes: u64, files: usize, order: &dyn SortKey) -> Result<FileSizes> {
     let buffers = |ahead: usize| ((1 + ahead) * files.max(1) + CHUNKS + 1) as u64;
     let each_bytes = |ahead| memory_bytes.saturating_sub(FIXED_BYTES) / 2 / buffers(ahead);
     let fits = |ahead: &usize| each_bytes(*ahead) >= BLOCK_BYTES_AHEAD;
@@ -386,10 +386,16 @@ fn file_sizes(memory_bytes: u64, files: usize) -> Result<FileSizes> {
         return Err(Error::new(Kind::Memory, "plan the merge", cause).hint(hint));
     }
     let block_bytes = (each_bytes as usize).min(BLOCK_BYTES_MOST) / BLOCK_BYTES * BLOCK_BYTES;
-    Ok(FileSizes {
+    let sizes = FileSizes {
         block_bytes,
         ahead,
-        line_bytes_max: line_bytes_max(memory_bytes, files),
+        lines_bytes_max: 0,
+    };
+    let chunks_bytes = Pool::total_bytes(sizes.chunk_bytes(), CHUNKS);
+    let blocks_bytes = FIXED_BYTES + sizes.pool_bytes(files) + chunks_bytes;
+    Ok(FileSizes {
+        lines_bytes_max: lines_bytes_max(memory_bytes.saturating_sub(blocks_bytes), order),
+        ..sizes
     })
 }
 
@@ -411,10 +417,8 @@ fn merge(runs: &mut Runs<'_>, reader: &mut FileReader<'_>, out: &mut Out<'_>) ->
             && is_begun
             && runs.rank.by_key((&first, &first_key), next) == Ordering::Equal;
         if !is_same {
-            first.clear();
-            first.extend_from_slice(runs.files[index].line());
-            first_key.clear();
-            first_key.extend_from_slice(&runs.keys[index]);
+            reader.take_line(&mut runs.files, index, &mut first);
+            std::mem::swap(&mut first_key, &mut runs.keys[index]);
             is_begun = true;
             out.line(reader, &first)?;
         }
