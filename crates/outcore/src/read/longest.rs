@@ -9,10 +9,10 @@
 use std::ops::Range;
 
 use super::source::InputPart;
-use outcore_io::Result;
 use outcore_io::memory::{Budget, Pool, block_ceil, block_floor};
 use outcore_io::port::{Port, Volume};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
+use outcore_io::{Error, Kind, Result};
 
 /// Length of a read, and reads in flight.
 const READ_BYTES: u64 = 256 << 10;
@@ -33,12 +33,12 @@ pub(crate) struct Longest {
 #[derive(Debug, Default)]
 struct Measure {
     longest_bytes: u64,
-    /// Of the files that have ended, and of the current one.
+    /// The longest lines of the files that have ended, together, and that of the current one.
     of_files_bytes: u64,
     of_file_bytes: u64,
     lines: u64,
     bytes: u64,
-    /// Of the line whose end has not been met.
+    /// Bytes of the line whose end has not been met.
     begun_bytes: u64,
 }
 
@@ -81,7 +81,17 @@ impl Measure {
     }
 }
 
-/// What is read at once: where in it the data lie, and whether the file ends behind them.
+/// An error about a job with room for the longest line, at the place of a line that was `met` too
+/// long before.
+pub(crate) fn located(error: Error, met: &Error) -> Error {
+    let is_elsewhere = error.kind() != Kind::Memory || error.file_path().is_some();
+    match (met.file_path(), met.offset_bytes()) {
+        (Some(path), Some(offset_bytes)) if !is_elsewhere => error.path(path).offset(offset_bytes),
+        _ => error,
+    }
+}
+
+/// One read: the place of the data in it, and whether the file ends behind them.
 struct Piece {
     inside: Range<usize>,
     ends_file: bool,

@@ -30,6 +30,7 @@ use std::time::Instant;
 use self::distribute::{NodeBucket, distribute_input, split_oversized};
 pub use self::order::Shuffled;
 use self::permute::permute;
+use self::plan::COPY;
 pub use self::plan::{ShufflePlan, ShuffleSize, plan_shuffle};
 use self::records::{Fixed, Lines, Numbers, Records};
 use self::tree::Tree;
@@ -37,8 +38,9 @@ use crate::ends::{Input, Output, Phase, Phases, check_unchanged, interleave, ope
 use crate::job::{Job, JobSize};
 use crate::partition::Partition;
 use crate::partition::driver::{Ends, Written};
+use crate::partition::large::{LARGE_BYTES, copy_records};
 use crate::partition::task::tasks_in_order;
-use crate::read::longest::measure;
+use crate::read::longest::{located, measure};
 use crate::read::regions::{Chunks, LINE_BYTES_LIMIT};
 use outcore_io::drive::Access;
 use outcore_io::output::{Room, StagedOutput};
@@ -154,6 +156,9 @@ pub fn shuffle(
                 &LongLines::default(),
             )
         }
+        Unit::Records { record_bytes } if record_bytes > LARGE_BYTES => {
+            shuffle_large(job, inputs, &output, options, record_bytes)
+        }
         Unit::Records { record_bytes } => {
             let fixed = Fixed { record_bytes };
             run(job, inputs, &output, options, &fixed, &LongLines::default())
@@ -165,7 +170,54 @@ pub fn shuffle(
     }
 }
 
-/// What is known of lines that are longer than a plan allows.
+/// Shuffles large records: draws say which one is where, and each is copied from there.
+fn shuffle_large(
+    job: &Job,
+    inputs: &[Input],
+    output: &Output,
+    options: ShuffleOptions,
+    record_bytes: usize,
+) -> Result<ShuffleSummary> {
+    let mut phases = Phases::start();
+    let ends = Ends::open(job, inputs, output, record_bytes, Access::Read)?;
+    let data_bytes = ends.data_bytes;
+    let staged = ends.stage(options.replace, Room::Exactly, data_bytes)?;
+    let plan = plan_shuffle(ShuffleSize {
+        job: JobSize::of(job, data_bytes, ends.volume.drives().len()),
+        record_bytes: Some(record_bytes),
+        longest_bytes: None,
+    })?;
+    job.control.show_plan(&plan);
+    let (seed, epoch) = (options.seed, options.epoch);
+    let order = Shuffled::open(job, inputs, record_bytes, seed, epoch)?;
+    let positions = order.positions()?;
+    drop(order);
+    if positions.len() as u64 != data_bytes / record_bytes as u64 {
+        return Err(Error::changed_input("read input", "its length changed"));
+    }
+    let job = &job.under(&plan.ledger())?;
+    phases.end("prepare", &ends.volume);
+    job.control.begin_phase(COPY, data_bytes);
+    let written = ends.write(job, staged.as_ref(), |sink| {
+        copy_records(job, (&ends, record_bytes), &positions, sink)
+    })?;
+    phases.end(COPY, &ends.volume);
+    let scratch = (None, false);
+    let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;
+    Ok(ShuffleSummary {
+        records: written.items,
+        bytes: written.bytes,
+        seconds: served.seconds,
+        read_bytes: served.read_bytes,
+        written_bytes: served.written_bytes,
+        scratch_bytes: served.scratch_bytes,
+        phases: served.phases,
+        drives: served.drives,
+        plan,
+    })
+}
+
+/// Lines that are longer than a plan allows.
 #[derive(Debug, Default)]
 struct LongLines {
     /// The longest line, where it was measured.
@@ -202,7 +254,8 @@ fn shuffle_lines(
     let mut alone = job.clone();
     alone.options.threads = 1;
     let begun = Instant::now();
-    let mut summary = run(&alone, inputs, output, options, lines, &long)?;
+    let shuffled = run(&alone, inputs, output, options, lines, &long);
+    let mut summary = shuffled.map_err(|again| located(again, &error))?;
     summary.seconds += (begun - started).as_secs_f64();
     Ok(summary)
 }

@@ -7,8 +7,9 @@
 use std::fmt;
 
 use super::tree::{FAN_OUT, LEAF_BYTES, Tree, fan_out};
-use crate::ends::{EDGES, EDGES_BYTES};
+use crate::ends::{EDGES, EDGES_BYTES, Forecast, PhasePlan, predicted_text};
 use crate::job::{JobSize, KindCosts};
+use crate::partition::large::{LARGE_BYTES, with_copies};
 pub(super) use crate::partition::plan::INPUT;
 use crate::partition::plan::{
     AREA_BYTES_MAX, Buckets, PartitionPlan, Planned, Wishes, best_of, on_fewer_threads,
@@ -28,6 +29,8 @@ const OPEN_CHUNKS_MAX: usize = 8;
 pub(super) const LONG_READ: &str = "long lines that are read back";
 pub(super) const PERMUTING: &str = "buckets that are permuted, and their output";
 pub(super) const REFS: &str = "references to records";
+/// The phase in which records are copied.
+pub(super) const COPY: &str = "copy";
 
 /// What is kept of a record of a bucket while it is permuted: itself if it is a small number, else
 /// where it is, of lines with the length; and which leaf it goes to.
@@ -38,6 +41,10 @@ pub(super) fn place_bytes(record_bytes: Option<usize>) -> u64 {
     };
     place_bytes + 2
 }
+
+/// Of a record that is copied from its place: the place, and what it takes to find it.
+const PLACE_BYTES: u64 = 32;
+const PLACES: &str = "places of records";
 
 /// What a shuffle is about, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,6 +87,11 @@ impl ShuffleSize {
         records * place_bytes(self.record_bytes)
     }
 
+    /// Whether records are copied from their places in the input one by one.
+    pub(super) fn is_copied(&self) -> bool {
+        self.record_bytes.is_some_and(|bytes| bytes > LARGE_BYTES)
+    }
+
     /// The tree of random draws, whatever its seed.
     fn tree(&self) -> Tree {
         Tree::new(0, 0, self.data_bytes, self.record_bytes.unwrap_or(1) as u64)
@@ -103,8 +115,8 @@ impl ShufflePlan {
         longest.unwrap_or_else(|| self.common.across_bytes(self.open_chunks))
     }
 
-    /// Memory of a thread for a long line that is read back. What is put together grows by
-    /// doubling; of a measured one only its own length is touched.
+    /// Memory of a thread for a long line that is read back. Its buffer grows by doubling; a
+    /// measured line touches only its own length.
     pub(super) fn long_read_bytes(&self) -> u64 {
         match (self.size.record_bytes, self.size.longest_bytes) {
             (Some(_), _) => 0,
@@ -170,6 +182,9 @@ impl Planned for ShufflePlan {
     const LAST_PHASE: &'static str = "permute";
 
     fn reservations(&self) -> Ledger {
+        if self.size.is_copied() {
+            return copies_ledger(&self.size);
+        }
         let threads = self.size.threads;
         let walks_bytes = 16 * self.open_chunks * self.bucket_count * threads;
         let long_bytes = self.long_read_bytes() * threads as u64;
@@ -234,11 +249,60 @@ pub fn plan_shuffle(size: ShuffleSize) -> Result<ShufflePlan> {
     };
     plan_within(size.job, ("plan shuffle", &items), |job| {
         let size = ShuffleSize { job, ..size };
+        if size.is_copied() {
+            let plan = plan_copies(size);
+            return (plan.ledger().bytes() <= job.memory_bytes).then_some(plan);
+        }
         on_fewer_threads(size.job, |job| {
             let size = ShuffleSize { job, ..size };
             (1..=3).find_map(|distributions| best_of(candidates(size, distributions)))
         })
     })
+}
+
+/// What a shuffle reserves that copies records from their places.
+fn copies_ledger(size: &ShuffleSize) -> Ledger {
+    let record_bytes = size.record_bytes.unwrap_or(1) as u64;
+    let places_bytes = size.data_bytes / record_bytes * PLACE_BYTES;
+    with_copies(Ledger::new("shuffle"))
+        .always(EDGES, EDGES_BYTES)
+        .always(PLACES, places_bytes)
+}
+
+/// A plan in which each record is copied from its place in the input.
+fn plan_copies(size: ShuffleSize) -> ShufflePlan {
+    let buckets = Buckets {
+        distributions: 0,
+        count: 1,
+        count_last: 1.0,
+        bytes_max: 0,
+        segment_bytes: BLOCK_BYTES,
+        has_extents: false,
+    };
+    let wishes = Wishes {
+        element_bytes: size.record_bytes,
+        areas: 1,
+        has_chunks: false,
+        open_chunks_max: 1,
+        reads_max: 1,
+    };
+    let mut common = PartitionPlan::new(size.job, buckets, wishes);
+    let moved = Forecast::About(size.data_bytes);
+    let requests = 2.0 * (size.data_bytes / LARGE_BYTES as u64) as f64;
+    let on = (&size.job.rates, size.job.drive_count);
+    let phase = PhasePlan::of_drives(COPY, (moved, moved), requests, on);
+    common.predicted_read_bytes = size.data_bytes;
+    common.predicted_written_bytes = size.data_bytes;
+    common.predicted_seconds = phase.seconds.unwrap_or(0.0);
+    common.phases = vec![phase];
+    ShufflePlan {
+        size,
+        common,
+        tree_levels: size.tree().levels,
+        levels: 0,
+        drawn_levels: 0,
+        refs_bytes: 0,
+    }
 }
 
 /// Plans with this number of distributions.
@@ -321,6 +385,11 @@ fn with_levels(
 impl fmt::Display for ShufflePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = format!("shuffle {}", units::bytes(self.size.data_bytes));
+        if self.size.is_copied() {
+            let predicted = predicted_text(&self.phases, None, &self.size.rates, None);
+            writeln!(f, "{what}: each record is copied from its place")?;
+            return write!(f, "  {predicted}\n{}", self.ledger());
+        }
         let levels = u64::from(self.tree_levels);
         let draws = (levels > 0).then(|| {
             format!(

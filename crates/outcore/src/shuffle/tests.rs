@@ -281,7 +281,7 @@ fn long_lines_short_lines_and_a_last_one_without_end_all_come_out() {
 #[test]
 fn a_line_too_long_for_the_memory_is_an_error_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let inputs = write_inputs(dir.path(), &[vec![b'x'; 8 << 20]]);
+    let inputs = write_inputs(dir.path(), &[vec![b'x'; 64 << 20]]);
     let path = dir.path().join("output");
     let resources = Resources {
         memory_bytes: 32 << 20,

@@ -190,7 +190,7 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// Whether the line of file `index` has room beside what else is held.
+    /// Whether the line of file `index` has room next to all others that are held.
     fn check_room(&self, files: &[LineFile<'_>], index: usize) -> Result<()> {
         let (file, most_bytes) = (&files[index], self.sizes.lines_bytes_max);
         let is_small = file.carry.len() <= LINE_BYTES_MIN;
@@ -206,7 +206,7 @@ impl<'a> FileReader<'a> {
         let times = wanted_bytes as f64 / most_bytes.max(1) as f64;
         let enough_bytes = (memory_bytes as f64 * times.max(1.0)) as u64;
         let cause = format!(
-            "line {} and the lines beside it take more than {}, the most that this memory allows",
+            "line {} and the lines next to it take more than {}, the most that this memory allows",
             file.number + 1,
             units::bytes(most_bytes as u64)
         );

@@ -21,10 +21,10 @@ use crate::ends::{EDGES, EDGES_BYTES, Input, Output, Phases, merge_to_few, merge
 use crate::job::Job;
 use crate::key::sort_key::{Rank, SortKey};
 use crate::partition::driver::{Ends, Written};
-use crate::partition::task::{Sink, write_pipe};
+use crate::partition::in_order::InOrder;
 use crate::sort::loser_tree::{ENDED, LoserTree, Node};
 use outcore_io::drive::Access;
-use outcore_io::memory::{BLOCK_BYTES, Buf, Ledger, Pool};
+use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
 use outcore_io::output::Room;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
@@ -126,12 +126,7 @@ impl Runs<'_> {
 
 /// Lines on their way out.
 struct Out<'a> {
-    sink: Sink<'a>,
-    chunks: Pool,
-    chunk: Option<Buf>,
-    phase: usize,
-    filled: usize,
-    at_bytes: u64,
+    stream: InOrder<'a>,
     lines: u64,
     options: LineSortOptions,
 }
@@ -139,55 +134,10 @@ struct Out<'a> {
 impl Out<'_> {
     fn line(&mut self, reader: &mut FileReader<'_>, line: &[u8]) -> Result<()> {
         self.lines += 1;
-        self.bytes(reader, line)?;
-        self.bytes(reader, &[self.options.terminator])
-    }
-
-    fn bytes(&mut self, reader: &mut FileReader<'_>, mut bytes: &[u8]) -> Result<()> {
-        while !bytes.is_empty() {
-            if self.chunk.is_none() {
-                self.begin(reader)?;
-            }
-            let Some(chunk) = &mut self.chunk else { break };
-            let room = &mut chunk[self.phase + self.filled..];
-            let len = room.len().min(bytes.len());
-            room[..len].copy_from_slice(&bytes[..len]);
-            self.filled += len;
-            bytes = &bytes[len..];
-            if self.phase + self.filled == chunk.len() {
-                self.flush(reader)?;
-            }
+        for bytes in [line, &[self.options.terminator]] {
+            let through = (reader.job, &mut reader.transfers);
+            self.stream.take(through, bytes)?;
         }
-        Ok(())
-    }
-
-    fn begin(&mut self, reader: &mut FileReader<'_>) -> Result<()> {
-        self.phase = match &self.sink {
-            Sink::Files(writer) => writer.phase(self.at_bytes),
-            Sink::Pipe(_) => 0,
-        };
-        self.filled = 0;
-        let job = reader.job;
-        let chunk = reader
-            .transfers
-            .buffer(&self.chunks, || job.control.check())?;
-        self.chunk = Some(chunk);
-        Ok(())
-    }
-
-    fn flush(&mut self, reader: &mut FileReader<'_>) -> Result<()> {
-        let Some(chunk) = self.chunk.take() else {
-            return Ok(());
-        };
-        match &self.sink {
-            Sink::Files(writer) => {
-                let port = reader.transfers.port();
-                writer.write(port, chunk, self.phase, self.filled, self.at_bytes)?;
-                reader.transfers.start()?;
-            }
-            Sink::Pipe(pipe) => write_pipe(pipe, &chunk[..self.filled])?,
-        }
-        self.at_bytes += self.filled as u64;
         Ok(())
     }
 }
@@ -304,22 +254,18 @@ fn merge_at_once(
         skipped: 0,
     };
     let written = ends.write(job, staged.as_ref(), |sink| {
+        let chunks = Pool::new(&job.budget, OUTPUT, sizes.chunk_bytes(), CHUNKS)?;
         let mut out = Out {
-            sink,
-            chunks: Pool::new(&job.budget, OUTPUT, sizes.chunk_bytes(), CHUNKS)?,
-            chunk: None,
-            phase: 0,
-            filled: 0,
-            at_bytes: 0,
+            stream: InOrder::new(sink, chunks),
             lines: 0,
             options,
         };
         merge(&mut runs, &mut reader, &mut out)?;
-        out.flush(&mut reader)?;
+        out.stream.flush(&mut reader.transfers)?;
         reader.transfers.finish(|| job.control.check())?;
         Ok(Written {
             items: out.lines,
-            bytes: out.at_bytes,
+            bytes: out.stream.written_bytes(),
         })
     })?;
     let (lines_in, skipped) = (runs.lines_in, runs.skipped);

@@ -503,6 +503,22 @@ mod tests {
     }
 
     #[test]
+    fn a_measured_line_takes_about_its_length_and_the_memory_that_is_named_is_enough() {
+        let with = |memory_bytes| {
+            let mut size = size(400 << 20, memory_bytes);
+            (size.job.threads, size.longest_bytes) = (1, Some(300 << 20));
+            size
+        };
+        let plan = plan_lines(with(364 << 20)).unwrap();
+        assert!(plan.ledger().bytes() <= 364 << 20, "{plan}");
+        assert_eq!(plan.line_bytes_max, 300 << 20);
+        let error = plan_lines(with(200 << 20)).unwrap_err();
+        let hint = error.next_step().unwrap();
+        let named = hint.split("--memory ").nth(1).unwrap();
+        plan_lines(with(units::parse_bytes(named).unwrap())).unwrap();
+    }
+
+    #[test]
     fn few_distinct_lines_are_counted_in_tables() {
         let few = LineSize {
             distinct: Some(1_000_000),

@@ -32,7 +32,7 @@ use crate::key::sort_key::SortKey;
 use crate::partition::Partition;
 use crate::partition::driver::Ends;
 use crate::read::framing::ItemFraming;
-use crate::read::longest::{Longest, measure};
+use crate::read::longest::{Longest, located, measure};
 use crate::read::regions::LINE_BYTES_LIMIT;
 use crate::read::source::InputPart;
 use outcore_io::drive::Access;
@@ -80,7 +80,8 @@ pub fn sort_lines(
     let mut alone = job.clone();
     alone.options.threads = 1;
     let begun = Instant::now();
-    let mut summary = sort_from(&alone, &source, Ending::Output(&output), order, options)?;
+    let sorted = sort_from(&alone, &source, Ending::Output(&output), order, options);
+    let mut summary = sorted.map_err(|again| located(again, &error))?;
     summary.seconds += (begun - started).as_secs_f64();
     Ok(summary)
 }
