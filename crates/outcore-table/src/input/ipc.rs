@@ -352,9 +352,9 @@ impl IpcFile {
         }
         let located = |error: Error| error.path(self.file.path());
         let mut decoder = FileDecoder::new(Arc::clone(&self.schema), self.version);
-        let mut held_bytes = 0u64;
+        let (mut held_bytes, mut read_bytes) = (0u64, 0u64);
         for &place in &self.dictionaries[..count] {
-            let within = |held_bytes: u64| {
+            let within = |held_bytes: u64, read_bytes: u64| {
                 if held_bytes <= memory_bytes {
                     return Ok(());
                 }
@@ -362,15 +362,26 @@ impl IpcFile {
                     "the dictionaries take more than {}, a quarter of what there is",
                     units::bytes(memory_bytes)
                 );
-                let error = Error::new(Kind::Memory, READ, cause).hint("allow more with --memory");
-                Err(located(error))
+                // All of them, as large as those that have been read are when they are opened.
+                let stored = self.dictionaries.iter().map(|place| place.len_bytes());
+                let stored_bytes = stored.sum::<u64>();
+                let so_far_bytes = read_bytes.max(1);
+                let times = (held_bytes as f64 / so_far_bytes as f64).max(1.0);
+                let all_bytes = (stored_bytes as f64 * times) as u64;
+                let need = InputNeed {
+                    piece_bytes: 4 * all_bytes.max(held_bytes),
+                    long_bytes: 0,
+                };
+                let error = Error::new(Kind::Memory, READ, cause);
+                Err(located(error.hint(need.hint())))
             };
             held_bytes = held_bytes.saturating_add(place.len_bytes());
-            within(held_bytes)?;
+            read_bytes = read_bytes.saturating_add(place.len_bytes());
+            within(held_bytes, read_bytes)?;
             let bytes = self.fetch(place, transfers, &check)?;
             let read = || {
                 held_bytes = held_bytes.saturating_add(opened_bytes(&bytes, place)?);
-                within(held_bytes)?;
+                within(held_bytes, read_bytes)?;
                 let read = decoder.read_dictionary(&place.block(), &Buffer::from(bytes.clone()));
                 read.map_err(|error| fault::arrow(READ, &error))
             };
