@@ -509,6 +509,9 @@ pub(crate) struct FewFiles<S> {
     pub(crate) _dir: PrivateDir,
 }
 
+/// The next step where scratch takes more than it may.
+const RAISE_LIMIT: &str = "raise --scratch-limit or --memory";
+
 /// Lengths of the data of `inputs`.
 fn data_lens(job: &Job, inputs: &[Input]) -> Result<Vec<u64>> {
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
@@ -535,8 +538,7 @@ fn check_limit(job: &Job, live_bytes: u64, more_bytes: u64) -> Result<()> {
         units::bytes(wanted_bytes),
         units::bytes(limit_bytes)
     );
-    Err(Error::new(Kind::NoSpace, "merge in passes", cause)
-        .hint("raise --scratch-limit, or allow more --memory, so that one pass is enough"))
+    Err(Error::new(Kind::NoSpace, "merge in passes", cause).hint(RAISE_LIMIT))
 }
 
 /// Merges neighbours among `inputs` into files of ours, pass by pass, until there are no more than
@@ -654,8 +656,7 @@ pub(crate) fn make_scratch(
             units::bytes(scratch_bytes),
             units::bytes(job.options.scratch_limit_bytes)
         );
-        return Err(Error::new(Kind::NoSpace, "plan scratch", cause)
-            .hint("raise --scratch-limit or --memory"));
+        return Err(Error::new(Kind::NoSpace, "plan scratch", cause).hint(RAISE_LIMIT));
     }
     Scratch::create(
         volume,

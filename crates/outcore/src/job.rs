@@ -18,7 +18,7 @@ use outcore_io::drive::Device;
 use outcore_io::drive::os::OsDevice;
 pub use outcore_io::drive::rates::{DriveRates, RatesOrigin};
 use outcore_io::drive::steady::SteadyDevice;
-use outcore_io::memory::{Budget, Ledger};
+use outcore_io::memory::{Budget, Ledger, allow_hint};
 pub use outcore_io::port::ScratchDrive;
 use outcore_io::port::Volume;
 use outcore_io::units;
@@ -122,10 +122,11 @@ pub fn held_by_inputs(memory_bytes: u64, count: usize) -> Result<u64> {
         units::bytes(memory_bytes)
     );
     let enough_bytes = (2 * held_bytes).next_multiple_of(1 << 20);
-    Err(Error::new(Kind::Memory, "open inputs", cause).hint(format!(
-        "allow at least --memory {}, or join some of the files first",
-        units::bytes_exact(enough_bytes)
-    )))
+    let hint = format!(
+        "{}, or join some of the files first",
+        allow_hint(enough_bytes)
+    );
+    Err(Error::new(Kind::Memory, "open inputs", cause).hint(hint))
 }
 
 /// How much a drive has had to do lately.

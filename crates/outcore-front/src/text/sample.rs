@@ -55,7 +55,7 @@ pub fn choose(
                 let lens = kept.iter().map(|(_, _, record)| record.len() as u64);
                 let longest_bytes = lens.chain([record_bytes]).max().unwrap_or(0);
                 let taken = kept.len() as u64 + 1;
-                let enough_bytes = enough_bytes((count, taken), held_bytes, longest_bytes);
+                let enough_bytes = enough_bytes(count, taken, held_bytes, longest_bytes);
                 return Err(too_large(limit_bytes, is_one, enough_bytes));
             }
             // Doubling a long one would take twice the memory.
@@ -78,7 +78,7 @@ pub fn choose(
 
 /// Bytes that a sample of `count` records takes. The first `taken` of them hold `held_bytes`. In a
 /// small sample all may be as long as the longest so far; a large one keeps its mean, about.
-fn enough_bytes((count, taken): (u64, u64), held_bytes: u64, longest_bytes: u64) -> u64 {
+fn enough_bytes(count: u64, taken: u64, held_bytes: u64, longest_bytes: u64) -> u64 {
     const SMALL: u64 = 64;
     let longest_bytes = longest_bytes + RECORD_OVERHEAD_BYTES;
     let mean_bytes = held_bytes / taken.max(1);

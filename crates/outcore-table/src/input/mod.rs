@@ -605,7 +605,7 @@ impl TableFile {
                     part,
                     rows_count: ipc.rows_count(part),
                     stored_bytes: ipc.stored_bytes(part),
-                    memory_min_bytes: ipc.stored_bytes(part),
+                    memory_min_bytes: ipc.memory_min_bytes(part),
                     long_bytes: need::long_bytes(ipc.stored_bytes(part), ipc.rows_count(part)),
                 };
                 Ok((0..ipc.batches_count()).map(piece).collect())

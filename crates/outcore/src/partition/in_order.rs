@@ -46,12 +46,13 @@ impl<'a> InOrder<'a> {
     /// Takes the next bytes.
     pub(crate) fn take<T>(
         &mut self,
-        (job, transfers): (&Job, &mut Transfers<T>),
+        job: &Job,
+        transfers: &mut Transfers<T>,
         mut bytes: &[u8],
     ) -> Result<()> {
         while !bytes.is_empty() {
             if self.chunk.is_none() {
-                self.begin((job, transfers))?;
+                self.begin(job, transfers)?;
             }
             let Some(chunk) = &mut self.chunk else { break };
             let room = &mut chunk[self.phase + self.filled..self.end];
@@ -66,7 +67,7 @@ impl<'a> InOrder<'a> {
         Ok(())
     }
 
-    fn begin<T>(&mut self, (job, transfers): (&Job, &mut Transfers<T>)) -> Result<()> {
+    fn begin<T>(&mut self, job: &Job, transfers: &mut Transfers<T>) -> Result<()> {
         let chunk = transfers.buffer(&self.chunks, || job.control.check())?;
         (self.phase, self.end) = match &self.sink {
             Sink::Files(writer) => {

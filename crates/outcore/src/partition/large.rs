@@ -52,7 +52,8 @@ struct Piece {
 /// What reading and writing fail with.
 pub(crate) fn copy_records(
     job: &Job,
-    (ends, record_bytes): (&Ends<'_>, usize),
+    ends: &Ends<'_>,
+    record_bytes: usize,
     positions: &[u64],
     sink: Sink<'_>,
 ) -> Result<Written> {
@@ -107,7 +108,7 @@ pub(crate) fn copy_records(
         }
         job.control.advance(inside.len() as u64);
         job.control.watch(&ends.volume);
-        out.take((job, &mut writes), &read.buf[inside])
+        out.take(job, &mut writes, &read.buf[inside])
     };
     let check = || job.control.check();
     Transfers::new(&ends.volume)?.read_in_order(&pool, check, next, take)?;

@@ -60,7 +60,7 @@ pub fn gather_to(
 ) -> Result<Summary> {
     let positions = &checked(positions)?;
     if element_bytes > LARGE_BYTES {
-        return copy_large(job, (inputs, element_bytes), positions, (output, replace));
+        return copy_large(job, inputs, element_bytes, positions, output, replace);
     }
     if fits(job, count_of(job, positions)?, element_bytes) {
         let positions = collect(&again(job), &Numbers::<u64>::of(positions))?;
@@ -82,9 +82,11 @@ pub fn gather_to(
 /// memory: there are few elements of such a length.
 fn copy_large(
     job: &Job,
-    (inputs, element_bytes): (&[Input], usize),
+    inputs: &[Input],
+    element_bytes: usize,
     positions: &Table,
-    (output, replace): (&Output, bool),
+    output: &Output,
+    replace: bool,
 ) -> Result<Summary> {
     let positions = collect(&again(job), &Numbers::<u64>::of(positions))?;
     let list_bytes = (positions.len() * POSITION_BYTES) as u64;
@@ -104,7 +106,7 @@ fn copy_large(
     phases.end("prepare", &ends.volume);
     job.control.begin_phase("gather", result_bytes);
     let written = ends.write(job, staged.as_ref(), |sink| {
-        copy_records(job, (&ends, element_bytes), &positions, sink)
+        copy_records(job, &ends, element_bytes, &positions, sink)
     })?;
     phases.end("gather", &ends.volume);
     let served = ends.close(job, phases, (staged, written.bytes), (None, false), &[])?;

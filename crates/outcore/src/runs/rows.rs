@@ -15,7 +15,7 @@ use super::level::{GrowingLevel, Level, LevelRun};
 use super::output::RunWriter;
 use super::plan::{INDEX, LINE_BUFFERS, LINES, RUNS, SPACE, ViewPlan};
 use super::size::{LineLengths, ViewSize};
-use super::sort_lines::{LineSpace, enough_for_item};
+use super::sort_lines::{LineSpace, allow_for_item};
 use super::sorting::LineSizes;
 use super::types::ViewType;
 use crate::job::thread_group::ThreadGroup;
@@ -216,8 +216,8 @@ fn too_long(job: &Job, row_bytes: u64, row_bytes_max: u64) -> Error {
         units::bytes(row_bytes),
         units::bytes(row_bytes_max)
     );
-    let enough = enough_for_item(job, row_bytes, row_bytes_max);
+    let allow = allow_for_item(job, row_bytes, row_bytes_max);
     Error::new(Kind::Memory, "sort rows", cause).hint(format!(
-        "allow --memory {enough}, or leave the long column out with --columns"
+        "{allow}, or leave the long column out with --columns"
     ))
 }

@@ -21,7 +21,7 @@ use crate::key::sort_key::NoKey;
 use crate::read::longest::measure;
 use crate::read::source::InputPart;
 use crate::sort::lines::{AnyTie, Ref, key_ref, sort_keys, sort_refs, to_line};
-use outcore_io::memory::block_floor;
+use outcore_io::memory::{allow_hint, block_floor};
 use outcore_io::port::Volume;
 use outcore_io::units;
 use outcore_io::{Error, Result};
@@ -150,11 +150,11 @@ impl Look<'_> {
                 let check = || self.job.control.check();
                 let longest = measure(self.volume, self.parts, self.terminator, check)?;
                 let line_bytes_max = self.sizes.line_bytes_max;
-                let enough = enough_for_item(self.job, longest.bytes, line_bytes_max);
+                let allow = allow_for_item(self.job, longest.bytes, line_bytes_max);
                 Err(line_too_long(line_bytes_max)
                     .path(&part.file.path)
                     .offset(before.unwrap_or(from))
-                    .hint(format!("allow --memory {enough}")))
+                    .hint(allow))
             }
         }
     }
@@ -176,12 +176,12 @@ fn line_too_long(line_bytes_max: u64) -> Error {
     Error::new(crate::Kind::Memory, "sort lines", cause).hint("allow more with --memory")
 }
 
-/// A memory in which a run has room for a line or row of `item_bytes`, where now it has room for
-/// `item_bytes_max`: the room grows with the memory, and lines that come may be longer.
-pub(super) fn enough_for_item(job: &Job, item_bytes: u64, item_bytes_max: u64) -> String {
+/// The memory to allow so that a run has room for a line or row of `item_bytes`. Now it has room
+/// for `item_bytes_max`, which grows with the memory. Lines that come may be longer.
+pub(super) fn allow_for_item(job: &Job, item_bytes: u64, item_bytes_max: u64) -> String {
     let times = 2 * item_bytes.div_ceil(item_bytes_max.max(1));
     let enough_bytes = job.options.memory_bytes.saturating_mul(times).min(1 << 60);
-    units::bytes_exact(enough_bytes.next_multiple_of(64 << 20))
+    allow_hint(enough_bytes.next_multiple_of(64 << 20))
 }
 
 /// Space for references and keys.

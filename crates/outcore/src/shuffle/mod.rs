@@ -199,7 +199,7 @@ fn shuffle_large(
     phases.end("prepare", &ends.volume);
     job.control.begin_phase(COPY, data_bytes);
     let written = ends.write(job, staged.as_ref(), |sink| {
-        copy_records(job, (&ends, record_bytes), &positions, sink)
+        copy_records(job, &ends, record_bytes, &positions, sink)
     })?;
     phases.end(COPY, &ends.volume);
     let scratch = (None, false);

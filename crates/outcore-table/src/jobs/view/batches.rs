@@ -16,7 +16,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use outcore::Job;
 use outcore::runs::ViewReader;
 use outcore::sort::lines::rows::RowBatch;
-use outcore_io::memory::Reservation;
+use outcore_io::memory::{Reservation, allow_hint};
 use outcore_io::{Error, Kind, Result, units};
 
 use super::TableView;
@@ -76,10 +76,9 @@ impl TableView {
             let times = needed_bytes as f64 / memory_bytes.max(1) as f64;
             let all_bytes = self.view.job().options.memory_bytes as f64;
             let enough_bytes = ((all_bytes * times) as u64).next_multiple_of(64 << 20);
-            return Err(Error::new(Kind::Memory, "open reader", cause).hint(format!(
-                "allow --memory {}, or use fewer --threads",
-                units::bytes_exact(enough_bytes)
-            )));
+            return Err(
+                Error::new(Kind::Memory, "open reader", cause).hint(allow_hint(enough_bytes))
+            );
         }
         let spare_bytes = memory_bytes - self.view.needed_bytes();
         let batch_bytes = (spare_bytes / 4 / COPIES).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX);
@@ -130,10 +129,9 @@ impl ViewBatches {
                     if longer_bytes > 0 {
                         *held = None;
                         let reserved = job.budget.reserve(ROWS, COPIES * longer_bytes);
-                        *held = Some(reserved.map_err(|error| {
-                            let enough = units::bytes_exact(enough_for_row(job, longer_bytes));
-                            error.hint(format!("allow --memory {enough}"))
-                        })?);
+                        let enough_bytes = enough_for_row(job, longer_bytes);
+                        let located = |error: Error| error.hint(allow_hint(enough_bytes));
+                        *held = Some(reserved.map_err(located)?);
                     }
                     Ok(())
                 })?;

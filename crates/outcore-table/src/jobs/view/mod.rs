@@ -25,7 +25,8 @@ use arrow_schema::{Schema, SchemaRef};
 use outcore::Job;
 use outcore::key::sort_key::{SharedKey, Tie};
 use outcore::runs::{BuildOptions, BuildSummary, RowType, SortedView, append_rows, build_rows};
-use outcore_io::{Error, Kind, Result, units};
+use outcore_io::memory::allow_hint;
+use outcore_io::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::rows_in::{RowKeys, RowsIn};
@@ -37,7 +38,7 @@ use crate::rows::{KeyColumn, RowCodec};
 pub use batches::{ViewBatches, ViewStream};
 
 const OPEN: &str = "open view";
-/// A run has room for a row of a 64th of the memory, and more.
+/// A run has room for a row of a 64th of the memory, and a little more.
 const ROW_SHARE: u64 = 64;
 /// The name of the order of rows whose key lies in front of them, in manifests.
 pub const ROW_ORDER: &str =
@@ -216,10 +217,8 @@ fn with_room_for_rows(error: Error, input: &TableInput) -> Error {
     }
     let by_runs = ROW_SHARE.saturating_mul(need.long_bytes.min(1 << 50));
     let enough_bytes = need.enough_bytes().max(by_runs.next_multiple_of(64 << 20));
-    error.hint(format!(
-        "allow --memory {} or more, or leave the long column out with --columns",
-        units::bytes_exact(enough_bytes)
-    ))
+    let allow = allow_hint(enough_bytes);
+    error.hint(format!("{allow}, or leave the long column out"))
 }
 
 /// The rows of `input` with the keys of `codec`.

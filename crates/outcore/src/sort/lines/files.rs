@@ -4,9 +4,9 @@
 //! slices of the block in which they were read; a line over a border of blocks is put together. A
 //! last line without a terminator is a line.
 //!
-//! Bounds: the block of a file that is looked at and those that are read ahead of it, and lines over
-//! borders of blocks, of all files together `lines_bytes_max`. So one file may have a line of nearly
-//! that length while those of the others are short.
+//! Bounds: the block of a file that is looked at and those that are read ahead of it, and lines
+//! over borders of blocks, of all files together `lines_bytes_max`. So one file may have a line of
+//! nearly that length while those of the others are short.
 
 use std::collections::VecDeque;
 use std::ops::Range;

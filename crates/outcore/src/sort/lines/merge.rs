@@ -135,8 +135,7 @@ impl Out<'_> {
     fn line(&mut self, reader: &mut FileReader<'_>, line: &[u8]) -> Result<()> {
         self.lines += 1;
         for bytes in [line, &[self.options.terminator]] {
-            let through = (reader.job, &mut reader.transfers);
-            self.stream.take(through, bytes)?;
+            self.stream.take(reader.job, &mut reader.transfers, bytes)?;
         }
         Ok(())
     }

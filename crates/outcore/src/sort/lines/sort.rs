@@ -18,7 +18,7 @@ use std::time::Instant;
 use super::bucket::LineBucket;
 use super::context::Context;
 use super::distribute::distribute_input;
-use super::plan::{LineSize, plan_lines};
+use super::plan::{LinePlan, LineSize, plan_lines};
 use super::rows::RowSink;
 use super::sample::{LineSample, Lines, Wanted, sample_input};
 use super::sort_task::sort_buckets;
@@ -217,21 +217,8 @@ pub(super) fn sort_from<S: ItemSource>(
     let mut sample = source.sample(job, &ends, lines)?;
     sample.sort();
     let drive_count = ends.volume.drives().len();
-    let mut size = LineSize {
-        is_read: S::IS_READ,
-        ..sample.size(job, lines, data_bytes, is_unique, drive_count)
-    };
-    if let Some(longest) = source.longest() {
-        size.longest_bytes = Some(longest.bytes);
-        size.line_bytes = longest.mean_of_others_bytes;
-    }
-    let mut plan = plan_lines(size)?;
-    if let Some(read) = source.read_forecast() {
-        plan.reads_instead(read);
-    }
-    if let Some(rows) = rows {
-        plan.writes_instead(rows.written_forecast());
-    }
+    let size = sample.size(job, lines, data_bytes, is_unique, drive_count);
+    let plan = plan_for(source, rows, size)?;
     job.control.show_plan(&plan);
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.scratch_bytes > 0)?;
@@ -291,6 +278,30 @@ pub(super) fn sort_from<S: ItemSource>(
         phases: served.phases,
         plan: Some(plan),
     })
+}
+
+/// The plan for the items of `source`, whose `size` a sample has shown.
+fn plan_for<S: ItemSource>(
+    source: &S,
+    rows: Option<&dyn RowSink>,
+    size: LineSize,
+) -> Result<LinePlan> {
+    let mut size = LineSize {
+        is_read: S::IS_READ,
+        ..size
+    };
+    if let Some(longest) = source.longest() {
+        size.longest_bytes = Some(longest.bytes);
+        size.line_bytes = longest.mean_of_others_bytes;
+    }
+    let mut plan = plan_lines(size)?;
+    if let Some(read) = source.read_forecast() {
+        plan.reads_instead(read);
+    }
+    if let Some(rows) = rows {
+        plan.writes_instead(rows.written_forecast());
+    }
+    Ok(plan)
 }
 
 /// What [`sort_lines`] would plan with, told from a sample of `inputs`.
