@@ -63,6 +63,7 @@ pub fn settle_shuffle(
             Unit::Records { record_bytes } => Some(record_bytes),
             Unit::Lines { .. } => None,
         },
+        longest_bytes: None,
     })?;
     job.options.drives = resources.scratch_drives(plan.scratch_bytes, &beside)?;
     Ok((job, plan))

@@ -11,8 +11,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::job::{ComputeCosts, Job, JobOptions, ScratchDrive};
-use outcore::{Error, Kind, Result};
+use outcore::job::{ComputeCosts, Job, JobOptions, ScratchDrive, held_by_inputs};
+use outcore::{Error, Result};
 use outcore_io::config::{Config, Defaults, DriveSpec, Environment, Flags, Source};
 use outcore_io::drive::Device;
 use outcore_io::drive::os::OsDevice;
@@ -21,7 +21,6 @@ use outcore_io::drive::rates::{DriveRates, RatesCache};
 use outcore_io::drive::steady::SteadyDevice;
 use outcore_io::drive::testing::{FaultDevice, FaultPlan};
 use outcore_io::memory::Budget;
-use outcore_io::units;
 
 use crate::inputs::{FilesOnly, Names, Source as InputSource};
 use crate::record_cost::compute_costs;
@@ -47,11 +46,6 @@ pub struct ResourcesRequest {
     /// Chooses samples and the first drive; never the output.
     pub seed: u64,
 }
-
-/// Memory per input file: its names, its state, and how it is read.
-const INPUT_BYTES: u64 = 1536;
-/// So many files take no more than the process itself has room for.
-const INPUTS_FREE: usize = 1024;
 
 /// Merged settings and the device that they mean.
 #[derive(Clone)]
@@ -160,27 +154,10 @@ impl Resources {
     /// the job ends, out of the memory that may be used.
     ///
     /// # Errors
-    /// [`Kind::Memory`] where that takes more than half of it.
+    /// [`outcore::Kind::Memory`] where that takes more than half of it.
     pub fn holding_inputs(mut self, count: usize) -> Result<Self> {
-        if count <= INPUTS_FREE {
-            return Ok(self);
-        }
-        self.held_bytes = count as u64 * INPUT_BYTES;
-        let memory_bytes = self.config.memory_bytes.value;
-        if self.held_bytes <= memory_bytes / 2 {
-            return Ok(self);
-        }
-        let cause = format!(
-            "what is known of {} input files takes {}, and {} may be used in all",
-            units::count(count as u64),
-            units::bytes(self.held_bytes),
-            units::bytes(memory_bytes)
-        );
-        let enough_bytes = (2 * self.held_bytes).next_multiple_of(1 << 20);
-        Err(Error::new(Kind::Memory, "open inputs", cause).hint(format!(
-            "allow at least --memory {}, or join some of the files first",
-            units::bytes_exact(enough_bytes)
-        )))
+        self.held_bytes = held_by_inputs(self.config.memory_bytes.value, count)?;
+        Ok(self)
     }
 
     /// The same with a fault in the device, for tests.

@@ -60,6 +60,11 @@ pub fn prefetch<T>(item: &T) {
     let _ = item;
 }
 
+/// The next step where a job has too little memory: `enough_bytes` are enough.
+pub fn allow_hint(enough_bytes: u64) -> String {
+    format!("allow --memory {}", units::bytes_exact(enough_bytes))
+}
+
 /// The cap on the memory of one job. Cheap to clone; clones share the cap.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<BudgetState>);
@@ -242,7 +247,7 @@ impl Region {
                 "map buffers",
                 format!("{bytes} bytes: {errno}"),
             )
-            .hint("lower --memory or free memory on this machine")
+            .hint("give the job less, or free memory on this machine")
         };
         // SAFETY: an anonymous private mapping at an address of the kernel's choice touches no
         // memory that exists.

@@ -509,17 +509,58 @@ pub(crate) struct FewFiles<S> {
     pub(crate) _dir: PrivateDir,
 }
 
+/// The next step where scratch takes more than it may.
+const RAISE_LIMIT: &str = "raise --scratch-limit or --memory";
+
+/// Lengths of the data of `inputs`.
+fn data_lens(job: &Job, inputs: &[Input]) -> Result<Vec<u64>> {
+    let volume = Volume::new(Arc::clone(&job.device), &[])?;
+    let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
+    Ok(parts.iter().map(|part| part.data_len_bytes).collect())
+}
+
+/// A file that waits to be merged, and how long its data are.
+#[derive(Clone)]
+struct Waiting {
+    input: Input,
+    len_bytes: u64,
+    is_ours: bool,
+}
+
+/// Fails if files of ours that hold `live_bytes` may not grow by another of `more_bytes`.
+fn check_limit(job: &Job, live_bytes: u64, more_bytes: u64) -> Result<()> {
+    let (wanted_bytes, limit_bytes) = (live_bytes + more_bytes, job.options.scratch_limit_bytes);
+    if wanted_bytes <= limit_bytes {
+        return Ok(());
+    }
+    let cause = format!(
+        "files between two passes take {} by now, and the limit is {}",
+        units::bytes(wanted_bytes),
+        units::bytes(limit_bytes)
+    );
+    Err(Error::new(Kind::NoSpace, "merge in passes", cause).hint(RAISE_LIMIT))
+}
+
 /// Merges neighbours among `inputs` into files of ours, pass by pass, until there are no more than
-/// `width`; `merge` makes one file of at most as many.
+/// `width`; `merge` makes one file of at most as many. Files of ours keep to the limit of scratch.
 pub(crate) fn merge_to_few<S>(
     (job, output): (&Job, &Output),
     inputs: &[Input],
     width: usize,
     mut merge: impl FnMut(&[Input], Output) -> Result<S>,
 ) -> Result<FewFiles<S>> {
+    let lens_bytes = data_lens(job, inputs)?;
     let dir = make_dir(job, output)?;
-    let mut files = inputs.to_vec();
+    let given = inputs.iter().cloned().zip(lens_bytes);
+    let mut files: Vec<Waiting> = given
+        .map(|(input, len_bytes)| Waiting {
+            input,
+            len_bytes,
+            is_ours: false,
+        })
+        .collect();
     let mut done = Vec::new();
+    let mut live_bytes = 0;
     while files.len() > width {
         let mut merged = Vec::with_capacity(files.len().div_ceil(width));
         for group in files.chunks(width) {
@@ -527,26 +568,29 @@ pub(crate) fn merge_to_few<S>(
                 merged.push(only.clone());
                 continue;
             }
+            let group_bytes = group.iter().map(|file| file.len_bytes).sum();
+            check_limit(job, live_bytes, group_bytes)?;
             let path = dir.path().join(done.len().to_string());
-            let header = None;
-            done.push(merge(
-                group,
-                Output::File {
-                    path: path.clone(),
-                    header,
-                },
-            )?);
-            merged.push(Input::raw(path));
-            let ours = group
-                .iter()
-                .filter(|file| file.path.starts_with(dir.path()));
-            ours.into_iter()
-                .try_for_each(|file| job.device.remove(&file.path))?;
+            let to = Output::from(path.as_path());
+            let from: Vec<Input> = group.iter().map(|file| file.input.clone()).collect();
+            done.push(merge(&from, to)?);
+            let input = Input::raw(path);
+            let len_bytes = data_lens(job, std::slice::from_ref(&input))?[0];
+            live_bytes += len_bytes;
+            merged.push(Waiting {
+                input,
+                len_bytes,
+                is_ours: true,
+            });
+            for file in group.iter().filter(|file| file.is_ours) {
+                job.device.remove(&file.input.path)?;
+                live_bytes -= file.len_bytes;
+            }
         }
         files = merged;
     }
     Ok(FewFiles {
-        files,
+        files: files.into_iter().map(|file| file.input).collect(),
         done,
         _dir: dir,
     })
@@ -612,8 +656,7 @@ pub(crate) fn make_scratch(
             units::bytes(scratch_bytes),
             units::bytes(job.options.scratch_limit_bytes)
         );
-        return Err(Error::new(Kind::NoSpace, "plan scratch", cause)
-            .hint("raise --scratch-limit or --memory"));
+        return Err(Error::new(Kind::NoSpace, "plan scratch", cause).hint(RAISE_LIMIT));
     }
     Scratch::create(
         volume,

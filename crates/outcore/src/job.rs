@@ -18,10 +18,11 @@ use outcore_io::drive::Device;
 use outcore_io::drive::os::OsDevice;
 pub use outcore_io::drive::rates::{DriveRates, RatesOrigin};
 use outcore_io::drive::steady::SteadyDevice;
-use outcore_io::memory::{Budget, Ledger};
+use outcore_io::memory::{Budget, Ledger, allow_hint};
 pub use outcore_io::port::ScratchDrive;
 use outcore_io::port::Volume;
-use outcore_io::{Error, Result};
+use outcore_io::units;
+use outcore_io::{Error, Kind, Result};
 
 /// What a job may use.
 #[derive(Debug, Clone)]
@@ -94,6 +95,38 @@ impl fmt::Debug for OnPlan {
             .field(&self.0.get().is_some())
             .finish()
     }
+}
+
+/// Memory per input file: its names, its state, and how it is read.
+const INPUT_BYTES: u64 = 1536;
+/// So many files take no more than the process itself has room for.
+const INPUTS_FREE: usize = 1024;
+
+/// Memory, out of `memory_bytes`, in which a job holds what is known of `count` input files until
+/// it ends.
+///
+/// # Errors
+/// [`Kind::Memory`] where that takes more than half of it.
+pub fn held_by_inputs(memory_bytes: u64, count: usize) -> Result<u64> {
+    if count <= INPUTS_FREE {
+        return Ok(0);
+    }
+    let held_bytes = count as u64 * INPUT_BYTES;
+    if held_bytes <= memory_bytes / 2 {
+        return Ok(held_bytes);
+    }
+    let cause = format!(
+        "what is known of {} input files takes {}, and {} may be used in all",
+        units::count(count as u64),
+        units::bytes(held_bytes),
+        units::bytes(memory_bytes)
+    );
+    let enough_bytes = (2 * held_bytes).next_multiple_of(1 << 20);
+    let hint = format!(
+        "{}, or join some of the files first",
+        allow_hint(enough_bytes)
+    );
+    Err(Error::new(Kind::Memory, "open inputs", cause).hint(hint))
 }
 
 /// How much a drive has had to do lately.

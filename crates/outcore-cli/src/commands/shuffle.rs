@@ -171,6 +171,7 @@ fn size_of(job: &LineJob, unit: Unit) -> ShuffleSize {
             Unit::Records { record_bytes } => Some(record_bytes),
             Unit::Lines { .. } => None,
         },
+        longest_bytes: None,
     }
 }
 

@@ -1,4 +1,5 @@
-//! Tables whose values, pages and dictionaries are long, at every verb, in little memory.
+//! Tables whose values, pages and dictionaries are long, at every verb, and text with a long line,
+//! in little memory.
 //!
 //! Contract: a verb that gets 64 MiB ends in a cgroup of 64 MiB more, or fails with an error of
 //! memory that names an amount with which it ends, in a cgroup of 64 MiB more than that. Nothing is
@@ -26,7 +27,7 @@ const MEMORY: i32 = 6;
 const ALL: &str = "MEMORY_GRID";
 
 /// Every verb of tables that reads and writes values, by name, with `IN` for the table.
-const VERBS: [(&str, &str); 26] = [
+const VERBS: [(&str, &str); 27] = [
     ("sort", "sort IN -o o.parquet --by id"),
     ("sort by the long column", "sort IN -o o.parquet --by v"),
     ("sort to Arrow", "sort IN -o o.arrow --by id"),
@@ -51,6 +52,10 @@ const VERBS: [(&str, &str); 26] = [
     (
         "window",
         "window IN -o o.parquet --by k --order id --add n=row_number",
+    ),
+    (
+        "window that looks back",
+        "window IN -o o.parquet --by k --order id --add n=lag(id,9)",
     ),
     ("join", "join IN IN -o o.parquet --on id"),
     ("diff", "diff IN IN -o o.parquet --by id"),
@@ -160,7 +165,8 @@ fn run(place: &TestDir, verb: &str, input: &str, memory_bytes: u64) -> Answer {
         .map(|word| if word == "IN" { input } else { word })
         .collect();
     arguments.extend(["--memory", &memory]);
-    if !verb.starts_with("head") {
+    let without_threads = ["head", "sample", "view cat"];
+    if !without_threads.iter().any(|name| verb.starts_with(name)) {
         arguments.extend(["--threads", "2"]);
     }
     let command = place.command(&arguments);
@@ -255,8 +261,10 @@ fn an_error_of_memory_names_an_amount_that_is_enough() {
         "shuffle",
         "join",
         "window",
+        "window that looks back",
         "group-by with values",
         "convert",
+        "view",
     ];
     all_end(
         "one long dictionary",
@@ -279,5 +287,202 @@ fn a_row_group_whose_columns_are_one_page_each_is_read_in_64_mib() {
     for verb in ["sort", "shuffle", "join", "window", "view"] {
         let (_, arguments) = VERBS.iter().find(|(name, _)| *name == verb).unwrap();
         run(&place, arguments, "in.parquet", 64 * MIB).ok();
+    }
+}
+
+/// Verbs of text, with a directory `in` for `IN`, and how often they hold the long line.
+const TEXT_VERBS: [(&str, u64); 9] = [
+    ("sort in/a.txt -o o.txt", 1),
+    ("sort -r in/a.txt -o o.txt", 1),
+    ("sort -u in/a.txt -o o.txt", 1),
+    ("unique in/a.txt -o o.txt", 1),
+    ("shuffle in/a.txt -o o.txt", 1),
+    ("sort -m in/b.txt in/c.txt -o o.txt", 1),
+    ("sort -c in/b.txt", 1),
+    // The line, and its key, which may be as long.
+    ("sort -s -k2,2n in/a.txt -o o.txt", 2),
+    // Half of the memory may be blocks of the files.
+    ("sort -m -k1,1 in/b.txt in/c.txt -o o.txt", 3),
+];
+
+/// Writes `in/a.txt` with one long line of noise among short ones, the same in order as `in/b.txt`,
+/// and short ones in order as `in/c.txt`.
+fn write_text(place: &TestDir, long_bytes: usize) {
+    let short =
+        |from: u64| (from..from + 3000).map(|number| noise(number, 20 + number as usize % 9));
+    let mut lines: Vec<String> = short(1).collect();
+    lines.insert(1234, noise(99, 1 << 20).repeat(long_bytes >> 20));
+    let write = |name: &str, lines: &[String]| {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(place.path(name), text).unwrap();
+    };
+    fs::create_dir(place.path("in")).unwrap();
+    write("in/a.txt", &lines);
+    lines.sort();
+    write("in/b.txt", &lines);
+    let mut others: Vec<String> = short(9000).collect();
+    others.sort();
+    write("in/c.txt", &others);
+}
+
+/// Lines of the output in order: of all files that a verb names.
+fn sorted_lines(place: &TestDir, names: &[&str]) -> Vec<Vec<u8>> {
+    let bytes = names
+        .iter()
+        .flat_map(|name| fs::read(place.path(name)).unwrap());
+    let bytes: Vec<u8> = bytes.collect();
+    let mut lines: Vec<Vec<u8>> = bytes
+        .split_inclusive(|byte| *byte == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn one_long_line_takes_about_its_length_of_memory() {
+    const LONG_MIB: u64 = 40;
+    let place = TestDir::new();
+    write_text(&place, (LONG_MIB * MIB) as usize);
+    for (verb, copies) in TEXT_VERBS {
+        run(&place, verb, "in", (copies * LONG_MIB + 64) * MIB).ok();
+        let names: Vec<&str> = verb
+            .split(' ')
+            .filter(|word| word.starts_with("in/"))
+            .collect();
+        if verb.contains("-o o.txt") {
+            let got = sorted_lines(&place, &["o.txt"]);
+            assert!(got == sorted_lines(&place, &names), "{verb}");
+        }
+        if verb.starts_with("sort in/") || verb.contains("-m in/") {
+            let got = fs::read(place.path("o.txt")).unwrap();
+            assert!(got == sorted_lines(&place, &names).concat(), "{verb}");
+        }
+    }
+}
+
+#[test]
+fn an_error_about_a_long_line_names_an_amount_that_is_enough() {
+    let place = TestDir::new();
+    write_text(&place, 50 << 20);
+    let verbs = TEXT_VERBS.map(|(verb, _)| verb);
+    for verb in verbs
+        .into_iter()
+        .chain(["view build in/a.txt -o view --lines"])
+    {
+        let answer = run(&place, verb, "in", 32 * MIB);
+        assert_eq!(answer.code, Some(MEMORY), "{verb}: {answer:?}");
+        let enough_bytes = named_bytes(&answer);
+        eprintln!("{verb} asks for {} MiB", enough_bytes / MIB);
+        run(&place, verb, "in", enough_bytes).ok();
+    }
+}
+
+/// Verbs that move records, with the rows that each gives of nine.
+const ROW_VERBS: [(&str, &[u8]); 5] = [
+    ("head -n 2 in/rows.npy -o o.npy", &[0, 1]),
+    (
+        "gather in/rows.npy --at in/places.npy -o o.npy",
+        &[7, 2, 2, 8],
+    ),
+    ("reverse in/rows.npy -o o.npy", &[8, 7, 6, 5, 4, 3, 2, 1, 0]),
+    (
+        "sample -n 9 in/rows.npy -o o.npy",
+        &[0, 1, 2, 3, 4, 5, 6, 7, 8],
+    ),
+    ("shuffle in/rows.npy -o o.npy --seed 3", &[]),
+];
+
+/// A file of NumPy.
+fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+    header.push_str(&" ".repeat(117 - header.len()));
+    let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    bytes.extend_from_slice(header.as_bytes());
+    bytes.push(b'\n');
+    bytes.extend_from_slice(data);
+    bytes
+}
+
+#[test]
+fn rows_of_12_mib_are_moved_in_little_memory() {
+    const ROW_BYTES: usize = 12 << 20;
+    let place = TestDir::new();
+    fs::create_dir(place.path("in")).unwrap();
+    let rows: Vec<u8> = (0..9).flat_map(|row| vec![row; ROW_BYTES]).collect();
+    fs::write(
+        place.path("in/rows.npy"),
+        npy("<f4", "(9, 3, 1024, 1024)", &rows),
+    )
+    .unwrap();
+    let places: Vec<u8> = [7_i64, 2, 2, 8]
+        .iter()
+        .flat_map(|place| place.to_le_bytes())
+        .collect();
+    fs::write(place.path("in/places.npy"), npy("<i8", "(4,)", &places)).unwrap();
+    for (verb, wanted) in ROW_VERBS {
+        let mut answer = run(&place, verb, "in", 64 * MIB);
+        if answer.code == Some(MEMORY) {
+            let enough_bytes = named_bytes(&answer);
+            eprintln!("{verb} asks for {} MiB", enough_bytes / MIB);
+            answer = run(&place, verb, "in", enough_bytes);
+        }
+        answer.ok();
+        let got = fs::read(place.path("o.npy")).unwrap();
+        let got: Vec<&[u8]> = got[got.len() % ROW_BYTES..].chunks(ROW_BYTES).collect();
+        let mut firsts: Vec<u8> = got.iter().map(|row| row[0]).collect();
+        let is_whole = |row: &&[u8]| row.iter().all(|byte| *byte == row[0]);
+        assert!(got.iter().all(is_whole), "{verb}");
+        if verb.starts_with("shuffle") {
+            assert_ne!(firsts, [0, 1, 2, 3, 4, 5, 6, 7, 8], "{verb}");
+            firsts.sort_unstable();
+        }
+        let all: &[u8] = &[0, 1, 2, 3, 4, 5, 6, 7, 8];
+        let wanted = if wanted.is_empty() { all } else { wanted };
+        assert_eq!(firsts, wanted, "{verb}");
+    }
+}
+
+#[test]
+fn a_merge_in_passes_keeps_to_the_limit_of_scratch() {
+    let place = TestDir::new();
+    let names: Vec<String> = (0..80).map(|number| format!("f{number:02}")).collect();
+    for name in &names {
+        fs::write(place.path(name), format!("{name}\n").repeat(100)).unwrap();
+    }
+    let mut arguments = vec![
+        "sort",
+        "-m",
+        "-o",
+        "o",
+        "--memory",
+        "4MiB",
+        "--scratch-limit",
+    ];
+    arguments.push("10KiB");
+    arguments.extend(names.iter().map(String::as_str));
+    let answer = place.run(&arguments);
+    answer.fails(5, &["merge in passes"], "--scratch-limit");
+    arguments[7] = "1MiB";
+    place.run(&arguments).ok();
+    assert_eq!(fs::read(place.path("o")).unwrap().len(), 80 * 400);
+}
+
+#[test]
+fn reading_a_view_of_long_rows_names_an_amount_that_is_enough() {
+    let place = TestDir::new();
+    fs::create_dir(place.path("in")).unwrap();
+    let batch = table(3, |row| noise(row as u64 + 1, 1 << 20).repeat(12));
+    write(&place.path("in/t.parquet"), &batch, one_value_a_page());
+    let build = "view build in/t.parquet -o in/v --by id --memory 2GiB";
+    place.run(&build.split(' ').collect::<Vec<_>>()).ok();
+    for verb in ["view cat in/v", "view cat in/v --range 1..2"] {
+        let mut answer = run(&place, verb, "in", 64 * MIB);
+        if answer.code == Some(MEMORY) {
+            let enough_bytes = named_bytes(&answer);
+            eprintln!("{verb} asks for {} MiB", enough_bytes / MIB);
+            answer = run(&place, verb, "in", enough_bytes);
+        }
+        answer.ok();
     }
 }

@@ -52,7 +52,11 @@ pub fn choose(
             if held_bytes > limit_bytes {
                 let record_bytes = (record.len() + piece.bytes.len()) as u64;
                 let is_one = record_bytes + RECORD_OVERHEAD_BYTES > limit_bytes;
-                return Err(too_large(limit_bytes, is_one));
+                let lens = kept.iter().map(|(_, _, record)| record.len() as u64);
+                let longest_bytes = lens.chain([record_bytes]).max().unwrap_or(0);
+                let taken = kept.len() as u64 + 1;
+                let enough_bytes = enough_bytes(count, taken, held_bytes, longest_bytes);
+                return Err(too_large(limit_bytes, is_one, enough_bytes));
             }
             // Doubling a long one would take twice the memory.
             record.reserve_exact(piece.bytes.len());
@@ -72,16 +76,33 @@ pub fn choose(
     Ok(kept)
 }
 
-fn too_large(limit_bytes: u64, is_one: bool) -> Error {
+/// Bytes that a sample of `count` records takes. The first `taken` of them hold `held_bytes`. In a
+/// small sample all may be as long as the longest so far; a large one keeps its mean, about.
+fn enough_bytes(count: u64, taken: u64, held_bytes: u64, longest_bytes: u64) -> u64 {
+    const SMALL: u64 = 64;
+    let longest_bytes = longest_bytes + RECORD_OVERHEAD_BYTES;
+    let mean_bytes = held_bytes / taken.max(1);
+    let each_bytes = match count <= SMALL {
+        true => longest_bytes,
+        false => longest_bytes.min(mean_bytes + mean_bytes / 2),
+    };
+    count.saturating_mul(each_bytes).min(1 << 60)
+}
+
+fn too_large(limit_bytes: u64, is_one: bool, enough_bytes: u64) -> Error {
     let limit = units::bytes_exact(limit_bytes);
+    let enough = units::bytes_exact(enough_bytes.max(limit_bytes + 1).next_multiple_of(64 << 20));
     let (cause, hint) = match is_one {
         true => (
             format!("one record of the sample is longer than the memory of {limit}"),
-            "raise --memory, or check what ends a record; another --seed may not take it",
+            "raise --memory, or check what ends a record; another --seed may not take it"
+                .to_owned(),
         ),
         false => (
             format!("the sample is larger than the memory of {limit}"),
-            "raise --memory, or take fewer; shuffle and head give a sample of any size",
+            format!(
+                "allow --memory {enough}, or take fewer; shuffle and head give a sample of any size"
+            ),
         ),
     };
     Error::new(Kind::Memory, "sample", cause).hint(hint)

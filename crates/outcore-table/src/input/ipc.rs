@@ -45,6 +45,10 @@ const TRAILER_BYTES: u64 = 10;
 const PREFIX_BYTES: u64 = 8;
 /// What is read of a stream where a message begins: most metadata fit.
 const STEP_BYTES: u64 = 16 << 10;
+/// The part of a reader's memory that dictionaries may take.
+const DICTIONARIES_SHARE: u64 = 4;
+/// A reader has such a part of the memory, mostly more.
+const READERS_SHARE: u64 = 8;
 const HINT: &str = "the file is damaged or was cut short: copy or write it again";
 
 /// A message with a body.
@@ -268,6 +272,15 @@ impl IpcFile {
         self.batches[batch].place.len_bytes()
     }
 
+    /// Memory with which a batch can be read, as far as it is stored as it is: its dictionaries may
+    /// take a quarter of that.
+    pub(super) fn memory_min_bytes(&self, batch: usize) -> u64 {
+        let dictionaries = &self.dictionaries[..self.batches[batch].dictionaries_count];
+        let dictionaries_bytes = dictionaries.iter().map(|place| place.len_bytes());
+        let held_bytes = DICTIONARIES_SHARE.saturating_mul(dictionaries_bytes.sum());
+        self.stored_bytes(batch).max(held_bytes)
+    }
+
     /// What a batch takes to be read; how much it is when it is decompressed, is known when it is.
     pub(super) fn whole(&self, batch: usize) -> Whole {
         let place = self.batches[batch].place;
@@ -310,7 +323,12 @@ impl IpcFile {
             )))
         };
         fits(at.place.len_bytes()).map_err(located)?;
-        let decoder = self.decoder(at.dictionaries_count, memory_bytes / 4, transfers, &check)?;
+        let decoder = self.decoder(
+            at.dictionaries_count,
+            memory_bytes / DICTIONARIES_SHARE,
+            transfers,
+            &check,
+        )?;
         let bytes = fetched.bytes(&at.place.range()).map_err(located)?;
         let decode = || {
             let opened_bytes = opened_bytes(&bytes, at.place)?;
@@ -352,9 +370,9 @@ impl IpcFile {
         }
         let located = |error: Error| error.path(self.file.path());
         let mut decoder = FileDecoder::new(Arc::clone(&self.schema), self.version);
-        let mut held_bytes = 0u64;
+        let (mut held_bytes, mut read_bytes) = (0u64, 0u64);
         for &place in &self.dictionaries[..count] {
-            let within = |held_bytes: u64| {
+            let within = |held_bytes: u64, read_bytes: u64| {
                 if held_bytes <= memory_bytes {
                     return Ok(());
                 }
@@ -362,15 +380,27 @@ impl IpcFile {
                     "the dictionaries take more than {}, a quarter of what there is",
                     units::bytes(memory_bytes)
                 );
-                let error = Error::new(Kind::Memory, READ, cause).hint("allow more with --memory");
-                Err(located(error))
+                // Only now it is known how large they are when they are opened; a reader may have
+                // a small share of the memory.
+                let stored = self.dictionaries.iter().map(|place| place.len_bytes());
+                let stored_bytes = stored.sum::<u64>();
+                let so_far_bytes = read_bytes.max(1);
+                let times = (held_bytes as f64 / so_far_bytes as f64).max(1.0);
+                let all_bytes = (stored_bytes as f64 * times) as u64;
+                let need = InputNeed {
+                    piece_bytes: READERS_SHARE * DICTIONARIES_SHARE * all_bytes.max(held_bytes),
+                    long_bytes: 0,
+                };
+                let error = Error::new(Kind::Memory, READ, cause);
+                Err(located(error.hint(need.hint())))
             };
             held_bytes = held_bytes.saturating_add(place.len_bytes());
-            within(held_bytes)?;
+            read_bytes = read_bytes.saturating_add(place.len_bytes());
+            within(held_bytes, read_bytes)?;
             let bytes = self.fetch(place, transfers, &check)?;
             let read = || {
                 held_bytes = held_bytes.saturating_add(opened_bytes(&bytes, place)?);
-                within(held_bytes)?;
+                within(held_bytes, read_bytes)?;
                 let read = decoder.read_dictionary(&place.block(), &Buffer::from(bytes.clone()));
                 read.map_err(|error| fault::arrow(READ, &error))
             };

@@ -151,6 +151,21 @@ enum Origin {
     Missing,
 }
 
+/// The error for files that say more of themselves than half of the memory holds.
+fn too_many_files(count: usize, held_bytes: u64, free_bytes: u64) -> Error {
+    let cause = format!(
+        "what {} say of themselves takes {}, and there is {}",
+        units::counted(count as u64, "file"),
+        units::bytes(held_bytes),
+        units::bytes(free_bytes)
+    );
+    let enough_bytes = (4 * held_bytes + (64 << 20)).next_multiple_of(64 << 20);
+    let enough = units::bytes_exact(enough_bytes);
+    Error::new(Kind::Memory, READ, cause).hint(format!(
+        "allow --memory {enough} or more, or read fewer files at a time"
+    ))
+}
+
 /// One table in one or many files. See the module.
 pub struct TableInput {
     /// All columns that there are.
@@ -215,17 +230,7 @@ impl TableInput {
             return Ok(());
         }
         if held_bytes > free_bytes / 2 {
-            let count = units::counted(self.files.len() as u64, "file");
-            let cause = format!(
-                "what {count} say of themselves takes {}, and there is {}",
-                units::bytes(held_bytes),
-                units::bytes(free_bytes)
-            );
-            let enough_bytes = (4 * held_bytes + (64 << 20)).next_multiple_of(64 << 20);
-            let enough = units::bytes_exact(enough_bytes);
-            return Err(Error::new(Kind::Memory, READ, cause).hint(format!(
-                "allow --memory {enough} or more, or read fewer files at a time"
-            )));
+            return Err(too_many_files(self.files.len(), held_bytes, free_bytes));
         }
         self.held.push(job.budget.reserve(FILES, held_bytes)?);
         Ok(())
@@ -603,7 +608,7 @@ impl TableFile {
                     part,
                     rows_count: ipc.rows_count(part),
                     stored_bytes: ipc.stored_bytes(part),
-                    memory_min_bytes: ipc.stored_bytes(part),
+                    memory_min_bytes: ipc.memory_min_bytes(part),
                     long_bytes: need::long_bytes(ipc.stored_bytes(part), ipc.rows_count(part)),
                 };
                 Ok((0..ipc.batches_count()).map(piece).collect())

@@ -4,7 +4,7 @@
 //! [`full_schema`] has the columns of the files, and after them those of their directories.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::{FieldRef, Schema, SchemaRef};
@@ -13,7 +13,9 @@ use outcore_io::port::Volume;
 use outcore_io::{Error, Result, threads};
 
 use super::text::{TextFile, check_rows, settle};
-use super::{Format, InputOptions, READ, TableFile, files_of, hive, source};
+use super::{
+    FEW_FILES_BYTES, Format, InputOptions, READ, TableFile, files_of, hive, source, too_many_files,
+};
 use crate::common::united;
 use crate::schema::{agree, check_names};
 
@@ -36,6 +38,7 @@ pub(super) fn open_all(
     let by_memory = job.budget.free_bytes() / source::STREAMED_BYTES;
     let by_memory = usize::try_from(by_memory).unwrap_or(usize::MAX);
     let threads_count = job.options.threads.min(paths.len()).min(by_memory).max(1);
+    let held = AtomicU64::new(0);
     let work = |_thread: usize| {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
@@ -49,6 +52,16 @@ pub(super) fn open_all(
                 next.store(paths.len(), Ordering::Relaxed);
             }
             let file = file?;
+            let held_bytes = file.held_bytes();
+            let held_bytes = held_bytes + held.fetch_add(held_bytes, Ordering::Relaxed);
+            let memory_bytes = job.options.memory_bytes;
+            if held_bytes > (memory_bytes / 2).max(FEW_FILES_BYTES) {
+                next.store(paths.len(), Ordering::Relaxed);
+                // The others say as much of themselves, about.
+                let times = paths.len() as f64 / (number + 1) as f64;
+                let all_bytes = (held_bytes as f64 * times) as u64;
+                return Err(too_many_files(paths.len(), all_bytes, memory_bytes));
+            }
             opened.lock().unwrap_or_else(PoisonError::into_inner)[number] = Some(file);
         }
     };

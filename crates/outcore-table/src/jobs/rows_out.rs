@@ -58,6 +58,13 @@ impl WriteShape {
         }
     }
 
+    /// A memory in which rows of `row_bytes` fit in, on as many threads: an output has a quarter of
+    /// it at least.
+    pub(super) fn enough_for(&self, row_bytes: u64) -> u64 {
+        let share_bytes = row_bytes.min(1 << 50) * ROW_SHARE * self.writers_count as u64;
+        (4 * share_bytes).next_multiple_of(64 << 20)
+    }
+
     fn too_long(&self, row_bytes: u64) -> Error {
         let cause = format!(
             "a row takes {}, and in this memory a row may take {}",
@@ -70,12 +77,15 @@ impl WriteShape {
         });
         // An output has a quarter of the memory, or more where rows are known to be long.
         let enough = |writers_count: usize| {
+            let shape = WriteShape {
+                writers_count,
+                ..*self
+            };
             let by_shares = match self.need.long_bytes >= row_bytes {
                 true => 0,
-                false => row_bytes * ROW_SHARE * 4 * writers_count as u64,
+                false => shape.enough_for(row_bytes),
             };
-            let needed_bytes = by_shares.next_multiple_of(64 << 20);
-            units::bytes_exact(needed_bytes.max(need.enough_bytes()))
+            units::bytes_exact(by_shares.max(need.enough_bytes()))
         };
         let alone = match self.writers_count {
             1 => String::new(),

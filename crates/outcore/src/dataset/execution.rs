@@ -17,7 +17,7 @@ use super::scratch::{PassOutput, Scratch};
 use super::step::{ItemType, Step, late_is_last};
 use super::{Dataset, Items, Records};
 use crate::ends::{Input, Output};
-use crate::job::{Job, JobSize};
+use crate::job::{Job, JobSize, held_by_inputs};
 use crate::key::RecordFormat;
 use crate::key::expr::Schema;
 use crate::primitives::Summary;
@@ -34,6 +34,7 @@ use crate::shuffle::{ShuffleOptions, ShufflePlan, ShuffleSize, Unit, plan_shuffl
 use crate::sort::lines::{LineSortOptions, merge_lines, sort_lines};
 use crate::sort::plan::SortPlan;
 use crate::sort::{self, SortOptions, sort};
+use outcore_io::memory::Budget;
 use outcore_io::output::parent_of;
 use outcore_io::{Error, Result};
 
@@ -303,10 +304,16 @@ impl Execution {
         let here = Path::new(".");
         let files = self.files();
         let first = files.first().map(|file| parent_of(&file.path));
-        match (self.beside == here, first) {
+        let mut job = match (self.beside == here, first) {
             (true, Some(dir)) => self.resources.job(dir),
             _ => self.resources.job(&self.beside),
+        }?;
+        let memory_bytes = job.options.memory_bytes;
+        let held_bytes = held_by_inputs(memory_bytes, files.len())?;
+        if held_bytes > job.budget.used_bytes() {
+            job.budget = Budget::holding(memory_bytes, held_bytes);
         }
+        Ok(job)
     }
 
     /// The files as they are now: what gathers and readers of lines read.
@@ -501,6 +508,7 @@ impl Execution {
         let plan = plan_shuffle(ShuffleSize {
             job: JobSize::of(&job, data_bytes, self.count_drives(&job, output)),
             record_bytes,
+            longest_bytes: None,
         })?;
         job.options.drives = self
             .resources

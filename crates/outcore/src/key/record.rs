@@ -21,8 +21,9 @@ use std::fmt;
 use outcore_io::units;
 use outcore_io::{Error, Result};
 
-/// The largest record, in bytes: a record must fit many times into the smallest I/O block.
-const RECORD_BYTES_MAX: usize = 1 << 20;
+/// The largest record, in bytes, however large the memory, as for lines: offsets in memory have 32
+/// bits. Plans know how much memory a job needs for records of their length.
+const RECORD_BYTES_MAX: usize = 1 << 30;
 
 /// The largest sum of the key fields' lengths, in bytes (fields may overlap): bounds the programs
 /// of an order.
@@ -414,7 +415,7 @@ fn check_record_bytes(record_bytes: usize) -> Result<()> {
     if record_bytes > RECORD_BYTES_MAX {
         let cause =
             format!("a record of {record_bytes} bytes; at most {RECORD_BYTES_MAX} are possible");
-        return Err(Error::usage(READ_TYPE, cause));
+        return Err(Error::usage(READ_TYPE, cause).hint("split the records, or name their parts"));
     }
     Ok(())
 }
@@ -581,7 +582,7 @@ pub(crate) mod tests {
                 .to_string()
                 .contains("no order")
         );
-        assert!(message(RecordFormat::parse_type("2000000/0:8")).contains("at most 1048576"));
+        assert!(message(RecordFormat::parse_type("2000000000/0:8")).contains("at most 1073741824"));
         assert!(message(RecordFormat::parse_record(16, &["0:9:u64"])).contains("not a multiple"));
         for key in [
             "",

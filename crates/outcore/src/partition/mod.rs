@@ -22,7 +22,9 @@
 pub(crate) mod bucket;
 pub(crate) mod classify;
 pub(crate) mod driver;
+pub(crate) mod in_order;
 pub(crate) mod kernel;
+pub(crate) mod large;
 pub(crate) mod load;
 pub(crate) mod mover;
 pub(crate) mod pass;

@@ -316,21 +316,22 @@ impl PartitionPlan {
             .always(BUCKETS, Pool::total_bytes(self.segment_bytes, slots))
     }
 
-    /// The same, with what is read where it is read in order: blocks, and lines across them, of
-    /// which a thread may have this many long ones at once.
-    pub(crate) fn with_regions(&self, ledger: Ledger, long_lines: usize) -> Ledger {
+    /// The same, with what is read where it is read in order: blocks, and lines across them.
+    pub(crate) fn with_regions(&self, ledger: Ledger, across_bytes: u64) -> Ledger {
         let (threads, sizes) = (self.job.threads, self.region_sizes());
         let reads_bytes = Pool::total_bytes(sizes.slot_bytes(), sizes.slots() * threads);
-        // What is put together grows by doubling.
-        let across_bytes = match self.element_bytes {
+        ledger
+            .during("distribute", INPUT, reads_bytes)
+            .during("distribute", ACROSS, across_bytes)
+    }
+
+    /// Memory for lines across blocks, of which a thread may have `long_lines` long ones at once.
+    /// What is put together grows by doubling.
+    pub(crate) fn across_bytes(&self, long_lines: usize) -> u64 {
+        match self.element_bytes {
             Some(_) => 0,
-            None => 2 * long_lines * threads * self.line_bytes_max,
-        };
-        ledger.during("distribute", INPUT, reads_bytes).during(
-            "distribute",
-            ACROSS,
-            across_bytes as u64,
-        )
+            None => (2 * long_lines * self.job.threads * self.line_bytes_max) as u64,
+        }
     }
 
     /// Areas and output buffers of a thread.

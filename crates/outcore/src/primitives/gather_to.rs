@@ -3,8 +3,8 @@
 //! Contract: the output has the elements at the positions, in the order of these. Where positions
 //! and elements fit into the memory they are gathered at once. Otherwise positions are sorted with
 //! their places, elements are read in ascending order, and sorted back by place (sort, gather,
-//! sort: the permutation of external memory, Aggarwal and Vitter, CACM 31(9), 1988). The bytes do
-//! not depend on the way.
+//! sort: the permutation of external memory, Aggarwal and Vitter, CACM 31(9), 1988). Large elements
+//! are copied from their places one by one. The bytes do not depend on the way.
 //!
 //! Bounds: in the second way two sorts, of 16 bytes per position and of 8 bytes more than an
 //! element, and one read of each block in which a wanted element is; memory is that of a sort.
@@ -19,15 +19,20 @@ use super::sorted::sort_made;
 use super::summary::Summary;
 use super::table::{Numbers, Table};
 use super::write::produce;
-use crate::ends::{Input, Output, Phases, check_unchanged, make_dir, open_inputs};
+use crate::ends::{
+    EDGES, EDGES_BYTES, Input, Output, Phases, check_unchanged, make_dir, open_inputs,
+};
 use crate::job::{Control, Job};
 use crate::key::expr::{Schema, with_type};
 use crate::key::record::{Endian, Number, NumberType, RecordFormat};
+use crate::partition::driver::Ends;
+use crate::partition::large::{LARGE_BYTES, copy_records, with_copies};
 use crate::read::gather::{GatherPlan, Gatherer};
 use crate::read::source::InputPart;
 use crate::sort::SortOptions;
 use outcore_io::drive::Access;
-use outcore_io::memory::{BLOCK_BYTES, Budget, block_ceil};
+use outcore_io::memory::{BLOCK_BYTES, Budget, Ledger, block_ceil};
+use outcore_io::output::Room;
 use outcore_io::port::Volume;
 use outcore_io::{Error, Result};
 
@@ -54,6 +59,9 @@ pub fn gather_to(
     (output, replace): (&Output, bool),
 ) -> Result<Summary> {
     let positions = &checked(positions)?;
+    if element_bytes > LARGE_BYTES {
+        return copy_large(job, inputs, element_bytes, positions, output, replace);
+    }
     if fits(job, count_of(job, positions)?, element_bytes) {
         let positions = collect(&again(job), &Numbers::<u64>::of(positions))?;
         let list_bytes = (positions.len() * POSITION_BYTES) as u64;
@@ -68,6 +76,51 @@ pub fn gather_to(
         return Ok(done.and_unread(produce(job, &result, output, replace)?));
     }
     sort_gather_sort(job, (inputs, element_bytes), positions, (output, replace))
+}
+
+/// The same for large elements, each of which is copied from its place. Positions fit into the
+/// memory: there are few elements of such a length.
+fn copy_large(
+    job: &Job,
+    inputs: &[Input],
+    element_bytes: usize,
+    positions: &Table,
+    output: &Output,
+    replace: bool,
+) -> Result<Summary> {
+    let positions = collect(&again(job), &Numbers::<u64>::of(positions))?;
+    let list_bytes = (positions.len() * POSITION_BYTES) as u64;
+    let _positions = job.budget.reserve("positions to gather", list_bytes)?;
+    let mut phases = Phases::start();
+    let ends = Ends::open(job, inputs, output, element_bytes, Access::Read)?;
+    // Finds positions past the end.
+    let count = positions.len();
+    let plan_bytes = GatherPlan::memory_bytes(count);
+    let checked = job.budget.reserve("positions to gather", plan_bytes)?;
+    GatherPlan::new(&ends.parts, element_bytes, positions.iter().copied())?;
+    drop(checked);
+    let result_bytes = (count * element_bytes) as u64;
+    let staged = ends.stage(replace, Room::Exactly, result_bytes)?;
+    let ledger = with_copies(Ledger::new("gather")).always(EDGES, EDGES_BYTES);
+    let job = &job.under(&ledger)?;
+    phases.end("prepare", &ends.volume);
+    job.control.begin_phase("gather", result_bytes);
+    let written = ends.write(job, staged.as_ref(), |sink| {
+        copy_records(job, &ends, element_bytes, &positions, sink)
+    })?;
+    phases.end("gather", &ends.volume);
+    let served = ends.close(job, phases, (staged, written.bytes), (None, false), &[])?;
+    Ok(Summary {
+        records_in: ends.data_bytes / element_bytes as u64,
+        records: written.items,
+        passes: 1,
+        seconds: served.seconds,
+        read_bytes: served.read_bytes,
+        written_bytes: served.written_bytes,
+        drives: served.drives,
+        skipped: 0,
+        phases: served.phases,
+    })
 }
 
 /// Whether [`gather_to`] gathers `count` elements of `element_bytes` at once.

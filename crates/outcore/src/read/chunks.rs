@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::by_drive::ByDrive;
@@ -32,6 +33,8 @@ pub(crate) struct Chunks {
     chunk_bytes: u64,
     /// Numbers of the chunks that begin on a drive.
     left: Mutex<ByDrive<Range<u64>>>,
+    /// Whether a reader has met a record that is longer than it may be.
+    has_long_record: AtomicBool,
 }
 
 impl Chunks {
@@ -59,12 +62,23 @@ impl Chunks {
             total_bytes: at,
             chunk_bytes,
             left: Mutex::new(ByDrive::of(numbers)),
+            has_long_record: AtomicBool::new(false),
         }
     }
 
     /// The files.
     pub(crate) fn parts(&self) -> &[InputPart] {
         &self.parts
+    }
+
+    /// Notes that a record is longer than its reader may hold.
+    pub(super) fn note_long_record(&self) {
+        self.has_long_record.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a record is longer than its reader may hold.
+    pub(crate) fn has_long_record(&self) -> bool {
+        self.has_long_record.load(Ordering::Relaxed)
     }
 
     /// Bytes of all data.

@@ -1,6 +1,7 @@
 //! Streams over a volume: blocks in ([`source`]), whole records of any length in order (`regions`),
 //! the records of CSV ([`csv`], [`separator`]), what JSON lacks ([`json`]), what text holds
-//! ([`text_kind`]), the ends of lines (`terminators`), and random pieces for samples ([`sample`]).
+//! ([`text_kind`]), the ends of lines (`terminators`), how long lines are (`longest`), and random
+//! pieces for samples ([`sample`]).
 
 pub(crate) mod by_drive;
 pub mod chunks;
@@ -8,6 +9,7 @@ pub mod csv;
 pub(crate) mod framing;
 pub mod gather;
 pub mod json;
+pub(crate) mod longest;
 pub mod regions;
 pub mod sample;
 pub mod separator;

@@ -36,6 +36,9 @@ pub(crate) const REGION_TOKENS: u64 = 1 << 61;
 /// bucket of lines may take.
 pub(crate) const LINE_BYTES_LIMIT: usize = 1 << 30;
 
+/// From this length on a record is long.
+const LONG_RECORD_BYTES: usize = 4 << 20;
+
 /// Whole records, neighbours in one file, in order: `head`, then those in `body`, then `tail`.
 #[derive(Debug)]
 pub(crate) struct Region {
@@ -396,7 +399,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             from = end.unwrap_or(body.len());
             let len_bytes = open_chunk.begun.len() + from;
             self.check_length(region.part, open_chunk.begun_at, len_bytes)?;
-            open_chunk.begun.extend_from_slice(&body[..from]);
+            self.append(open_chunk, &body[..from]);
             if end.is_none() {
                 return Ok(());
             }
@@ -407,8 +410,20 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         let rest = &body[from + whole..];
         open_chunk.begun_at = body_at + (from + whole) as u64;
         self.check_length(region.part, open_chunk.begun_at, rest.len())?;
-        open_chunk.begun.extend_from_slice(rest);
+        self.append(open_chunk, rest);
         Ok(())
+    }
+
+    /// Appends to the front of a record. A long one gets all the room that it may take at once:
+    /// memory that nothing has touched costs nothing, and growth by doubling would.
+    fn append(&self, open_chunk: &mut OpenChunk<F>, bytes: &[u8]) {
+        let begun = &mut open_chunk.begun;
+        let wanted_bytes = begun.len() + bytes.len();
+        if wanted_bytes > begun.capacity() && wanted_bytes >= LONG_RECORD_BYTES {
+            let room_bytes = self.sizes.record_bytes_max.max(wanted_bytes);
+            begun.reserve_exact(room_bytes - begun.len());
+        }
+        begun.extend_from_slice(bytes);
     }
 
     /// Whether a record that begins `at_bytes` after the beginning of a part's data may have this
@@ -417,6 +432,7 @@ impl<'a, F: Framing> RegionReader<'a, F> {
         if len_bytes <= self.sizes.record_bytes_max {
             return Ok(());
         }
+        self.chunks.note_long_record();
         let limit = units::bytes(self.sizes.record_bytes_max as u64);
         let (whose, hint) = match self.sizes.record_bytes_max >= LINE_BYTES_LIMIT {
             true => ("a line may have", "check what ends a record"),

@@ -14,7 +14,7 @@ use super::level::{GrowingLevel, Level, LevelRun};
 use super::output::RunWriter;
 use super::plan::{INDEX, LINE_BUFFERS, LINES, RUNS, SPACE, ViewPlan};
 use super::size::{LineLengths, ViewSize};
-use super::sort_lines::LineSpace;
+use super::sort_lines::{LineSpace, allow_for_item};
 use super::sorting::LineSizes;
 use super::types::ViewType;
 use crate::job::thread_group::ThreadGroup;
@@ -216,11 +216,8 @@ fn too_long(job: &Job, row_bytes: u64, row_bytes_max: u64) -> Error {
         units::bytes(row_bytes),
         units::bytes(row_bytes_max)
     );
-    // The room for a row grows with the memory, and rows that come may be longer.
-    let times = 2 * row_bytes.div_ceil(row_bytes_max.max(1));
-    let enough_bytes = job.options.memory_bytes.saturating_mul(times).min(1 << 60);
-    let enough = units::bytes_exact(enough_bytes.next_multiple_of(64 << 20));
+    let allow = allow_for_item(job, row_bytes, row_bytes_max);
     Error::new(Kind::Memory, "sort rows", cause).hint(format!(
-        "allow --memory {enough}, or leave the long column out with --columns"
+        "{allow}, or leave the long column out with --columns"
     ))
 }

@@ -18,9 +18,10 @@ use super::planned::{FilePart, PlannedRun};
 use crate::job::Job;
 use crate::key::sort_key::NoKey;
 use crate::merge::item_rule::ItemRule;
+use crate::read::longest::measure;
 use crate::read::source::InputPart;
 use crate::sort::lines::{AnyTie, Ref, key_ref, sort_keys, sort_refs, to_line};
-use outcore_io::memory::block_floor;
+use outcore_io::memory::{allow_hint, block_floor};
 use outcore_io::port::Volume;
 use outcore_io::units;
 use outcore_io::{Error, Result};
@@ -46,6 +47,7 @@ pub(super) fn cut_lines(
     let look = Look {
         job,
         volume,
+        parts,
         sizes,
         terminator,
     };
@@ -99,6 +101,7 @@ pub(super) fn cut_lines(
 struct Look<'a> {
     job: &'a Job,
     volume: &'a Volume,
+    parts: &'a [InputPart],
     sizes: RunSizes,
     terminator: u8,
 }
@@ -144,9 +147,14 @@ impl Look<'_> {
             true => Ok(end_bytes),
             false => {
                 let before = self.last_end(part, (from, to), u64::MAX)?;
-                Err(line_too_long(self.sizes.line_bytes_max)
+                let check = || self.job.control.check();
+                let longest = measure(self.volume, self.parts, self.terminator, check)?;
+                let line_bytes_max = self.sizes.line_bytes_max;
+                let allow = allow_for_item(self.job, longest.bytes, line_bytes_max);
+                Err(line_too_long(line_bytes_max)
                     .path(&part.file.path)
-                    .offset(before.unwrap_or(from)))
+                    .offset(before.unwrap_or(from))
+                    .hint(allow))
             }
         }
     }
@@ -166,6 +174,14 @@ impl Look<'_> {
 fn line_too_long(line_bytes_max: u64) -> Error {
     let cause = format!("a line is longer than {}", units::bytes(line_bytes_max));
     Error::new(crate::Kind::Memory, "sort lines", cause).hint("allow more with --memory")
+}
+
+/// The memory to allow so that a run has room for a line or row of `item_bytes`. Now it has room
+/// for `item_bytes_max`, which grows with the memory. Lines that come may be longer.
+pub(super) fn allow_for_item(job: &Job, item_bytes: u64, item_bytes_max: u64) -> String {
+    let times = 2 * item_bytes.div_ceil(item_bytes_max.max(1));
+    let enough_bytes = job.options.memory_bytes.saturating_mul(times).min(1 << 60);
+    allow_hint(enough_bytes.next_multiple_of(64 << 20))
 }
 
 /// Space for references and keys.

@@ -50,7 +50,7 @@ impl<R> Shared<'_, R> {
         let stored = bucket.stored_bytes();
         let refs_bytes =
             bucket.counts.items * super::plan::place_bytes(self.plan.size.record_bytes);
-        stored > self.plan.area_bytes() || refs_bytes > self.plan.refs_bytes
+        stored > self.plan.long_area_bytes() || refs_bytes > self.plan.refs_bytes
     }
 }
 
@@ -132,12 +132,10 @@ fn split<R: Records>(shared: &Shared<'_, R>, bucket: NodeBucket) -> Result<Vec<N
     let route = RandomRoute::new(shared.tree, bucket.kind, levels);
     let mut mover = shared.records.mover(route);
     let pool = BucketSource::pool(shared, 1)?;
-    // What is put together grows by doubling.
-    let long_bytes = match plan.size.record_bytes {
-        Some(_) => 0,
-        None => 2 * plan.line_bytes_max as u64,
-    };
-    let _long = shared.job.budget.reserve(LONG_READ, long_bytes)?;
+    let _long = shared
+        .job
+        .budget
+        .reserve(LONG_READ, plan.long_read_bytes())?;
     // Each chunk's input runs come one after another so, and walks go on where they were left.
     let source = BucketSource::as_made(bucket.segments);
     scatter_segments(&mut worker, &mut mover, &source, pool)?;

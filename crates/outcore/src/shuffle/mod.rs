@@ -23,22 +23,29 @@ mod tree;
 
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use self::distribute::{NodeBucket, distribute_input, split_oversized};
 pub use self::order::Shuffled;
 use self::permute::permute;
+use self::plan::COPY;
 pub use self::plan::{ShufflePlan, ShuffleSize, plan_shuffle};
 use self::records::{Fixed, Lines, Numbers, Records};
 use self::tree::Tree;
-use crate::ends::{Input, Output, Phase, Phases, check_unchanged, interleave};
+use crate::ends::{Input, Output, Phase, Phases, check_unchanged, interleave, open_inputs};
 use crate::job::{Job, JobSize};
 use crate::partition::Partition;
 use crate::partition::driver::{Ends, Written};
+use crate::partition::large::{LARGE_BYTES, copy_records};
 use crate::partition::task::tasks_in_order;
-use crate::read::regions::Chunks;
+use crate::read::longest::{located, measure};
+use crate::read::regions::{Chunks, LINE_BYTES_LIMIT};
 use outcore_io::drive::Access;
 use outcore_io::output::{Room, StagedOutput};
-use outcore_io::{Error, Result};
+use outcore_io::port::Volume;
+use outcore_io::{Error, Kind, Result};
 
 /// What is shuffled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,24 +135,138 @@ pub fn shuffle(
 ) -> Result<ShuffleSummary> {
     match options.unit {
         Unit::Records { record_bytes: 4 } => {
-            run(job, inputs, output, options, &Numbers::<u32>(PhantomData))
+            let numbers = Numbers::<u32>(PhantomData);
+            run(
+                job,
+                inputs,
+                &output,
+                options,
+                &numbers,
+                &LongLines::default(),
+            )
         }
         Unit::Records { record_bytes: 8 } => {
-            run(job, inputs, output, options, &Numbers::<u64>(PhantomData))
+            let numbers = Numbers::<u64>(PhantomData);
+            run(
+                job,
+                inputs,
+                &output,
+                options,
+                &numbers,
+                &LongLines::default(),
+            )
+        }
+        Unit::Records { record_bytes } if record_bytes > LARGE_BYTES => {
+            shuffle_large(job, inputs, &output, options, record_bytes)
         }
         Unit::Records { record_bytes } => {
-            run(job, inputs, output, options, &Fixed { record_bytes })
+            let fixed = Fixed { record_bytes };
+            run(job, inputs, &output, options, &fixed, &LongLines::default())
         }
-        Unit::Lines { terminator } => run(job, inputs, output, options, &Lines { terminator }),
+        Unit::Lines { terminator } => {
+            let lines = Lines { terminator };
+            shuffle_lines(job, inputs, &output, options, &lines)
+        }
     }
+}
+
+/// Shuffles large records: draws say which one is where, and each is copied from there.
+fn shuffle_large(
+    job: &Job,
+    inputs: &[Input],
+    output: &Output,
+    options: ShuffleOptions,
+    record_bytes: usize,
+) -> Result<ShuffleSummary> {
+    let mut phases = Phases::start();
+    let ends = Ends::open(job, inputs, output, record_bytes, Access::Read)?;
+    let data_bytes = ends.data_bytes;
+    let staged = ends.stage(options.replace, Room::Exactly, data_bytes)?;
+    let plan = plan_shuffle(ShuffleSize {
+        job: JobSize::of(job, data_bytes, ends.volume.drives().len()),
+        record_bytes: Some(record_bytes),
+        longest_bytes: None,
+    })?;
+    job.control.show_plan(&plan);
+    let (seed, epoch) = (options.seed, options.epoch);
+    let order = Shuffled::open(job, inputs, record_bytes, seed, epoch)?;
+    let positions = order.positions()?;
+    drop(order);
+    if positions.len() as u64 != data_bytes / record_bytes as u64 {
+        return Err(Error::changed_input("read input", "its length changed"));
+    }
+    let job = &job.under(&plan.ledger())?;
+    phases.end("prepare", &ends.volume);
+    job.control.begin_phase(COPY, data_bytes);
+    let written = ends.write(job, staged.as_ref(), |sink| {
+        copy_records(job, &ends, record_bytes, &positions, sink)
+    })?;
+    phases.end(COPY, &ends.volume);
+    let scratch = (None, false);
+    let served = ends.close(job, phases, (staged, written.bytes), scratch, &plan.phases)?;
+    Ok(ShuffleSummary {
+        records: written.items,
+        bytes: written.bytes,
+        seconds: served.seconds,
+        read_bytes: served.read_bytes,
+        written_bytes: served.written_bytes,
+        scratch_bytes: served.scratch_bytes,
+        phases: served.phases,
+        drives: served.drives,
+        plan,
+    })
+}
+
+/// Lines that are longer than a plan allows.
+#[derive(Debug, Default)]
+struct LongLines {
+    /// The longest line, where it was measured.
+    longest_bytes: Option<u64>,
+    /// Whether there are any.
+    are_met: AtomicBool,
+}
+
+/// Shuffles lines; once more on one thread, with room for one long line at a time, where one is
+/// longer than the plan allows.
+fn shuffle_lines(
+    job: &Job,
+    inputs: &[Input],
+    output: &Output,
+    options: ShuffleOptions,
+    lines: &Lines,
+) -> Result<ShuffleSummary> {
+    let started = Instant::now();
+    let mut long = LongLines::default();
+    let shuffled = run(job, inputs, output, options, lines, &long);
+    let error = match shuffled {
+        Err(error) if error.kind() == Kind::Memory && long.are_met.load(Ordering::Relaxed) => error,
+        shuffled => return shuffled,
+    };
+    let volume = Volume::new(Arc::clone(&job.device), &[])?;
+    let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
+    let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
+    job.control.begin_phase("measure lines", data_bytes);
+    let longest = measure(&volume, &parts, lines.terminator, || job.control.check())?;
+    if longest.bytes > LINE_BYTES_LIMIT as u64 {
+        return Err(error);
+    }
+    long.longest_bytes = Some(longest.bytes);
+    let mut alone = job.clone();
+    alone.options.threads = 1;
+    let begun = Instant::now();
+    let shuffled = run(&alone, inputs, output, options, lines, &long);
+    let mut summary = shuffled.map_err(|again| located(again, &error))?;
+    summary.seconds += (begun - started).as_secs_f64();
+    Ok(summary)
 }
 
 fn run<R: Records>(
     job: &Job,
     inputs: &[Input],
-    output: Output,
+    output: &Output,
     options: ShuffleOptions,
     records: &R,
+    long: &LongLines,
 ) -> Result<ShuffleSummary> {
     let mut phases = Phases::start();
     let record_bytes = match options.unit {
@@ -157,7 +278,7 @@ fn run<R: Records>(
         return Err(Error::usage("plan shuffle", cause).hint("write one file"));
     }
     let element_bytes = record_bytes.unwrap_or(1);
-    let ends = Ends::open(job, inputs, &output, element_bytes, Access::Read)?;
+    let ends = Ends::open(job, inputs, output, element_bytes, Access::Read)?;
     let data_bytes = ends.data_bytes;
     // Lines that their file does not end get a byte more.
     let (room, output_bytes) = match record_bytes {
@@ -168,6 +289,7 @@ fn run<R: Records>(
     let plan = plan_shuffle(ShuffleSize {
         job: JobSize::of(job, data_bytes, ends.volume.drives().len()),
         record_bytes,
+        longest_bytes: long.longest_bytes,
     })?;
     job.control.show_plan(&plan);
     let job = &job.under(&plan.ledger())?;
@@ -184,7 +306,10 @@ fn run<R: Records>(
     };
     job.control.begin_phase("distribute", data_bytes);
     let chunks = Chunks::new(ends.parts.clone(), shared.tree.chunk_bytes);
-    let buckets = distribute_input(&shared, &chunks)?;
+    let distributed = distribute_input(&shared, &chunks);
+    long.are_met
+        .store(chunks.has_long_record(), Ordering::Relaxed);
+    let buckets = distributed?;
     check_unchanged(&ends.volume, &ends.parts, false)?;
     let buckets = split_oversized(&shared, buckets)?;
     phases.end("distribute", &ends.volume);

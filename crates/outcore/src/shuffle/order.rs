@@ -211,6 +211,16 @@ impl Shuffled {
         check_unchanged(&self.volume, &self.parts, false)
     }
 
+    /// Which records of the input come one after another in the whole output.
+    pub(super) fn positions(&self) -> Result<Vec<u64>> {
+        if self.count == 0 {
+            return Ok(Vec::new());
+        }
+        let budget = &self.job.budget;
+        let _refs = budget.reserve("references to records", REF_BYTES * self.count)?;
+        self.elements(&self.job, 0..self.count)
+    }
+
     /// Which records of the input come at places `range` of the output, in order.
     fn elements(&self, job: &Job, range: Range<u64>) -> Result<Vec<u64>> {
         let ends = &self.leaf_ends;

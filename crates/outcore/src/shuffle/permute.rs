@@ -86,13 +86,12 @@ pub(super) fn permute<R: Records>(
 ) -> Result<()> {
     let plan = shared.plan;
     let budget = &shared.job.budget;
-    let too_large = tasks
-        .iter()
-        .map(|task| task.bucket.stored_bytes())
-        .find(|&bytes| bytes > plan.area_bytes());
-    if let Some(bytes) = too_large {
-        return Err(too_long(bytes, plan.area_bytes()));
+    let stored = tasks.iter().map(|task| task.bucket.stored_bytes());
+    if let Some(bytes) = stored.clone().find(|&bytes| bytes > plan.long_area_bytes()) {
+        return Err(too_long(shared, bytes));
     }
+    // The longest line goes by itself.
+    let is_alone: Vec<bool> = stored.map(|bytes| bytes > plan.area_bytes()).collect();
     let threads = plan.size.threads;
     let names = Pool::new(budget, REFS, plan.refs_bytes as usize, threads)?;
     let memory = TaskMemory {
@@ -103,12 +102,32 @@ pub(super) fn permute<R: Records>(
         loads_max: plan.areas - 1,
     };
     let may_wait = matches!(sink, Sink::Files(_));
+    let alone = TaskMemory {
+        area_bytes: plan.long_area_bytes(),
+        areas: 1,
+        loads_max: 1,
+        ..memory
+    };
     let tasks = Tasks::new(tasks, sink, false);
-    run_tasks(shared, &tasks, (PERMUTING, memory, threads), || Permuting {
-        shared,
-        names: &names,
-        may_wait,
-    })
+    let mut from = 0;
+    while from < is_alone.len() {
+        let (to, memory, threads) = match is_alone[from] {
+            true => (from + 1, alone, 1),
+            false => {
+                let rest = is_alone[from..].iter();
+                let many = rest.take_while(|is_alone| !**is_alone).count();
+                (from + many, memory, threads)
+            }
+        };
+        tasks.take_to(to);
+        run_tasks(shared, &tasks, (PERMUTING, memory, threads), || Permuting {
+            shared,
+            names: &names,
+            may_wait,
+        })?;
+        from = to;
+    }
+    Ok(())
 }
 
 impl<R: Records> BucketWork<Node> for Permuting<'_, R> {
@@ -248,7 +267,16 @@ impl<R: Records> Permuting<'_, R> {
     }
 }
 
-fn too_long(bucket_bytes: usize, area_bytes: usize) -> Error {
-    let cause = format!("a few long lines take {bucket_bytes} bytes together, {area_bytes} fit");
-    Error::new(Kind::Memory, "load a bucket", cause).hint("allow more --memory")
+fn too_long<R>(shared: &Shared<'_, R>, bucket_bytes: usize) -> Error {
+    let area_bytes = shared.plan.long_area_bytes();
+    let cause = format!(
+        "a few long lines take {} together, and there is room for {}",
+        units::bytes(bucket_bytes as u64),
+        units::bytes(area_bytes as u64)
+    );
+    // Room for a bucket grows with the memory, and the next bucket may be longer.
+    let times = 2 * (bucket_bytes / area_bytes.max(1) + 1) as u64;
+    let enough_bytes = shared.job.options.memory_bytes.saturating_mul(times);
+    let enough = units::bytes_exact(enough_bytes.min(1 << 60).next_multiple_of(64 << 20));
+    Error::new(Kind::Memory, "load a bucket", cause).hint(format!("allow --memory {enough}"))
 }

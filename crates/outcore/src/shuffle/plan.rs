@@ -7,8 +7,9 @@
 use std::fmt;
 
 use super::tree::{FAN_OUT, LEAF_BYTES, Tree, fan_out};
-use crate::ends::{EDGES, EDGES_BYTES};
+use crate::ends::{EDGES, EDGES_BYTES, Forecast, PhasePlan, predicted_text};
 use crate::job::{JobSize, KindCosts};
+use crate::partition::large::{LARGE_BYTES, with_copies};
 pub(super) use crate::partition::plan::INPUT;
 use crate::partition::plan::{
     AREA_BYTES_MAX, Buckets, PartitionPlan, Planned, Wishes, best_of, on_fewer_threads,
@@ -16,7 +17,7 @@ use crate::partition::plan::{
 };
 use crate::partition::{SPLIT_SEGMENTS, SegmentSizes};
 use outcore_io::Result;
-use outcore_io::memory::{Ledger, Pool};
+use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
 use outcore_io::units;
 
 /// Most levels of one distribution: beyond 4096 buckets every store misses the caches.
@@ -28,6 +29,8 @@ const OPEN_CHUNKS_MAX: usize = 8;
 pub(super) const LONG_READ: &str = "long lines that are read back";
 pub(super) const PERMUTING: &str = "buckets that are permuted, and their output";
 pub(super) const REFS: &str = "references to records";
+/// The phase in which records are copied.
+pub(super) const COPY: &str = "copy";
 
 /// What is kept of a record of a bucket while it is permuted: itself if it is a small number, else
 /// where it is, of lines with the length; and which leaf it goes to.
@@ -39,6 +42,10 @@ pub(super) fn place_bytes(record_bytes: Option<usize>) -> u64 {
     place_bytes + 2
 }
 
+/// Of a record that is copied from its place: the place, and what it takes to find it.
+const PLACE_BYTES: u64 = 32;
+const PLACES: &str = "places of records";
+
 /// What a shuffle is about, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ShuffleSize {
@@ -46,6 +53,8 @@ pub struct ShuffleSize {
     pub job: JobSize,
     /// Length of a record; none for lines.
     pub record_bytes: Option<usize>,
+    /// Length of the longest line with its terminator, where that was measured.
+    pub longest_bytes: Option<u64>,
 }
 
 /// How a shuffle will be done.
@@ -78,6 +87,11 @@ impl ShuffleSize {
         records * place_bytes(self.record_bytes)
     }
 
+    /// Whether records are copied from their places in the input one by one.
+    pub(super) fn is_copied(&self) -> bool {
+        self.record_bytes.is_some_and(|bytes| bytes > LARGE_BYTES)
+    }
+
     /// The tree of random draws, whatever its seed.
     fn tree(&self) -> Tree {
         Tree::new(0, 0, self.data_bytes, self.record_bytes.unwrap_or(1) as u64)
@@ -93,6 +107,28 @@ impl ShufflePlan {
             (None, 0 | 1) => FAN_OUT,
             _ => 0,
         }
+    }
+
+    /// Memory for lines across blocks.
+    fn across_bytes(&self) -> u64 {
+        let longest = self.size.longest_bytes;
+        longest.unwrap_or_else(|| self.common.across_bytes(self.open_chunks))
+    }
+
+    /// Memory of a thread for a long line that is read back. Its buffer grows by doubling; a
+    /// measured line touches only its own length.
+    pub(super) fn long_read_bytes(&self) -> u64 {
+        match (self.size.record_bytes, self.size.longest_bytes) {
+            (Some(_), _) => 0,
+            (None, Some(longest)) => longest,
+            (None, None) => 2 * self.line_bytes_max as u64,
+        }
+    }
+
+    /// Size of an area for a bucket that is permuted alone, since the longest line is in it.
+    pub(super) fn long_area_bytes(&self) -> usize {
+        let longest = self.size.longest_bytes.unwrap_or(0) as usize;
+        (self.area_bytes() + longest).next_multiple_of(BLOCK_BYTES)
     }
 
     /// Levels that a bucket is distributed further by at once, at most.
@@ -146,22 +182,27 @@ impl Planned for ShufflePlan {
     const LAST_PHASE: &'static str = "permute";
 
     fn reservations(&self) -> Ledger {
+        if self.size.is_copied() {
+            return copies_ledger(&self.size);
+        }
         let threads = self.size.threads;
         let walks_bytes = 16 * self.open_chunks * self.bucket_count * threads;
-        let long_bytes = match self.size.record_bytes {
-            Some(_) => 0,
-            None => 2 * self.line_bytes_max * threads,
+        let long_bytes = self.long_read_bytes() * threads as u64;
+        let permuting_bytes = |area_bytes, areas, threads| {
+            Pool::total_bytes(area_bytes, areas * threads)
+                + Pool::total_bytes(self.chunk_bytes, self.chunks * threads)
         };
-        let permuting_bytes = Pool::total_bytes(self.area_bytes(), self.areas * threads)
-            + Pool::total_bytes(self.chunk_bytes, self.chunks * threads);
+        let all_bytes = permuting_bytes(self.area_bytes(), self.areas, threads);
+        let alone_bytes = permuting_bytes(self.long_area_bytes(), 1, 1);
+        let permuting_bytes = all_bytes.max(alone_bytes);
         let refs_bytes = Pool::total_bytes(self.refs_bytes as usize, threads);
         let ledger = self
             .common
             .ledger("shuffle", (self.input_runs(), 0), self.split_slots());
-        self.with_regions(ledger, self.open_chunks)
+        self.with_regions(ledger, self.across_bytes())
             .during("distribute", "where chunks have got to", walks_bytes as u64)
             .during("split", SPLIT_SEGMENTS, self.split_bytes())
-            .during("split", LONG_READ, long_bytes as u64)
+            .during("split", LONG_READ, long_bytes)
             .during("permute", EDGES, EDGES_BYTES)
             .during("permute", PERMUTING, permuting_bytes)
             .during("permute", REFS, refs_bytes)
@@ -198,15 +239,70 @@ pub fn plan_shuffle(size: ShuffleSize) -> Result<ShufflePlan> {
             "in records of {}",
             units::counted(record_bytes as u64, "byte")
         ),
-        None => "of lines".to_string(),
+        None => match size.longest_bytes {
+            Some(longest) => format!(
+                "of lines, of which the longest has {}",
+                units::bytes(longest)
+            ),
+            None => "of lines".to_string(),
+        },
     };
     plan_within(size.job, ("plan shuffle", &items), |job| {
         let size = ShuffleSize { job, ..size };
+        if size.is_copied() {
+            let plan = plan_copies(size);
+            return (plan.ledger().bytes() <= job.memory_bytes).then_some(plan);
+        }
         on_fewer_threads(size.job, |job| {
             let size = ShuffleSize { job, ..size };
             (1..=3).find_map(|distributions| best_of(candidates(size, distributions)))
         })
     })
+}
+
+/// What a shuffle reserves that copies records from their places.
+fn copies_ledger(size: &ShuffleSize) -> Ledger {
+    let record_bytes = size.record_bytes.unwrap_or(1) as u64;
+    let places_bytes = size.data_bytes / record_bytes * PLACE_BYTES;
+    with_copies(Ledger::new("shuffle"))
+        .always(EDGES, EDGES_BYTES)
+        .always(PLACES, places_bytes)
+}
+
+/// A plan in which each record is copied from its place in the input.
+fn plan_copies(size: ShuffleSize) -> ShufflePlan {
+    let buckets = Buckets {
+        distributions: 0,
+        count: 1,
+        count_last: 1.0,
+        bytes_max: 0,
+        segment_bytes: BLOCK_BYTES,
+        has_extents: false,
+    };
+    let wishes = Wishes {
+        element_bytes: size.record_bytes,
+        areas: 1,
+        has_chunks: false,
+        open_chunks_max: 1,
+        reads_max: 1,
+    };
+    let mut common = PartitionPlan::new(size.job, buckets, wishes);
+    let moved = Forecast::About(size.data_bytes);
+    let requests = 2.0 * (size.data_bytes / LARGE_BYTES as u64) as f64;
+    let on = (&size.job.rates, size.job.drive_count);
+    let phase = PhasePlan::of_drives(COPY, (moved, moved), requests, on);
+    common.predicted_read_bytes = size.data_bytes;
+    common.predicted_written_bytes = size.data_bytes;
+    common.predicted_seconds = phase.seconds.unwrap_or(0.0);
+    common.phases = vec![phase];
+    ShufflePlan {
+        size,
+        common,
+        tree_levels: size.tree().levels,
+        levels: 0,
+        drawn_levels: 0,
+        refs_bytes: 0,
+    }
 }
 
 /// Plans with this number of distributions.
@@ -233,12 +329,17 @@ fn with_levels(
     segment_bytes: usize,
 ) -> Option<ShufflePlan> {
     let average_bytes = size.data_bytes / fan_out(drawn_levels) as u64;
+    let open_chunks_max = match size.longest_bytes {
+        Some(_) => 1,
+        None => OPEN_CHUNKS_MAX,
+    };
     let open_chunks = size
         .drive_count
         .div_ceil(size.threads)
-        .clamp(1, OPEN_CHUNKS_MAX);
+        .clamp(1, open_chunks_max);
     let share_bytes = size.memory_bytes as usize / size.threads;
-    let line_bytes_max = match size.record_bytes {
+    // Longer ones are permuted alone.
+    let line_bytes_usual = match size.record_bytes {
         Some(record_bytes) => record_bytes,
         None => (share_bytes / 40 / open_chunks).clamp(64 << 10, 256 << 20),
     };
@@ -247,7 +348,7 @@ fn with_levels(
     // of short ones.
     let spread_bytes = match size.record_bytes {
         Some(record_bytes) => (6.0 * (average_bytes as f64 * record_bytes as f64).sqrt()) as u64,
-        None => average_bytes / 4 + 2 * line_bytes_max as u64,
+        None => average_bytes / 4 + 2 * line_bytes_usual as u64,
     };
     let bytes_max = average_bytes + spread_bytes + 2 * segment_bytes as u64;
     if bytes_max > AREA_BYTES_MAX as u64 {
@@ -265,7 +366,7 @@ fn with_levels(
         element_bytes: size.record_bytes,
         areas: 3,
         has_chunks: true,
-        open_chunks_max: OPEN_CHUNKS_MAX,
+        open_chunks_max,
         reads_max: 2 * OPEN_CHUNKS_MAX,
     };
     let mut plan = ShufflePlan {
@@ -276,13 +377,19 @@ fn with_levels(
         drawn_levels,
         refs_bytes: size.refs_bytes(bytes_max),
     };
-    plan.line_bytes_max = line_bytes_max;
+    let longest = size.longest_bytes.map(|longest| longest as usize);
+    plan.line_bytes_max = longest.unwrap_or(line_bytes_usual);
     Some(plan)
 }
 
 impl fmt::Display for ShufflePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = format!("shuffle {}", units::bytes(self.size.data_bytes));
+        if self.size.is_copied() {
+            let predicted = predicted_text(&self.phases, None, &self.size.rates, None);
+            writeln!(f, "{what}: each record is copied from its place")?;
+            return write!(f, "  {predicted}\n{}", self.ledger());
+        }
         let levels = u64::from(self.tree_levels);
         let draws = (levels > 0).then(|| {
             format!(
@@ -315,6 +422,7 @@ mod tests {
                 costs: ComputeCosts::ASSUMED,
             },
             record_bytes,
+            longest_bytes: None,
         }
     }
 
@@ -335,7 +443,7 @@ mod tests {
                 drive_count,
                 ..size(1 << data_shift, None).job
             };
-            let size = ShuffleSize { job, record_bytes };
+            let size = ShuffleSize { job, record_bytes, longest_bytes: None };
             match plan_shuffle(size) {
                 Ok(plan) => {
                     prop_assert!(plan.ledger().bytes() <= size.memory_bytes);

@@ -244,6 +244,7 @@ fn a_bucket_too_large_for_an_area_is_drawn_again() {
                 costs: crate::job::ComputeCosts::ASSUMED,
             },
             record_bytes: Some(100),
+            longest_bytes: None,
         })
     };
     let is_twice = |memory_bytes: &u64| plan_with(*memory_bytes).is_ok_and(|p| p.distributions > 1);
@@ -280,7 +281,7 @@ fn long_lines_short_lines_and_a_last_one_without_end_all_come_out() {
 #[test]
 fn a_line_too_long_for_the_memory_is_an_error_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let inputs = write_inputs(dir.path(), &[vec![b'x'; 8 << 20]]);
+    let inputs = write_inputs(dir.path(), &[vec![b'x'; 64 << 20]]);
     let path = dir.path().join("output");
     let resources = Resources {
         memory_bytes: 32 << 20,

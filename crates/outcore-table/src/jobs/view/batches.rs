@@ -13,9 +13,10 @@ use std::ops::Range;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
+use outcore::Job;
 use outcore::runs::ViewReader;
 use outcore::sort::lines::rows::RowBatch;
-use outcore_io::memory::Reservation;
+use outcore_io::memory::{Reservation, allow_hint};
 use outcore_io::{Error, Kind, Result, units};
 
 use super::TableView;
@@ -71,8 +72,13 @@ impl TableView {
                 units::bytes(needed_bytes),
                 units::bytes(memory_bytes)
             );
-            return Err(Error::new(Kind::Memory, "open reader", cause)
-                .hint("allow more with --memory, or use fewer --threads"));
+            // A reader's part of the memory grows with it.
+            let times = needed_bytes as f64 / memory_bytes.max(1) as f64;
+            let all_bytes = self.view.job().options.memory_bytes as f64;
+            let enough_bytes = ((all_bytes * times) as u64).next_multiple_of(64 << 20);
+            return Err(
+                Error::new(Kind::Memory, "open reader", cause).hint(allow_hint(enough_bytes))
+            );
         }
         let spare_bytes = memory_bytes - self.view.needed_bytes();
         let batch_bytes = (spare_bytes / 4 / COPIES).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX);
@@ -122,7 +128,10 @@ impl ViewBatches {
                     let longer_bytes = rows_bytes.saturating_sub(batch_bytes) as u64;
                     if longer_bytes > 0 {
                         *held = None;
-                        *held = Some(job.budget.reserve(ROWS, COPIES * longer_bytes)?);
+                        let reserved = job.budget.reserve(ROWS, COPIES * longer_bytes);
+                        let enough_bytes = enough_for_row(job, longer_bytes);
+                        let located = |error: Error| error.hint(allow_hint(enough_bytes));
+                        *held = Some(reserved.map_err(located)?);
                     }
                     Ok(())
                 })?;
@@ -135,6 +144,17 @@ impl ViewBatches {
         self.next += rows.len();
         self.view.codec.decode(&rows).map(Some)
     }
+}
+
+/// A memory in which a row that is longer than a batch by `longer_bytes` has room: readers leave a
+/// part of the memory, which grows with it.
+fn enough_for_row(job: &Job, longer_bytes: u64) -> u64 {
+    let (memory_bytes, free_bytes) = (job.options.memory_bytes, job.budget.free_bytes());
+    let times = (COPIES * longer_bytes) as f64 / free_bytes.max(1) as f64;
+    let by_part = (memory_bytes as f64 * times.max(1.0)) as u64;
+    // Readers may take all but what a batch does.
+    let by_rest = memory_bytes + 4 * COPIES * longer_bytes;
+    by_part.min(by_rest).next_multiple_of(64 << 20)
 }
 
 /// The batches of a range for another library, which may ask for each of them from another thread:

@@ -25,7 +25,8 @@ use arrow_schema::{Schema, SchemaRef};
 use outcore::Job;
 use outcore::key::sort_key::{SharedKey, Tie};
 use outcore::runs::{BuildOptions, BuildSummary, RowType, SortedView, append_rows, build_rows};
-use outcore_io::{Error, Result};
+use outcore_io::memory::allow_hint;
+use outcore_io::{Error, Kind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::rows_in::{RowKeys, RowsIn};
@@ -37,6 +38,8 @@ use crate::rows::{KeyColumn, RowCodec};
 pub use batches::{ViewBatches, ViewStream};
 
 const OPEN: &str = "open view";
+/// A run has room for a row of a 64th of the memory, and a little more.
+const ROW_SHARE: u64 = 64;
 /// The name of the order of rows whose key lies in front of them, in manifests.
 pub const ROW_ORDER: &str =
     "rows of a table, by the key in front, where zeros are equal and so are NaNs";
@@ -139,8 +142,9 @@ pub fn build(
         order_name: ROW_ORDER.to_owned(),
         order: row_order(),
     };
-    let source = source_of(job, &input, &codec)?;
-    let (view, built) = build_rows(job, &source, dir, rows, options)?;
+    let built = source_of(job, &input, &codec)
+        .and_then(|source| build_rows(job, &source, dir, rows, options));
+    let (view, built) = built.map_err(|error| with_room_for_rows(error, &input))?;
     Ok((TableView::of(view)?, with_reads(built, &input)))
 }
 
@@ -169,8 +173,10 @@ pub fn append(
     };
     let input = open_alone(job, inputs, &reads)?;
     check_types(view.schema(), input.schema(), first)?;
-    let source = source_of(job, &input, &view.codec)?;
-    let (view, built) = append_rows(job, &source, dir, view.rows()?, options)?;
+    let rows = view.rows()?;
+    let built = source_of(job, &input, &view.codec)
+        .and_then(|source| append_rows(job, &source, dir, rows, options));
+    let (view, built) = built.map_err(|error| with_room_for_rows(error, &input))?;
     Ok((TableView::of(view)?, with_reads(built, &input)))
 }
 
@@ -200,6 +206,19 @@ fn check_types(ours: &Schema, theirs: &Schema, path: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The same error, or, where values are long, one that names a memory in which both the table can
+/// be read and a run can have its longest row.
+fn with_room_for_rows(error: Error, input: &TableInput) -> Error {
+    let need = input.need();
+    if error.kind() != Kind::Memory || need.long_bytes == 0 {
+        return error;
+    }
+    let by_runs = ROW_SHARE.saturating_mul(need.long_bytes.min(1 << 50));
+    let enough_bytes = need.enough_bytes().max(by_runs.next_multiple_of(64 << 20));
+    let allow = allow_hint(enough_bytes);
+    error.hint(format!("{allow}, or leave the long column out"))
 }
 
 /// The rows of `input` with the keys of `codec`.

@@ -267,9 +267,15 @@ impl WindowPart<'_> {
             units::bytes(kept_bytes),
             units::bytes(self.sink.reach_bytes())
         );
-        Error::new(Kind::Memory, WINDOW, cause).hint(
-            "allow more with --memory, look less far, use fewer threads, or leave long columns out with --columns",
-        )
+        // The share of a row is to hold all that is looked at, if all of them are as long.
+        let rows = before.max(behind).saturating_mul(2).max(1) as u64;
+        let longest_bytes = self.held.ranges.iter().map(ExactSizeIterator::len).max();
+        let all_bytes = rows.saturating_mul(longest_bytes.unwrap_or(0) as u64);
+        let enough_bytes = self.sink.shape.enough_for(all_bytes.max(kept_bytes));
+        let enough = units::bytes_exact(enough_bytes);
+        Error::new(Kind::Memory, WINDOW, cause).hint(format!(
+            "allow --memory {enough}, look less far, use fewer threads, or leave long columns out with --columns",
+        ))
     }
 }
 

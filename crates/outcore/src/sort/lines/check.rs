@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::files::{FileReader, FileSizes, INPUT, LineFile};
-use super::merge::line_bytes_max;
+use super::merge::lines_bytes_max;
 use super::{LineSortOptions, OnNoKey};
 use crate::ends::Input;
 use crate::ends::{check_unchanged, open_inputs};
@@ -53,12 +53,14 @@ pub fn check_lines(
     let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
     job.control.begin_phase("check", data_bytes);
     let memory_bytes = job.budget.free_bytes();
-    let sizes = FileSizes {
+    let mut sizes = FileSizes {
         block_bytes: (memory_bytes as usize / 8 / BLOCKS / BLOCK_BYTES * BLOCK_BYTES)
             .clamp(16 << 10, 1 << 20),
         ahead: BLOCKS - 1,
-        line_bytes_max: line_bytes_max(memory_bytes, 1),
+        lines_bytes_max: 0,
     };
+    let left_bytes = memory_bytes.saturating_sub(sizes.pool_bytes(1));
+    sizes.lines_bytes_max = lines_bytes_max(left_bytes, order);
     let ledger = Ledger::new("check of lines")
         .always(INPUT, sizes.pool_bytes(1))
         .during("check", "lines and keys", 0)
@@ -98,8 +100,7 @@ pub fn check_lines(
                 }));
             }
             is_first = false;
-            last.clear();
-            last.extend_from_slice(line);
+            reader.take_line(&mut files, 0, &mut last);
             std::mem::swap(&mut last_key, &mut key);
         }
     }

@@ -11,6 +11,8 @@
 //! Bounds: as the plan says; the source is read once, each line written at most once. In ordered
 //! jobs segments list the runs of the input in them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::bucket::LineBucket;
 use super::context::Context;
 use super::plan::{ACROSS, INPUT};
@@ -145,32 +147,37 @@ struct Scattered {
 type LineMover<'a, const HAS_KEYS: bool> = VaryingMover<Lines<'a, HAS_KEYS>, LineRoute<'a>>;
 
 /// The first distribution, from the input's files; with the workers' tables if the plan has some.
+/// Notes in `has_long_line` that a line is longer than the plan allows.
 pub(super) fn distribute_input(
     context: &Context<'_>,
     splitters: &LineSplitters,
+    has_long_line: &AtomicBool,
 ) -> Result<(Vec<LineBucket>, Vec<Table>)> {
-    match context.is_whole() {
-        true => distribute_regions::<false>(context, splitters),
-        false => distribute_regions::<true>(context, splitters),
-    }
+    let chunk_bytes = context.plan.chunk_of_input_bytes();
+    let chunks = Chunks::new(context.parts.to_vec(), chunk_bytes);
+    let distributed = match context.is_whole() {
+        true => distribute_regions::<false>(context, splitters, &chunks),
+        false => distribute_regions::<true>(context, splitters, &chunks),
+    };
+    has_long_line.store(chunks.has_long_record(), Ordering::Relaxed);
+    distributed
 }
 
 fn distribute_regions<const HAS_KEYS: bool>(
     context: &Context<'_>,
     splitters: &LineSplitters,
+    chunks: &Chunks,
 ) -> Result<(Vec<LineBucket>, Vec<Table>)> {
     let plan = context.plan;
-    let chunks = Chunks::new(context.parts.to_vec(), plan.chunk_of_input_bytes());
     let sizes = plan.region_sizes();
     let slots = sizes.slots() * plan.size.threads;
     let pool = Pool::new(&context.job.budget, INPUT, sizes.slot_bytes(), slots)?;
-    let line_bytes = 2 * (plan.size.threads * plan.line_bytes_max) as u64;
-    let _lines = context.job.budget.reserve(ACROSS, line_bytes)?;
+    let _lines = context.job.budget.reserve(ACROSS, plan.across_bytes())?;
     let framing = Terminated {
         terminator: context.options.terminator,
     };
     distribute_by::<HAS_KEYS>(context, splitters, |worker, mover, table| {
-        let mut reader = RegionReader::new(&chunks, framing, sizes, pool.clone());
+        let mut reader = RegionReader::new(chunks, framing, sizes, pool.clone());
         read_all(worker, &mut reader, |worker, region| {
             take_region(context, (worker, mover), table, region)
         })

@@ -4,8 +4,9 @@
 //! slices of the block in which they were read; a line over a border of blocks is put together. A
 //! last line without a terminator is a line.
 //!
-//! Bounds: the block of a file that is looked at and those that are read ahead of it, and a line of
-//! at most `line_bytes_max`.
+//! Bounds: the block of a file that is looked at and those that are read ahead of it, and lines
+//! over borders of blocks, of all files together `lines_bytes_max`. So one file may have a line of
+//! nearly that length while those of the others are short.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,6 +15,7 @@ use super::LineSortOptions;
 use super::context::{keyless_line, line_number};
 use crate::job::Job;
 use crate::key::sort_key::{NoKey, SortKey};
+use crate::read::longest::measure;
 use crate::read::source::InputPart;
 use crate::read::source::became_shorter;
 use outcore_io::memory::{BLOCK_BYTES, Buf, Pool, block_ceil, block_floor};
@@ -26,6 +28,10 @@ use outcore_io::{Error, Kind, Result};
 pub(super) const INPUT: &str = "input blocks";
 /// Lines between looks for cancellation.
 const LINES_A_LOOK: u64 = 4096;
+/// A line of this length always has room.
+const LINE_BYTES_MIN: usize = 16 << 10;
+/// Buffers for lines stay as they are up to this length.
+const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// How files are read.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +39,8 @@ pub(super) struct FileSizes {
     pub(super) block_bytes: usize,
     /// Blocks of a file that are read ahead of the one that is looked at.
     pub(super) ahead: usize,
-    pub(super) line_bytes_max: usize,
+    /// Lines over borders of blocks, of all files together, and the one that the caller keeps.
+    pub(super) lines_bytes_max: usize,
 }
 
 impl FileSizes {
@@ -62,6 +69,9 @@ pub(super) struct FileReader<'a> {
     sizes: FileSizes,
     pool: Pool,
     lines: u64,
+    /// Lines over borders that files have, and the one that the caller keeps.
+    held_bytes: usize,
+    kept_bytes: usize,
 }
 
 /// A block on its way.
@@ -109,6 +119,8 @@ impl<'a> FileReader<'a> {
             sizes,
             pool: Pool::new(&job.budget, INPUT, sizes.block_bytes, sizes.slots(files))?,
             lines: 0,
+            held_bytes: 0,
+            kept_bytes: 0,
         })
     }
 
@@ -152,7 +164,11 @@ impl<'a> FileReader<'a> {
             self.job.control.check()?;
         }
         loop {
-            if let Some(is_there) = files[index].step(self.sizes.line_bytes_max)? {
+            self.held_bytes -= files[index].carry.len();
+            let stepped = files[index].step();
+            self.held_bytes += files[index].carry.len();
+            self.check_room(files, index)?;
+            if let Some(is_there) = stepped {
                 return Ok(is_there);
             }
             self.job.control.check()?;
@@ -174,6 +190,54 @@ impl<'a> FileReader<'a> {
         }
     }
 
+    /// Whether the line of file `index` has room next to all others that are held.
+    fn check_room(&self, files: &[LineFile<'_>], index: usize) -> Result<()> {
+        let (file, most_bytes) = (&files[index], self.sizes.lines_bytes_max);
+        let is_small = file.carry.len() <= LINE_BYTES_MIN;
+        if is_small || self.held_bytes + self.kept_bytes <= most_bytes {
+            return Ok(());
+        }
+        // In the worst case each file has come to its longest line when the longest is written.
+        let parts = files.iter().map(|file| file.part);
+        let terminator = file.options.terminator;
+        let longest = measure(self.volume, parts, terminator, || self.job.control.check())?;
+        let wanted_bytes = longest.of_each_file_bytes + longest.bytes;
+        let memory_bytes = self.job.options.memory_bytes;
+        let times = wanted_bytes as f64 / most_bytes.max(1) as f64;
+        let enough_bytes = (memory_bytes as f64 * times.max(1.0)) as u64;
+        let cause = format!(
+            "line {} and the lines next to it take more than {}, the most that this memory allows",
+            file.number + 1,
+            units::bytes(most_bytes as u64)
+        );
+        let enough = units::bytes_exact(enough_bytes.next_multiple_of(64 << 20));
+        Err(Error::new(Kind::Memory, "read lines", cause)
+            .path(&file.part.file.path)
+            .hint(format!(
+                "allow --memory {enough}, or check what ends a line"
+            )))
+    }
+
+    /// Takes the line that file `index` has come to, for the caller to keep until it takes another;
+    /// the file has none until it is moved on.
+    pub(super) fn take_line(
+        &mut self,
+        files: &mut [LineFile<'_>],
+        index: usize,
+        kept: &mut Vec<u8>,
+    ) {
+        let file = &mut files[index];
+        clear(kept);
+        match file.line {
+            Some(_) => kept.extend_from_slice(file.line()),
+            None => {
+                self.held_bytes -= file.carry.len();
+                std::mem::swap(kept, &mut file.carry);
+            }
+        }
+        self.kept_bytes = kept.len();
+    }
+
     /// Makes the key of a file's line.
     pub(super) fn key(
         &self,
@@ -181,7 +245,7 @@ impl<'a> FileReader<'a> {
         order: &dyn SortKey,
         key: &mut Vec<u8>,
     ) -> std::result::Result<(), NoKey> {
-        key.clear();
+        clear(key);
         order.append_key(file.line(), key)
     }
 
@@ -262,9 +326,9 @@ impl<'a> LineFile<'a> {
     }
 
     /// The next line of what is in memory: whether there is one, or nothing if more has to be read.
-    fn step(&mut self, line_bytes_max: usize) -> Result<Option<bool>> {
+    fn step(&mut self) -> Option<bool> {
         if std::mem::take(&mut self.is_carry_done) {
-            self.carry.clear();
+            clear(&mut self.carry);
         }
         self.line = None;
         if let Some((buf, left)) = &mut self.current {
@@ -277,24 +341,21 @@ impl<'a> LineFile<'a> {
                 self.is_carry_done = end.is_some();
             }
             left.start = to + usize::from(end.is_some());
-            if self.carry.len() > line_bytes_max {
-                return Err(self.too_long(line_bytes_max));
-            }
             if end.is_some() {
                 self.count();
-                return Ok(Some(true));
+                return Some(true);
             }
             self.current = None;
         }
         if !self.coming.is_empty() || self.read_at < self.part.data_len_bytes {
-            return Ok(None);
+            return None;
         }
         let is_there = !self.carry.is_empty();
         self.is_carry_done = true;
         if is_there {
             self.count();
         }
-        Ok(Some(is_there))
+        Some(is_there)
     }
 
     fn count(&mut self) {
@@ -302,15 +363,12 @@ impl<'a> LineFile<'a> {
         self.begins_at = self.ends_at;
         self.ends_at += self.line().len() as u64 + 1;
     }
+}
 
-    fn too_long(&self, line_bytes_max: usize) -> Error {
-        let cause = format!(
-            "line {} is longer than {}, the most that this memory allows",
-            self.number + 1,
-            units::bytes(line_bytes_max as u64)
-        );
-        Error::new(Kind::Memory, "read lines", cause)
-            .path(&self.part.file.path)
-            .hint("allow more --memory, or check what ends a line")
+/// Empties a buffer, and gives its memory back where a long line has been in it.
+fn clear(buffer: &mut Vec<u8>) {
+    match buffer.capacity() > KEPT_BYTES_MAX {
+        true => *buffer = Vec::new(),
+        false => buffer.clear(),
     }
 }

@@ -21,10 +21,10 @@ use crate::ends::{EDGES, EDGES_BYTES, Input, Output, Phases, merge_to_few, merge
 use crate::job::Job;
 use crate::key::sort_key::{Rank, SortKey};
 use crate::partition::driver::{Ends, Written};
-use crate::partition::task::{Sink, write_pipe};
+use crate::partition::in_order::InOrder;
 use crate::sort::loser_tree::{ENDED, LoserTree, Node};
 use outcore_io::drive::Access;
-use outcore_io::memory::{BLOCK_BYTES, Buf, Ledger, Pool};
+use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool};
 use outcore_io::output::Room;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
@@ -41,12 +41,6 @@ const CHUNKS: usize = 4;
 /// Set aside for edge blocks and small tables.
 const FIXED_BYTES: u64 = 2 << 20;
 const OUTPUT: &str = "output chunks";
-
-/// The longest line where `files` files are read at once.
-pub(super) fn line_bytes_max(memory_bytes: u64, files: usize) -> usize {
-    // Line and key, each grown by doubling, take half.
-    ((memory_bytes / (8 * files.max(1) as u64)) as usize).max(16 << 10)
-}
 
 /// The files and the keys of the lines that they have come to.
 struct Runs<'a> {
@@ -132,12 +126,7 @@ impl Runs<'_> {
 
 /// Lines on their way out.
 struct Out<'a> {
-    sink: Sink<'a>,
-    chunks: Pool,
-    chunk: Option<Buf>,
-    phase: usize,
-    filled: usize,
-    at_bytes: u64,
+    stream: InOrder<'a>,
     lines: u64,
     options: LineSortOptions,
 }
@@ -145,55 +134,9 @@ struct Out<'a> {
 impl Out<'_> {
     fn line(&mut self, reader: &mut FileReader<'_>, line: &[u8]) -> Result<()> {
         self.lines += 1;
-        self.bytes(reader, line)?;
-        self.bytes(reader, &[self.options.terminator])
-    }
-
-    fn bytes(&mut self, reader: &mut FileReader<'_>, mut bytes: &[u8]) -> Result<()> {
-        while !bytes.is_empty() {
-            if self.chunk.is_none() {
-                self.begin(reader)?;
-            }
-            let Some(chunk) = &mut self.chunk else { break };
-            let room = &mut chunk[self.phase + self.filled..];
-            let len = room.len().min(bytes.len());
-            room[..len].copy_from_slice(&bytes[..len]);
-            self.filled += len;
-            bytes = &bytes[len..];
-            if self.phase + self.filled == chunk.len() {
-                self.flush(reader)?;
-            }
+        for bytes in [line, &[self.options.terminator]] {
+            self.stream.take(reader.job, &mut reader.transfers, bytes)?;
         }
-        Ok(())
-    }
-
-    fn begin(&mut self, reader: &mut FileReader<'_>) -> Result<()> {
-        self.phase = match &self.sink {
-            Sink::Files(writer) => writer.phase(self.at_bytes),
-            Sink::Pipe(_) => 0,
-        };
-        self.filled = 0;
-        let job = reader.job;
-        let chunk = reader
-            .transfers
-            .buffer(&self.chunks, || job.control.check())?;
-        self.chunk = Some(chunk);
-        Ok(())
-    }
-
-    fn flush(&mut self, reader: &mut FileReader<'_>) -> Result<()> {
-        let Some(chunk) = self.chunk.take() else {
-            return Ok(());
-        };
-        match &self.sink {
-            Sink::Files(writer) => {
-                let port = reader.transfers.port();
-                writer.write(port, chunk, self.phase, self.filled, self.at_bytes)?;
-                reader.transfers.start()?;
-            }
-            Sink::Pipe(pipe) => write_pipe(pipe, &chunk[..self.filled])?,
-        }
-        self.at_bytes += self.filled as u64;
         Ok(())
     }
 }
@@ -279,7 +222,7 @@ fn merge_at_once(
     let ends = Ends::open(job, inputs, &output, 1, Access::Read)?;
     let (parts, data_bytes) = (&ends.parts, ends.data_bytes);
     let memory_bytes = job.budget.free_bytes();
-    let sizes = file_sizes(memory_bytes, parts.len())?;
+    let sizes = file_sizes(memory_bytes, parts.len(), order)?;
     let job = &job.under(&ledger(sizes, memory_bytes, parts.len()))?;
     // A file may lack its last terminator.
     let most_bytes = data_bytes + parts.len() as u64;
@@ -310,22 +253,18 @@ fn merge_at_once(
         skipped: 0,
     };
     let written = ends.write(job, staged.as_ref(), |sink| {
+        let chunks = Pool::new(&job.budget, OUTPUT, sizes.chunk_bytes(), CHUNKS)?;
         let mut out = Out {
-            sink,
-            chunks: Pool::new(&job.budget, OUTPUT, sizes.chunk_bytes(), CHUNKS)?,
-            chunk: None,
-            phase: 0,
-            filled: 0,
-            at_bytes: 0,
+            stream: InOrder::new(sink, chunks),
             lines: 0,
             options,
         };
         merge(&mut runs, &mut reader, &mut out)?;
-        out.flush(&mut reader)?;
+        out.stream.flush(&mut reader.transfers)?;
         reader.transfers.finish(|| job.control.check())?;
         Ok(Written {
             items: out.lines,
-            bytes: out.at_bytes,
+            bytes: out.stream.written_bytes(),
         })
     })?;
     let (lines_in, skipped) = (runs.lines_in, runs.skipped);
@@ -360,6 +299,12 @@ fn ledger(sizes: FileSizes, memory_bytes: u64, files: usize) -> Ledger {
         .filled("merge", "lines and keys", memory_bytes)
 }
 
+/// Lines that have room in `memory_bytes`: each may have a key as long.
+pub(super) fn lines_bytes_max(memory_bytes: u64, order: &dyn SortKey) -> usize {
+    let copies = if order.is_item() { 1 } else { 2 };
+    (memory_bytes / copies) as usize
+}
+
 /// Files that the memory has blocks for.
 fn files_max(memory_bytes: u64) -> usize {
     let buffers = memory_bytes.saturating_sub(FIXED_BYTES) / 2 / BLOCK_BYTES_LEAST as u64;
@@ -367,7 +312,7 @@ fn files_max(memory_bytes: u64) -> usize {
 }
 
 /// Blocks for `files` files, half of the memory for all of them.
-fn file_sizes(memory_bytes: u64, files: usize) -> Result<FileSizes> {
+fn file_sizes(memory_bytes: u64, files: usize, order: &dyn SortKey) -> Result<FileSizes> {
     let buffers = |ahead: usize| ((1 + ahead) * files.max(1) + CHUNKS + 1) as u64;
     let each_bytes = |ahead| memory_bytes.saturating_sub(FIXED_BYTES) / 2 / buffers(ahead);
     let fits = |ahead: &usize| each_bytes(*ahead) >= BLOCK_BYTES_AHEAD;
@@ -386,10 +331,16 @@ fn file_sizes(memory_bytes: u64, files: usize) -> Result<FileSizes> {
         return Err(Error::new(Kind::Memory, "plan the merge", cause).hint(hint));
     }
     let block_bytes = (each_bytes as usize).min(BLOCK_BYTES_MOST) / BLOCK_BYTES * BLOCK_BYTES;
-    Ok(FileSizes {
+    let sizes = FileSizes {
         block_bytes,
         ahead,
-        line_bytes_max: line_bytes_max(memory_bytes, files),
+        lines_bytes_max: 0,
+    };
+    let chunks_bytes = Pool::total_bytes(sizes.chunk_bytes(), CHUNKS);
+    let blocks_bytes = FIXED_BYTES + sizes.pool_bytes(files) + chunks_bytes;
+    Ok(FileSizes {
+        lines_bytes_max: lines_bytes_max(memory_bytes.saturating_sub(blocks_bytes), order),
+        ..sizes
     })
 }
 
@@ -411,10 +362,8 @@ fn merge(runs: &mut Runs<'_>, reader: &mut FileReader<'_>, out: &mut Out<'_>) ->
             && is_begun
             && runs.rank.by_key((&first, &first_key), next) == Ordering::Equal;
         if !is_same {
-            first.clear();
-            first.extend_from_slice(runs.files[index].line());
-            first_key.clear();
-            first_key.extend_from_slice(&runs.keys[index]);
+            reader.take_line(&mut runs.files, index, &mut first);
+            std::mem::swap(&mut first_key, &mut runs.keys[index]);
             is_begun = true;
             out.line(reader, &first)?;
         }

@@ -8,7 +8,9 @@
 //!
 //! Memory holds, beside what all distributions have, the longest line that is being put together
 //! and the tables; where buckets are sorted, 32 bytes a line of references and their copy, and
-//! keys.
+//! keys. How long the longest line may be follows from the memory, unless it was measured
+//! ([`LineSize::longest_bytes`]): then there is room for one line of that length at a time, in each
+//! phase.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -58,6 +60,7 @@ pub(super) const LONG_KEYS_BYTES_MIN: u64 = 256 << 10;
 pub(super) const TABLES: &str = "tables of lines";
 pub(super) const LONG_KEYS: &str = "a sample of long keys";
 pub(super) const SORTING: &str = "buckets that are sorted, and their output";
+pub(super) const LONG_READ: &str = "a long line that is read back";
 /// Bytes of a table a distinct line, besides the line itself.
 pub(super) const TABLE_ENTRY_BYTES: f64 = 40.0;
 
@@ -78,6 +81,8 @@ pub struct LineSize {
     pub is_unique: bool,
     /// Whether lines are read from files; they are made otherwise, with memory of their own.
     pub is_read: bool,
+    /// Length of the longest line with its terminator, where that was measured.
+    pub longest_bytes: Option<u64>,
 }
 
 /// How lines will be sorted.
@@ -115,6 +120,17 @@ impl LineSize {
             bytes => bytes + KEY_HEAD_BYTES as f64,
         }
     }
+
+    /// Memory for the longest line where that was measured, and for what is made of it: its key,
+    /// and the copy that is kept of the first line of a key.
+    fn long_line_bytes(&self) -> Option<u64> {
+        let copies = match (self.key_bytes > 0.0, self.is_unique) {
+            (false, _) => 1,
+            (true, false) => 2,
+            (true, true) => 3,
+        };
+        self.longest_bytes.map(|longest| copies * longest)
+    }
 }
 
 impl LinePlan {
@@ -140,6 +156,35 @@ impl LinePlan {
             false => share.min(64 << 20),
         };
         share.max(self.read_block_bytes as u64).max(64 << 10)
+    }
+
+    /// Memory for lines that are put together, and for what is made of a long one.
+    pub(super) fn across_bytes(&self) -> u64 {
+        let one = self.size.long_line_bytes();
+        one.unwrap_or_else(|| self.common.across_bytes(1))
+    }
+
+    /// Memory for a long line that is read back, and for what is made of it.
+    pub(super) fn long_read_bytes(&self) -> u64 {
+        self.size.long_line_bytes().unwrap_or(0)
+    }
+
+    /// Memory for a bucket that the longest line is in, where that was measured: it is sorted
+    /// alone.
+    pub(super) fn long_bucket_space(&self) -> Space {
+        let (space, longest) = (self.bucket_space(), self.size.longest_bytes.unwrap_or(0));
+        let has_keys = self.size.key_bytes > 0.0;
+        Space {
+            area_bytes: space.area_bytes + longest,
+            key_bytes: space.key_bytes + if has_keys { longest } else { 0 },
+            ..space
+        }
+    }
+
+    /// The same in bytes, with buffers for the output.
+    fn long_bucket_bytes(&self) -> u64 {
+        let space = self.long_bucket_space();
+        space.area_bytes + space.beside_bytes() + 2 * self.chunk_bytes as u64
     }
 
     /// How segments are written and read back.
@@ -173,16 +218,18 @@ impl Planned for LinePlan {
             .common
             .ledger("sort of lines", (input_runs, tables_bytes), SPLIT_BUCKETS)
             .always(TABLES, threads as u64 * self.table_bytes);
-        let sorting_bytes = self.areas_bytes(space.area_bytes as usize) + space.beside_bytes();
+        let each_bytes = self.areas_bytes(space.area_bytes as usize) + space.beside_bytes();
+        let sorting_bytes = threads as u64 * each_bytes;
         let ledger = match self.size.is_read {
-            true => self.with_regions(ledger, 1),
+            true => self.with_regions(ledger, self.across_bytes()),
             false => ledger,
         };
         ledger
             .during("split", SPLIT_SEGMENTS, self.split_bytes())
             .during("split", LONG_KEYS, LONG_KEYS_BYTES_MIN)
+            .during("split", LONG_READ, self.long_read_bytes())
             .during("sort", EDGES, EDGES_BYTES)
-            .during("sort", SORTING, threads as u64 * sorting_bytes)
+            .during("sort", SORTING, sorting_bytes.max(self.long_bucket_bytes()))
     }
 
     /// Lines leave some of most segments empty.
@@ -204,7 +251,8 @@ impl Planned for LinePlan {
     }
 
     fn shorten_lines(&mut self) -> bool {
-        let can = self.line_bytes_max > LINE_BYTES_MIN;
+        let is_measured = self.size.longest_bytes.is_some();
+        let can = self.line_bytes_max > LINE_BYTES_MIN && !is_measured;
         if can {
             self.line_bytes_max = (self.line_bytes_max / 2).max(LINE_BYTES_MIN);
         }
@@ -227,7 +275,11 @@ pub fn plan_lines(size: LineSize) -> Result<LinePlan> {
         line_bytes: size.line_bytes.max(1.0),
         ..size
     };
-    let items = lines_text(size.job.data_bytes, size.line_bytes.round() as u64);
+    let mut items = lines_text(size.job.data_bytes, size.line_bytes.round() as u64);
+    if let Some(longest) = size.longest_bytes {
+        let longest = units::bytes(longest);
+        items = format!("{items}, of which the longest has {longest}");
+    }
     plan_within(size.job, ("plan the sort of lines", &items), |job| {
         on_fewer_threads(job, |job| best_plan(LineSize { job, ..size }))
     })
@@ -246,7 +298,8 @@ pub(crate) fn lines_text(data_bytes: u64, line_bytes: u64) -> String {
 fn table_bytes(size: &LineSize) -> u64 {
     let allowed = size.memory_bytes as f64 * 0.6 / size.threads as f64;
     match size.distinct {
-        Some(distinct) if size.is_unique => {
+        // A table copies what finds no place in it.
+        Some(distinct) if size.is_unique && size.longest_bytes.is_none() => {
             // Room for a half more: an estimate.
             let wanted = 1.5 * distinct as f64 * (size.line_bytes + TABLE_ENTRY_BYTES);
             match wanted <= allowed {
@@ -337,7 +390,10 @@ fn with_buckets(
         element_bytes: None,
         areas: 3,
         has_chunks: true,
-        open_chunks_max: if size.is_ordered { 1 } else { OPEN_CHUNKS_MAX },
+        open_chunks_max: match size.is_ordered || size.longest_bytes.is_some() {
+            true => 1,
+            false => OPEN_CHUNKS_MAX,
+        },
         reads_max: usize::MAX,
     };
     let lines = average_bytes / size.line_bytes;
@@ -348,8 +404,10 @@ fn with_buckets(
         bucket_lines_max: (lines * 2.0) as u64 + 64,
         bucket_key_bytes_max: (lines * 2.0 * size.key_space_bytes()) as u64 + 4096,
     };
-    plan.line_bytes_max =
-        ((size.memory_bytes / 32) as usize).clamp(LINE_BYTES_MIN, LINE_BYTES_LIMIT);
+    plan.line_bytes_max = match size.longest_bytes {
+        Some(longest) => longest as usize,
+        None => ((size.memory_bytes / 32) as usize).clamp(LINE_BYTES_MIN, LINE_BYTES_LIMIT),
+    };
     (plan.bucket_space().area_bytes <= AREA_BYTES_MAX as u64).then_some(plan)
 }
 
@@ -401,6 +459,7 @@ mod tests {
             is_ordered: false,
             is_unique: false,
             is_read: true,
+            longest_bytes: None,
         }
     }
 
@@ -441,6 +500,22 @@ mod tests {
         let error = plan_lines(size(1 << 31, 2 << 20)).unwrap_err();
         assert_eq!(error.kind(), Kind::Memory);
         assert!(error.next_step().unwrap().contains("--memory"));
+    }
+
+    #[test]
+    fn a_measured_line_takes_about_its_length_and_the_memory_that_is_named_is_enough() {
+        let with = |memory_bytes| {
+            let mut size = size(400 << 20, memory_bytes);
+            (size.job.threads, size.longest_bytes) = (1, Some(300 << 20));
+            size
+        };
+        let plan = plan_lines(with(364 << 20)).unwrap();
+        assert!(plan.ledger().bytes() <= 364 << 20, "{plan}");
+        assert_eq!(plan.line_bytes_max, 300 << 20);
+        let error = plan_lines(with(200 << 20)).unwrap_err();
+        let hint = error.next_step().unwrap();
+        let named = hint.split("--memory ").nth(1).unwrap();
+        plan_lines(with(units::parse_bytes(named).unwrap())).unwrap();
     }
 
     #[test]

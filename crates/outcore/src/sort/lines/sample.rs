@@ -128,7 +128,12 @@ impl LineSample {
             }
             let (line, behind) = lines.framing.first(rest);
             let at = self.keys.area.len();
-            match lines.order.append_key(line, &mut self.keys.area) {
+            // Of a line that is its own key no more than is kept is copied.
+            let key_of = match lines.order.is_item() {
+                true => &line[..line.len().min(share.key_bytes_max)],
+                false => line,
+            };
+            match lines.order.append_key(key_of, &mut self.keys.area) {
                 Ok(()) => {
                     self.key_bytes += (self.keys.area.len() - at) as u64;
                     self.keys.area.truncate(at + share.key_bytes_max);
@@ -198,6 +203,7 @@ impl LineSample {
             is_ordered: !is_whole && lines.order.tie() == Tie::Position,
             is_unique,
             is_read: true,
+            longest_bytes: None,
         }
     }
 }

@@ -11,13 +11,14 @@
 //! stays in memory and what is only counted, plus the sample.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use super::bucket::LineBucket;
 use super::context::Context;
 use super::distribute::distribute_input;
-use super::plan::{LineSize, plan_lines};
+use super::plan::{LinePlan, LineSize, plan_lines};
 use super::rows::RowSink;
 use super::sample::{LineSample, Lines, Wanted, sample_input};
 use super::sort_task::sort_buckets;
@@ -31,11 +32,13 @@ use crate::key::sort_key::SortKey;
 use crate::partition::Partition;
 use crate::partition::driver::Ends;
 use crate::read::framing::ItemFraming;
+use crate::read::longest::{Longest, located, measure};
+use crate::read::regions::LINE_BYTES_LIMIT;
 use crate::read::source::InputPart;
 use outcore_io::drive::Access;
 use outcore_io::output::Room;
 use outcore_io::port::Volume;
-use outcore_io::{Error, Result, units};
+use outcore_io::{Error, Kind, Result, units};
 
 /// Sorts the lines of `inputs`, one file after another, into `output`.
 ///
@@ -52,8 +55,35 @@ pub fn sort_lines(
 ) -> Result<LineSummary> {
     check_output(&output, options)?;
     let framing = ItemFraming::Terminated(options.terminator);
-    let source = Files { inputs, framing };
-    sort_from(job, &source, Ending::Output(output), order, options)
+    let mut source = Files {
+        inputs,
+        framing,
+        longest: None,
+        has_long_line: AtomicBool::new(false),
+    };
+    let started = Instant::now();
+    let sorted = sort_from(job, &source, Ending::Output(&output), order, options);
+    let error = match sorted {
+        Err(error) if source.is_too_long(&error) => error,
+        sorted => return sorted,
+    };
+    // Once more, with room for one long line at a time.
+    let volume = Volume::new(Arc::clone(&job.device), &[])?;
+    let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
+    let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
+    job.control.begin_phase("measure lines", data_bytes);
+    let longest = measure(&volume, &parts, options.terminator, || job.control.check())?;
+    if longest.bytes > LINE_BYTES_LIMIT as u64 {
+        return Err(error);
+    }
+    source.longest = Some(longest);
+    let mut alone = job.clone();
+    alone.options.threads = 1;
+    let begun = Instant::now();
+    let sorted = sort_from(&alone, &source, Ending::Output(&output), order, options);
+    let mut summary = sorted.map_err(|again| located(again, &error))?;
+    summary.seconds += (begun - started).as_secs_f64();
+    Ok(summary)
 }
 
 /// What is sorted.
@@ -73,6 +103,10 @@ pub(super) trait ItemSource: Sync {
     fn read_forecast(&self) -> Option<Forecast> {
         None
     }
+    /// The longest item, where it was measured.
+    fn longest(&self) -> Option<Longest> {
+        None
+    }
     /// Keys of some items from all over.
     fn sample(&self, job: &Job, ends: &Ends<'_>, lines: Lines<'_>) -> Result<LineSample>;
     /// Brings each item to a bucket of `splitters`, or to a table.
@@ -85,7 +119,7 @@ pub(super) trait ItemSource: Sync {
 
 /// Where sorted items go.
 pub(super) enum Ending<'a> {
-    Output(Output),
+    Output(&'a Output),
     Rows(&'a dyn RowSink),
 }
 
@@ -93,6 +127,17 @@ pub(super) enum Ending<'a> {
 struct Files<'a> {
     inputs: &'a [Input],
     framing: ItemFraming,
+    /// The longest line, where it was measured.
+    longest: Option<Longest>,
+    /// Whether a line is longer than the plan allows.
+    has_long_line: AtomicBool,
+}
+
+impl Files<'_> {
+    /// Whether a sort of them failed because a line is longer than its plan allows.
+    fn is_too_long(&self, error: &Error) -> bool {
+        error.kind() == Kind::Memory && self.has_long_line.load(Ordering::Relaxed)
+    }
 }
 
 impl ItemSource for Files<'_> {
@@ -114,6 +159,10 @@ impl ItemSource for Files<'_> {
         0
     }
 
+    fn longest(&self) -> Option<Longest> {
+        self.longest
+    }
+
     fn sample(&self, job: &Job, ends: &Ends<'_>, lines: Lines<'_>) -> Result<LineSample> {
         sample_input(job, &ends.volume, &ends.parts, lines, Wanted::Splitters)
     }
@@ -123,7 +172,7 @@ impl ItemSource for Files<'_> {
         context: &Context<'_>,
         splitters: &LineSplitters,
     ) -> Result<(Vec<LineBucket>, Vec<Table>)> {
-        distribute_input(context, splitters)
+        distribute_input(context, splitters, &self.has_long_line)
     }
 }
 
@@ -136,12 +185,13 @@ pub(super) fn sort_from<S: ItemSource>(
     options: LineSortOptions,
 ) -> Result<LineSummary> {
     let mut phases = Phases::start();
+    // The sink of rows has an output of its own.
+    let nowhere = Output::Pipe(Mutex::new(Box::new(io::sink())));
     let (output, rows) = match ending {
         Ending::Output(output) => (output, None),
-        // The sink has an output of its own.
-        Ending::Rows(rows) => (Output::Pipe(Mutex::new(Box::new(io::sink()))), Some(rows)),
+        Ending::Rows(rows) => (&nowhere, Some(rows)),
     };
-    let ends = Ends::open(job, source.files(), &output, 1, Access::Read)?;
+    let ends = Ends::open(job, source.files(), output, 1, Access::Read)?;
     let data_bytes = source.data_bytes(&ends);
     let beside_bytes = source
         .memory_bytes()
@@ -167,16 +217,8 @@ pub(super) fn sort_from<S: ItemSource>(
     let mut sample = source.sample(job, &ends, lines)?;
     sample.sort();
     let drive_count = ends.volume.drives().len();
-    let mut plan = plan_lines(LineSize {
-        is_read: S::IS_READ,
-        ..sample.size(job, lines, data_bytes, is_unique, drive_count)
-    })?;
-    if let Some(read) = source.read_forecast() {
-        plan.reads_instead(read);
-    }
-    if let Some(rows) = rows {
-        plan.writes_instead(rows.written_forecast());
-    }
+    let size = sample.size(job, lines, data_bytes, is_unique, drive_count);
+    let plan = plan_for(source, rows, size)?;
     job.control.show_plan(&plan);
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.scratch_bytes > 0)?;
@@ -236,6 +278,30 @@ pub(super) fn sort_from<S: ItemSource>(
         phases: served.phases,
         plan: Some(plan),
     })
+}
+
+/// The plan for the items of `source`, whose `size` a sample has shown.
+fn plan_for<S: ItemSource>(
+    source: &S,
+    rows: Option<&dyn RowSink>,
+    size: LineSize,
+) -> Result<LinePlan> {
+    let mut size = LineSize {
+        is_read: S::IS_READ,
+        ..size
+    };
+    if let Some(longest) = source.longest() {
+        size.longest_bytes = Some(longest.bytes);
+        size.line_bytes = longest.mean_of_others_bytes;
+    }
+    let mut plan = plan_lines(size)?;
+    if let Some(read) = source.read_forecast() {
+        plan.reads_instead(read);
+    }
+    if let Some(rows) = rows {
+        plan.writes_instead(rows.written_forecast());
+    }
+    Ok(plan)
 }
 
 /// What [`sort_lines`] would plan with, told from a sample of `inputs`.

@@ -8,7 +8,7 @@
 use super::bucket::{LineBucket, Space};
 use super::context::Context;
 use super::distribute::{distribute_by_position, distribute_by_splitters};
-use super::plan::{LONG_KEYS, LONG_KEYS_BYTES_MIN, LinePlan, SPLIT_BUCKETS};
+use super::plan::{LONG_KEYS, LONG_KEYS_BYTES_MIN, LONG_READ, LinePlan, SPLIT_BUCKETS};
 use super::rows::RowSink;
 use super::sample::{LineSample, Lines, Share};
 use super::splitters::{LineSplitters, SplitterSize};
@@ -100,7 +100,7 @@ fn fits(context: &Context<'_>, space: &Space) -> bool {
 /// Where all buckets are to be split, they are split as far as planned, so that all threads can
 /// sort side by side; what does not get smaller is left as it is.
 fn is_as_planned(plan: &LinePlan, space: &Space, splits: u32) -> bool {
-    plan.distributions < 2 || splits > plan.distributions || plan.bucket_space().holds(space)
+    plan.distributions < 2 || splits > plan.distributions || plan.long_bucket_space().holds(space)
 }
 
 /// Parts that a bucket is split into: no smaller than they need be.
@@ -148,6 +148,8 @@ fn split(
     mut bucket: LineBucket,
     in_vain: u32,
 ) -> Result<Vec<LineBucket>> {
+    let long_bytes = context.plan.long_read_bytes();
+    let _long = context.job.budget.reserve(LONG_READ, long_bytes)?;
     let is_equal = bucket.is_equal && !context.is_whole();
     let tie = context.order.tie();
     let segments = std::mem::take(&mut bucket.segments);
@@ -164,6 +166,8 @@ fn split(
             heavy_share: if has_keys { 0.75 } else { 0.25 },
         };
         let splitters = LineSplitters::choose(&sample.keys, size);
+        // A key of a long line has grown it.
+        drop(sample);
         let mut parts = distribute_by_splitters(context, segments, &splitters, has_keys)?;
         tables.reassign(&splitters, &bucket.kind.from, &mut parts);
         parts

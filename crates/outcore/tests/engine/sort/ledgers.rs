@@ -209,6 +209,7 @@ fn sorts_and_views_of_lines_have_a_ledger_that_fits_or_name_the_memory() {
                         is_ordered,
                         is_unique: distinct.is_some(),
                         is_read: true,
+                        longest_bytes: None,
                     };
                     plan_lines(size).map(|plan| plan.ledger())
                 });
@@ -244,6 +245,7 @@ fn shuffles_have_a_ledger_that_fits_or_name_the_memory() {
             let size = ShuffleSize {
                 job: cell.job(cell.data_bytes.next_multiple_of(whole)),
                 record_bytes,
+                longest_bytes: None,
             };
             plan_shuffle(size).map(|plan| plan.ledger())
         });

@@ -1,0 +1,103 @@
+//! One stream of bytes on its way to the output.
+//!
+//! Contract: [`InOrder`] takes pieces of any length, each behind the one before. It puts them
+//! together in chunks that are laid out like the output and writes a chunk when it is full, through
+//! the port of its owner's transfers.
+//!
+//! Bounds: its pool of chunks.
+
+use super::task::{Sink, write_pipe};
+use crate::job::Job;
+use outcore_io::Result;
+use outcore_io::memory::{Buf, Pool};
+use outcore_io::transfers::Transfers;
+
+/// See the module.
+pub(crate) struct InOrder<'a> {
+    sink: Sink<'a>,
+    chunks: Pool,
+    chunk: Option<Buf>,
+    /// Where in the chunk its bytes begin, and how far they may go.
+    phase: usize,
+    end: usize,
+    filled: usize,
+    at_bytes: u64,
+}
+
+impl<'a> InOrder<'a> {
+    /// A stream from the first byte of `sink` on.
+    pub(crate) fn new(sink: Sink<'a>, chunks: Pool) -> Self {
+        InOrder {
+            sink,
+            chunks,
+            chunk: None,
+            phase: 0,
+            end: 0,
+            filled: 0,
+            at_bytes: 0,
+        }
+    }
+
+    /// Bytes that have been handed on.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.at_bytes
+    }
+
+    /// Takes the next bytes.
+    pub(crate) fn take<T>(
+        &mut self,
+        job: &Job,
+        transfers: &mut Transfers<T>,
+        mut bytes: &[u8],
+    ) -> Result<()> {
+        while !bytes.is_empty() {
+            if self.chunk.is_none() {
+                self.begin(job, transfers)?;
+            }
+            let Some(chunk) = &mut self.chunk else { break };
+            let room = &mut chunk[self.phase + self.filled..self.end];
+            let len = room.len().min(bytes.len());
+            room[..len].copy_from_slice(&bytes[..len]);
+            self.filled += len;
+            bytes = &bytes[len..];
+            if self.phase + self.filled == self.end {
+                self.flush(transfers)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin<T>(&mut self, job: &Job, transfers: &mut Transfers<T>) -> Result<()> {
+        let chunk = transfers.buffer(&self.chunks, || job.control.check())?;
+        (self.phase, self.end) = match &self.sink {
+            Sink::Files(writer) => {
+                let phase = writer.phase(self.at_bytes);
+                // A piece of a file each, where there are several; past the end the write fails.
+                let room = usize::try_from(writer.room(self.at_bytes)).unwrap_or(usize::MAX);
+                let room = if room == 0 { usize::MAX } else { room };
+                (phase, chunk.len().min(phase.saturating_add(room)))
+            }
+            Sink::Pipe(_) => (0, chunk.len()),
+        };
+        self.filled = 0;
+        self.chunk = Some(chunk);
+        Ok(())
+    }
+
+    /// Hands on what has been taken.
+    pub(crate) fn flush<T>(&mut self, transfers: &mut Transfers<T>) -> Result<()> {
+        let Some(chunk) = self.chunk.take() else {
+            return Ok(());
+        };
+        match &self.sink {
+            Sink::Files(writer) => {
+                let port = transfers.port();
+                writer.write(port, chunk, self.phase, self.filled, self.at_bytes)?;
+                transfers.start()?;
+            }
+            Sink::Pipe(pipe) => write_pipe(pipe, &chunk[..self.filled])?,
+        }
+        self.at_bytes += self.filled as u64;
+        Ok(())
+    }
+}
