@@ -14,6 +14,7 @@ vectors; `outcore.sim` simulates drives.
 
 from . import graph as graph
 from . import sim as sim
+from . import _verbs
 from ._api import plan, sort
 from ._column import Column, col, index, x
 from ._dataset import Dataset
@@ -57,7 +58,7 @@ from ._vector import (
     pairs,
     range_search,
 )
-from ._verbs import GenSummary, VerifyReport, gen, verify
+from ._verbs import *
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
 from ._table_view import TableView
 from ._view import LineView, View, sort_view
@@ -73,7 +74,6 @@ __all__ = [
     "Disorder",
     "DriveStatus",
     "DriveTraffic",
-    "GenSummary",
     "IoError",
     "IoTrace",
     "JobSummary",
@@ -99,7 +99,6 @@ __all__ = [
     "TableSummary",
     "TableView",
     "UsageError",
-    "VerifyReport",
     "View",
     "Volume",
     "WriteSummary",
@@ -110,7 +109,6 @@ __all__ = [
     "count_by",
     "dedup",
     "diff",
-    "gen",
     "ground_truth",
     "group_by",
     "index",
@@ -131,9 +129,10 @@ __all__ = [
     "table",
     "tabulate",
     "unique",
-    "verify",
     "x",
 ]
+
+__all__ += _verbs.__all__
 
 # Where users find them is where tracebacks and help should say they are.
 for _name in __all__:

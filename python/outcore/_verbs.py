@@ -231,3 +231,11 @@ def verify(
     words.path("--record-io", record_io)
     words.flag("--force", force)
     return words.run("verify", VerifyReport, volume, progress, ("verify",))
+
+
+__all__ = [
+    "GenSummary",
+    "gen",
+    "VerifyReport",
+    "verify",
+]

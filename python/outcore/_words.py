@@ -96,8 +96,8 @@ class Words:
         """Runs the verb, whose report is a `kind`."""
         words = [*self._options, "--", *self._operands]
         with telling(progress, phases) as tell:
-            told, headline = _outcore.run_verb(name, words, optional_path(volume), tell)
-        values = {field: _value_of(field, value) for field, value in told.items()}
+            fields, headline = _outcore.run_verb(name, words, optional_path(volume), tell)
+        values = {field: _value_of(field, value) for field, value in fields.items()}
         report = kind(**values)
         # Reports are frozen, and this is not one of their values.
         object.__setattr__(report, "_said", headline)

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,12 +22,11 @@ use outcore_front::volumes::VOLUME_VARIABLE;
 use outcore_io::drive::Device;
 use outcore_store::dataset::Watch;
 use outcore_verbs::datasets::{DatasetHost, Files};
-use outcore_verbs::generate::Gen;
 use outcore_verbs::host::{Host, Kept, Weight};
 use outcore_verbs::kinds::Given;
-use outcore_verbs::told::{IoTrace, Place, with_exact_paths};
-use outcore_verbs::verb::{Verb, read};
-use outcore_verbs::verify::Verify;
+use outcore_verbs::report::{IoTrace, Place, with_exact_paths};
+use outcore_verbs::verb::{Verb, VerbVisitor, read};
+use outcore_verbs::visit_verbs;
 use pyo3::prelude::*;
 use serde_json::Value;
 
@@ -42,13 +42,41 @@ pub(crate) fn run_verb<'py>(
     words: Vec<OsString>,
     volume: Option<PathBuf>,
     tell: Option<&Bound<'py, PyAny>>,
-) -> PyResult<(Bound<'py, PyAny>, String)> {
-    match name {
-        Gen::NAME => run_as::<Gen>(py, words, volume, tell),
-        Verify::NAME => run_as::<Verify>(py, words, volume, tell),
-        _ => {
-            let error = Error::usage("run verb", format!("there is no verb {name}"));
-            Err(errors::raise(py, &error))
+) -> Answer<'py> {
+    let mut call = Call {
+        py,
+        name,
+        words,
+        volume,
+        tell,
+        result: None,
+    };
+    visit_verbs(&mut call);
+    let missing = || {
+        let error = Error::usage("run verb", format!("there is no verb {name}"));
+        Err(errors::raise(py, &error))
+    };
+    call.result.unwrap_or_else(missing)
+}
+
+/// A verb's report, and that in a line.
+type Answer<'py> = PyResult<(Bound<'py, PyAny>, String)>;
+
+/// A call of the verb of a name.
+struct Call<'a, 'py> {
+    py: Python<'py>,
+    name: &'a str,
+    words: Vec<OsString>,
+    volume: Option<PathBuf>,
+    tell: Option<&'a Bound<'py, PyAny>>,
+    result: Option<Answer<'py>>,
+}
+
+impl VerbVisitor for Call<'_, '_> {
+    fn visit<V: Verb>(&mut self) {
+        if self.name == V::NAME {
+            let (words, volume) = (mem::take(&mut self.words), self.volume.take());
+            self.result = Some(run_as::<V>(self.py, words, volume, self.tell));
         }
     }
 }
@@ -58,13 +86,9 @@ fn run_as<'py, V: Verb>(
     words: Vec<OsString>,
     volume: Option<PathBuf>,
     tell: Option<&Bound<'py, PyAny>>,
-) -> PyResult<(Bound<'py, PyAny>, String)>
-where
-    V::Args: Send + 'static,
-    V::Told: Send + 'static,
-{
+) -> Answer<'py> {
     let (args, given) = read::<V>(words).map_err(|error| errors::raise(py, &error))?;
-    let told = run::watch(py, tell, move |run| {
+    let report = run::watch(py, tell, move |run| {
         let volume = volume.or_else(|| run.environment.get(VOLUME_VARIABLE).map(PathBuf::from));
         let host = Face {
             run,
@@ -72,11 +96,11 @@ where
             files: Files::new(volume, true, run),
             recording: Mutex::default(),
         };
-        let told = V::run(&host, &args)?;
-        host.files.finish().map(|()| told)
+        let report = V::run(&host, &args)?;
+        host.files.finish().map(|()| report)
     })?;
-    let headline = V::headline(&told);
-    let report = with_exact_paths(|| pythonize::pythonize(py, &told))?;
+    let headline = V::headline(&report);
+    let report = with_exact_paths(|| pythonize::pythonize(py, &report))?;
     Ok((report, headline))
 }
 

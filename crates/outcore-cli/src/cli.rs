@@ -33,13 +33,12 @@ use outcore_bench::args::{BenchCommand, ReplayArgs};
 use outcore_io::units;
 use outcore_sim::cli::SimCommand;
 
-use outcore_verbs::generate::GenArgs;
 pub(crate) use outcore_verbs::kinds;
 pub(crate) use outcore_verbs::option::{
     DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, ScratchArgs, TraceArgs, TypeArgs, parse_count,
 };
-use outcore_verbs::verify::VerifyArgs;
 
+use crate::verb::VerbCommand;
 use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
 use deferred::Deferred;
 use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
@@ -182,8 +181,8 @@ pub(crate) enum Command {
     Split(Deferred<SplitArgs>),
     Head(Deferred<HeadArgs>),
     Sample(Deferred<SampleArgs>),
-    Gen(Deferred<GenArgs>),
-    Verify(Deferred<VerifyArgs>),
+    #[command(flatten)]
+    Verb(VerbCommand),
     #[command(flatten)]
     Sequence(SequenceCommand),
     #[command(subcommand)]

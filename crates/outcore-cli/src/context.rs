@@ -17,7 +17,7 @@ use outcore_front::what::{Asked, What};
 use outcore_io::drive::Device;
 use outcore_store::dataset::Watch;
 use outcore_verbs::datasets::{self, DatasetHost};
-use outcore_verbs::told::IoTrace;
+use outcore_verbs::report::IoTrace;
 use serde_json::Value;
 
 use crate::cli::RecordingArgs;

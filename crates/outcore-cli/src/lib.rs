@@ -47,9 +47,7 @@ use outcore_front::inputs::is_stdout;
 use outcore_front::resources::unknown_variables;
 use outcore_io::config::Environment;
 
-use outcore_verbs::generate::Gen;
 use outcore_verbs::usage;
-use outcore_verbs::verify::Verify;
 
 use cli::gnu::Read;
 use cli::kinds::Given;
@@ -164,8 +162,7 @@ fn name_of(command: &Command) -> (&'static str, bool) {
         Command::Split(_) => ("split", false),
         Command::Head(args) => ("head", args.files.is_to_stdout()),
         Command::Sample(args) => ("sample", args.files.is_to_stdout()),
-        Command::Gen(args) => ("gen", is_stdout(&args.output)),
-        Command::Verify(_) => ("verify", false),
+        Command::Verb(verb) => (verb.name, verb.takes_stdout),
         Command::Sequence(command) => (command.name(), command.takes_stdout()),
         Command::Vector(_) => ("vector", false),
         Command::Knn(_) => ("knn", false),
@@ -261,8 +258,7 @@ fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
         Command::Split(args) => commands::split::run(context, args),
         Command::Head(args) => commands::head::head(context, args),
         Command::Sample(args) => commands::head::sample(context, args),
-        Command::Gen(args) => verb::run::<Gen>(context, args),
-        Command::Verify(args) => verb::run::<Verify>(context, args),
+        Command::Verb(verb) => verb.run(context),
         Command::Sequence(command) => commands::sequence::run(context, command),
         Command::Vector(command) => commands::vectors::vector(context, command),
         Command::Knn(args) => commands::vectors::knn(context, args),

@@ -11,7 +11,7 @@ use outcore::sort::plan::PartitionPlan;
 use outcore::{Phase as EnginePhase, PhasePlan};
 use outcore_front::cost::{DriveTraffic, cpu_seconds, peak_rss_bytes};
 use outcore_io::units;
-use outcore_verbs::told::{DriveTraffic as DriveTold, Phase};
+use outcore_verbs::report::{DriveTraffic as DriveTold, Phase};
 use serde_json::{Map, Value, json};
 
 /// Drives as the summary event lists them.

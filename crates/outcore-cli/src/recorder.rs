@@ -15,7 +15,7 @@ use outcore_front::recording::{Recording, RecordingRequest};
 use outcore_front::resources::Resources;
 use outcore_io::units;
 use outcore_verbs::host::Kept;
-use outcore_verbs::told::{IoTrace, Place};
+use outcore_verbs::report::{IoTrace, Place};
 
 /// Says in the trace who made it.
 const PROGRAM: &str = concat!("outcore ", env!("CARGO_PKG_VERSION"));

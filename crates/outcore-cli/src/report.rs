@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outcore::{Control, Error, Kind, Phase as EnginePhase};
-use outcore_verbs::told::Phase;
+use outcore_verbs::report::Phase;
 use outcore_verbs::verb::Words;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -195,10 +195,10 @@ impl Reporter {
     /// The table of a job's phases beside its plan, for people who asked for more or, if it
     /// `is_explained`, for the plan.
     pub(crate) fn phases(&self, phases: &[EnginePhase], is_explained: bool) {
-        self.told_phases(&Phase::of_engine(phases), is_explained);
+        self.show_phases(&Phase::of_engine(phases), is_explained);
     }
 
-    fn told_phases(&self, phases: &[Phase], is_explained: bool) {
+    fn show_phases(&self, phases: &[Phase], is_explained: bool) {
         if !phases.is_empty() && (is_explained || self.is_verbose()) {
             phases_table(phases)
                 .iter()
@@ -249,14 +249,14 @@ impl Reporter {
     }
 
     /// The report of a verb: its words, and the summary event.
-    pub(crate) fn told(&self, told: &impl Serialize, words: &Words) {
+    pub(crate) fn report(&self, report: &impl Serialize, words: &Words) {
         words.lines.iter().for_each(|line| self.human(line));
         if self.is_json {
             // A report has values with names, as JSON has.
-            self.event("summary", serde_json::to_value(told).unwrap_or_default());
+            self.event("summary", serde_json::to_value(report).unwrap_or_default());
         }
         words.details.iter().for_each(|line| self.detail(line));
-        self.told_phases(&words.phases, words.are_phases_asked_for);
+        self.show_phases(&words.phases, words.are_phases_asked_for);
     }
 
     /// An error: one line with cause and place, one with the next step.

@@ -1,12 +1,10 @@
 //! Standard output as what results are printed on: whole, or an error.
 //!
 //! Contract: everything that the command prints there goes through one [`Stdout`]; data of a job go
-//! through [`crate::pipe`]. What cannot be written is never passed over: the first failure is kept,
-//! nothing is written after it, and [`Stdout::check`] tells it when the command ends, so that its
-//! exit code is not
-//! 0. A reader that went away is not a failure: what it has not read it did not want. Nothing waits
-//!    in a
-//! buffer.
+//! through [`crate::pipe`]. A failed write is never passed over. The first failure is kept, nothing
+//! is written after it, and [`Stdout::check`] reports it when the command ends, so that the exit
+//! code is an error's. A reader that went away is no failure: it did not want what it has not read.
+//! Nothing waits in a buffer.
 //!
 //! A standard stream that was closed when the process started (`>&-`) fails when it is used: see
 //! `closed.rs`.

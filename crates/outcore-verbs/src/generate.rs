@@ -10,6 +10,7 @@ use clap::{Args, ValueHint};
 use outcore::primitives::plan_files;
 use outcore::{Error, Forecast, Result};
 use outcore_front::cost::DriveTraffic;
+use outcore_front::inputs::is_stdout;
 use outcore_front::output::{self, Consent, Holds};
 use outcore_front::records::{self, Decided};
 use outcore_gen::{
@@ -23,7 +24,7 @@ use crate::option::{
     DriveArgs, RecordType, RecordingArgs, ResourceArgs, SEED, TypeArgs, parse_count,
     resources_request,
 };
-use crate::told::{JobSummary, Moved, Phase, Place, Stopwatch, told};
+use crate::report::{JobSummary, Moved, Phase, Place, Stopwatch, report};
 use crate::verb::{Verb, Words};
 
 const GEN_EXAMPLES: &str = "\
@@ -88,7 +89,7 @@ pub struct GenArgs {
     pub record_io: RecordingArgs,
 }
 
-told! {
+report! {
     /// What was generated.
     pub struct GenSummary {
         [used: JobSummary],
@@ -107,7 +108,7 @@ pub struct Gen;
 impl Verb for Gen {
     const NAME: &'static str = "gen";
     type Args = GenArgs;
-    type Told = GenSummary;
+    type Report = GenSummary;
     const PHASES: &'static [Weight] = &[("generate", 1.0)];
 
     fn run(host: &dyn Host, args: &GenArgs) -> Result<GenSummary> {
@@ -176,20 +177,24 @@ impl Verb for Gen {
         })
     }
 
-    fn say(args: &GenArgs, told: &GenSummary, words: &mut Words) {
-        words.lines(&Gen::headline(told));
-        words.lines(&told.used.bandwidth_text().unwrap_or_default());
-        words.phases(&told.phases, args.explain);
+    fn say(args: &GenArgs, report: &GenSummary, words: &mut Words) {
+        words.lines(&Gen::headline(report));
+        words.lines(&report.used.bandwidth_text().unwrap_or_default());
+        words.phases(&report.phases, args.explain);
     }
 
-    fn headline(told: &GenSummary) -> String {
-        let seconds = told.used.seconds;
+    fn takes_stdout(args: &GenArgs) -> bool {
+        is_stdout(&args.output)
+    }
+
+    fn headline(report: &GenSummary) -> String {
+        let seconds = report.used.seconds;
         format!(
             "generated {}, {}, in {}: {}",
-            units::counted(told.used.records, "record"),
-            units::bytes(told.data_bytes),
+            units::counted(report.used.records, "record"),
+            units::bytes(report.data_bytes),
             units::seconds(seconds),
-            units::rate_decimal(told.data_bytes as f64 / seconds.max(1e-9)),
+            units::rate_decimal(report.data_bytes as f64 / seconds.max(1e-9)),
         )
     }
 }

@@ -20,7 +20,7 @@ use outcore_front::what::{Asked, What};
 use serde_json::Value;
 
 use crate::kinds::Given;
-use crate::told::IoTrace;
+use crate::report::IoTrace;
 
 /// A phase and its share of the whole job's time.
 pub type Weight = (&'static str, f64);

@@ -8,14 +8,14 @@
 //! |---|---|
 //! | [`option`] | options that many verbs have |
 //! | [`kinds`] | which options are for which kinds of input |
-//! | [`told`] | reports, and how they describe themselves |
+//! | [`report`] | reports, and how they describe themselves |
 //! | [`datasets`] | `@name` where a verb takes a file |
 //! | [`host`] | what a verb needs of the face that runs it |
 //! | [`verb`] | what a verb is |
 //! | [`usage`] | wrong arguments, in words |
 //! | [`explain`] | the plan of a pass over files |
 //! | [`tables`] | what verbs on tables share |
-//! | [`generate`], [`mod@verify`] | the verbs |
+//! | [`generate`], [`mod@verify`] | the verbs, which [`visit_verbs`] lists |
 
 pub mod datasets;
 pub mod explain;
@@ -23,9 +23,17 @@ pub mod generate;
 pub mod host;
 pub mod kinds;
 pub mod option;
+pub mod report;
 #[cfg(feature = "tables")]
 pub mod tables;
-pub mod told;
 pub mod usage;
 pub mod verb;
 pub mod verify;
+
+use verb::VerbVisitor;
+
+/// Shows each verb to `visitor`: the list that faces, documentation and tests walk.
+pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
+    visitor.visit::<generate::Gen>();
+    visitor.visit::<verify::Verify>();
+}

@@ -12,19 +12,19 @@ use serde::Serialize;
 
 use crate::host::{Host, Weight};
 use crate::kinds::Given;
-use crate::told::{Described, Phase};
+use crate::report::{Described, Phase};
 use crate::usage::{self, Parsed};
 
 const READ: &str = "read arguments";
 
 /// See the module.
-pub trait Verb {
+pub trait Verb: 'static {
     /// Its name in every face.
     const NAME: &'static str;
     /// What it is asked: options with names, types, help and defaults.
-    type Args: Args;
+    type Args: Args + Send + 'static;
     /// What it reports.
-    type Told: Described + Serialize;
+    type Report: Described + Serialize + Send + 'static;
 
     /// The phases of its job, in order, and their shares of the time.
     const PHASES: &'static [Weight];
@@ -33,18 +33,29 @@ pub trait Verb {
     ///
     /// # Errors
     /// As the verb documents.
-    fn run(host: &dyn Host, args: &Self::Args) -> Result<Self::Told>;
+    fn run(host: &dyn Host, args: &Self::Args) -> Result<Self::Report>;
 
     /// Says the report to people.
-    fn say(args: &Self::Args, told: &Self::Told, words: &mut Words);
+    fn say(args: &Self::Args, report: &Self::Report, words: &mut Words);
 
     /// The report in a line.
-    fn headline(told: &Self::Told) -> String;
+    fn headline(report: &Self::Report) -> String;
+
+    /// Whether the command's standard output gets the result, for these arguments.
+    fn takes_stdout(_args: &Self::Args) -> bool {
+        false
+    }
 
     /// Whether the answer is that all is as it should be; of a verb that checks nothing always.
-    fn is_right(_told: &Self::Told) -> bool {
+    fn is_right(_report: &Self::Report) -> bool {
         true
     }
+}
+
+/// Something that is done with each verb.
+pub trait VerbVisitor {
+    /// Does it with `V`.
+    fn visit<V: Verb>(&mut self);
 }
 
 /// What a report says to people.

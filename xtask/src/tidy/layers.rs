@@ -120,7 +120,7 @@ const ROOMS: [(&str, &[&[&str]]); 16] = [
         "crates/outcore-verbs/",
         &[
             &["option", "kinds", "usage", "datasets"],
-            &["told"],
+            &["report"],
             &["host"],
             &["explain", "verb"],
             &["tables"],

@@ -23,7 +23,8 @@ pub(crate) fn whole<T>(make: impl FnOnce() -> T) -> T {
     made
 }
 
-fn defer(command: Command, augment: fn(Command) -> Command) -> Command {
+/// `command` with what `augment` adds when it is called.
+pub(crate) fn defer(command: Command, augment: fn(Command) -> Command) -> Command {
     match IS_WHOLE.get() {
         true => augment(command),
         false => command.defer(augment),

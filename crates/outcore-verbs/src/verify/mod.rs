@@ -26,7 +26,7 @@ pub struct Verify;
 impl Verb for Verify {
     const NAME: &'static str = "verify";
     type Args = VerifyArgs;
-    type Told = VerifyReport;
+    type Report = VerifyReport;
     const PHASES: &'static [Weight] = &records::PHASES;
 
     fn run(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport> {
@@ -49,30 +49,30 @@ impl Verb for Verify {
         records::verify(host, args)
     }
 
-    fn say(args: &VerifyArgs, told: &VerifyReport, words: &mut Words) {
-        words.lines(&told.text);
-        words.lines(told.against_text.as_deref().unwrap_or_default());
-        words.detail(&told.used.read_text());
-        words.phases(&told.phases, args.explain);
+    fn say(args: &VerifyArgs, report: &VerifyReport, words: &mut Words) {
+        words.lines(&report.text);
+        words.lines(report.against_text.as_deref().unwrap_or_default());
+        words.detail(&report.used.read_text());
+        words.phases(&report.phases, args.explain);
     }
 
-    fn headline(told: &VerifyReport) -> String {
-        let order = match (told.ordered, told.unordered) {
+    fn headline(report: &VerifyReport) -> String {
+        let order = match (report.ordered, report.unordered) {
             (Some(false), Some(unordered)) => format!(", {} out of order", units::count(unordered)),
             (Some(false), None) => ", not in order".to_owned(),
             (Some(true), _) => ", in order".to_owned(),
             (None, _) => String::new(),
         };
-        let same = match told.same_records {
+        let same = match report.same_records {
             Some(true) => ", the same records",
             Some(false) => ", other records",
             None => "",
         };
-        let records = units::counted(told.used.records, "record");
-        format!("{records}{order}{same}, checksum {}", told.checksum)
+        let records = units::counted(report.used.records, "record");
+        format!("{records}{order}{same}, checksum {}", report.checksum)
     }
 
-    fn is_right(told: &VerifyReport) -> bool {
-        told.ok
+    fn is_right(report: &VerifyReport) -> bool {
+        report.ok
     }
 }

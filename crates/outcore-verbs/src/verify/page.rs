@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::option::{BadRowArgs, ResourceArgs, TraceArgs, TypeArgs};
-use crate::told::told;
-use crate::told::{JobSummary, Phase};
+use crate::report::report;
+use crate::report::{JobSummary, Phase};
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:
@@ -68,7 +68,7 @@ pub struct VerifyArgs {
     pub trace: TraceArgs,
 }
 
-told! {
+report! {
     /// What a look at all records, or rows, found.
     pub struct VerifyReport {
         [used: JobSummary],

@@ -24,7 +24,7 @@ use super::page::{VerifyArgs, VerifyReport};
 use crate::explain::{FilePass, dir_of};
 use crate::host::{Host, Kept, Weight, watch};
 use crate::option::{DriveArgs, SEED, TypeArgs, resources_request};
-use crate::told::{Moved, Phase, Stopwatch};
+use crate::report::{Moved, Phase, Stopwatch};
 
 /// The phases of a check.
 pub(super) const PHASES: [Weight; 1] = [("verify", 1.0)];

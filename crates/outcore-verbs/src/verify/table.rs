@@ -12,8 +12,8 @@ use outcore_table::jobs::{self, TableCheck};
 use super::page::{VerifyArgs, VerifyReport};
 use crate::host::{Host, Kept, watch};
 use crate::option::{DriveArgs, SEED, resources_request};
+use crate::report::{Moved, Stopwatch};
 use crate::tables::{READ, check_tables, keys_of, names_in, on_bad_row, unpacked};
-use crate::told::{Moved, Stopwatch};
 
 /// Checks a table.
 pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport> {

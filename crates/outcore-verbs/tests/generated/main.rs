@@ -2,6 +2,7 @@
 //!
 //! `OUTCORE_GENERATE=1 cargo test --workspace --test generated` makes them anew.
 
+mod json;
 mod python;
 
 use std::fs;
@@ -22,6 +23,25 @@ fn check(name: &str, text: &str) {
         "{name} is stale at line {}: OUTCORE_GENERATE=1 cargo test --workspace --test generated",
         line.unwrap_or(0) + 1
     );
+}
+
+/// Fails if what stands between the marks of `section` in the file at `name` is not `text`; writes
+/// it if that is asked for.
+fn check_section(name: &str, section: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(name);
+    let whole = fs::read_to_string(path).unwrap();
+    let mark = |end: &str| format!("<!-- {section}: {end} -->\n");
+    let (before, rest) = whole.split_once(&mark("begin")).unwrap();
+    let (_, after) = rest.split_once(&mark("end")).unwrap();
+    let made = [before, &mark("begin"), text, &mark("end"), after].concat();
+    check(name, &made);
+}
+
+#[test]
+fn the_reference_of_json_has_the_fields_of_all_reports() {
+    check_section("docs/json.md", "reports", &json::sections());
 }
 
 #[test]

@@ -9,10 +9,9 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Args as _, Command};
 use outcore_front::Spelling;
-use outcore_verbs::generate::Gen;
-use outcore_verbs::told::{Described, Field};
-use outcore_verbs::verb::Verb;
-use outcore_verbs::verify::Verify;
+use outcore_verbs::report::{Described, Field};
+use outcore_verbs::verb::{Verb, VerbVisitor};
+use outcore_verbs::visit_verbs;
 
 const HEAD: &str = r#""""Verbs: a function for each, and what it reports.
 
@@ -72,14 +71,33 @@ struct Keyword {
 
 /// The whole module.
 pub(crate) fn module() -> String {
-    let mut text = HEAD.to_owned();
-    verb::<Gen>(&mut text);
-    verb::<Verify>(&mut text);
-    text
+    let mut module = Module {
+        text: HEAD.to_owned(),
+        names: Vec::new(),
+    };
+    visit_verbs(&mut module);
+    let names = module.names.iter().map(|name| format!("    \"{name}\",\n"));
+    let names: String = names.collect();
+    module.text + &format!("\n\n__all__ = [\n{names}]\n")
+}
+
+/// A module that grows.
+struct Module {
+    text: String,
+    /// What it offers.
+    names: Vec<String>,
+}
+
+impl VerbVisitor for Module {
+    fn visit<V: Verb>(&mut self) {
+        self.names.push(V::Report::NAME.to_owned());
+        self.names.push(V::NAME.replace('-', "_"));
+        verb::<V>(&mut self.text);
+    }
 }
 
 fn verb<V: Verb>(text: &mut String) {
-    class::<V::Told>(text);
+    class::<V::Report>(text);
     let command = V::Args::augment_args(Command::new(V::NAME));
     let arguments = command.get_arguments();
     // `drives` takes directories and the file that describes them.
@@ -112,7 +130,7 @@ fn verb<V: Verb>(text: &mut String) {
     }
     line("    volume: StrPath | None = None,".to_owned());
     line("    progress: Watcher | bool | None = None,".to_owned());
-    line(format!(") -> {}:", V::Told::NAME));
+    line(format!(") -> {}:", V::Report::NAME));
     let about = command.get_long_about().or(command.get_about());
     let about = Spelling::Python.text(&about.map(ToString::to_string).unwrap_or_default());
     let mut paragraphs = about.split("\n\n");
@@ -153,7 +171,7 @@ fn verb<V: Verb>(text: &mut String) {
     line(format!(
         "    return words.run(\"{}\", {}, volume, progress, ({}))",
         V::NAME,
-        V::Told::NAME,
+        V::Report::NAME,
         phases.collect::<String>()
     ));
 }

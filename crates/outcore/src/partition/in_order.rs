@@ -44,7 +44,28 @@ impl<'a> InOrder<'a> {
     }
 
     /// Takes the next bytes.
+    #[inline]
     pub(crate) fn take<T>(
+        &mut self,
+        job: &Job,
+        transfers: &mut Transfers<T>,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let begin = self.phase + self.filled;
+        let room = self.end.saturating_sub(begin);
+        match &mut self.chunk {
+            Some(chunk) if bytes.len() < room => {
+                chunk[begin..begin + bytes.len()].copy_from_slice(bytes);
+                self.filled += bytes.len();
+                Ok(())
+            }
+            _ => self.take_across(job, transfers, bytes),
+        }
+    }
+
+    /// Takes bytes that fill the chunk, or for which there is none yet.
+    #[inline(never)]
+    fn take_across<T>(
         &mut self,
         job: &Job,
         transfers: &mut Transfers<T>,

@@ -1,7 +1,7 @@
 //! What verbs report: values with names, for programs, for people and for documentation.
 //!
-//! Contract: each verb has one report, a struct that the macro `told` defines. Its fields are those
-//! of the command's `summary` event and of what Python returns. Their comments are the
+//! Contract: each verb has one report, a struct that the macro `report` defines. Its fields are
+//! those of the command's `summary` event and of what Python returns. Their comments are the
 //! documentation of both ([`Described`]). Processor time is that of the process during the job,
 //! memory the most it ever had resident; the kernel is asked for both ([`outcore_front::cost`]),
 //! nothing is sampled.
@@ -109,7 +109,7 @@ impl Serialize for Place {
 
 /// Defines a report: a struct whose fields are all reported, each with the comment that documents
 /// it. One in brackets holds a report whose fields stand among its own.
-macro_rules! told {
+macro_rules! report {
     (
         $(#[doc = $doc:literal])*
         pub struct $name:ident {
@@ -128,21 +128,21 @@ macro_rules! told {
             $($(#[doc = $field_doc])* pub $field: $type,)*
         }
 
-        impl $crate::told::Described for $name {
+        impl $crate::report::Described for $name {
             const NAME: &'static str = stringify!($name);
             const DOC: &'static str = concat!($($doc, "\n",)*);
 
-            fn fields() -> Vec<$crate::told::Field> {
+            fn fields() -> Vec<$crate::report::Field> {
                 vec![
-                    $($crate::told::Field {
+                    $($crate::report::Field {
                         name: stringify!($flat),
-                        python_type: <$flat_type as $crate::told::FieldType>::python_type(),
+                        python_type: <$flat_type as $crate::report::FieldType>::python_type(),
                         doc: "What every verb reports.",
                         is_flat: true,
                     },)?
-                    $($crate::told::Field {
+                    $($crate::report::Field {
                         name: stringify!($field),
-                        python_type: <$type as $crate::told::FieldType>::python_type(),
+                        python_type: <$type as $crate::report::FieldType>::python_type(),
                         doc: concat!($($field_doc, "\n",)*),
                         is_flat: false,
                     },)*
@@ -150,7 +150,7 @@ macro_rules! told {
             }
         }
 
-        impl $crate::told::FieldType for $name {
+        impl $crate::report::FieldType for $name {
             fn python_type() -> String {
                 stringify!($name).to_owned()
             }
@@ -158,9 +158,9 @@ macro_rules! told {
     };
 }
 
-pub(crate) use told;
+pub(crate) use report;
 
-told! {
+report! {
     /// Bytes that a drive served.
     pub struct DriveTraffic {
         /// The drive's name, or a directory on it.
@@ -184,7 +184,7 @@ impl DriveTraffic {
     }
 }
 
-told! {
+report! {
     /// A part of a job: what it did, and what its plan predicted.
     pub struct Phase {
         /// Its name.
@@ -223,7 +223,7 @@ impl Phase {
     }
 }
 
-told! {
+report! {
     /// A trace that was recorded.
     pub struct IoTrace {
         /// The file.
@@ -235,7 +235,7 @@ told! {
     }
 }
 
-told! {
+report! {
     /// What every verb reports.
     pub struct JobSummary {
         /// Records, lines or rows of the result.

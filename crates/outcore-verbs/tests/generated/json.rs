@@ -1,0 +1,62 @@
+//! The reference of JSON: a table of each report.
+//!
+//! Contract: a report has the fields that its struct has, in their order, with their comments.
+
+use std::fmt::Write as _;
+
+use outcore_verbs::report::{Described, DriveTraffic, IoTrace, JobSummary, Phase};
+use outcore_verbs::verb::{Verb, VerbVisitor};
+use outcore_verbs::visit_verbs;
+
+/// The tables.
+pub(crate) fn sections() -> String {
+    let mut text = String::new();
+    table::<JobSummary>("Every report begins with", &mut text);
+    table::<DriveTraffic>("A drive of `drives` has", &mut text);
+    table::<IoTrace>("`io_trace` has", &mut text);
+    table::<Phase>("A phase of `phases` has", &mut text);
+    let mut reports = Reports(text);
+    visit_verbs(&mut reports);
+    reports.0
+}
+
+/// The tables of verbs.
+struct Reports(String);
+
+impl VerbVisitor for Reports {
+    fn visit<V: Verb>(&mut self) {
+        table::<V::Report>(&format!("### `{}`", V::NAME), &mut self.0);
+    }
+}
+
+fn table<T: Described>(head: &str, text: &mut String) {
+    let _ = writeln!(text, "{head}\n\n| key | type | meaning |\n|---|---|---|");
+    for field in T::fields().iter().filter(|field| !field.is_flat) {
+        let lines = field.doc.lines().map(str::trim);
+        let doc = lines.collect::<Vec<_>>().join(" ");
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} |",
+            field.name,
+            json_type(&field.python_type),
+            doc.trim().trim_end_matches('.')
+        );
+    }
+    text.push('\n');
+}
+
+/// A type in the words of JSON.
+fn json_type(python: &str) -> String {
+    let (kind, or_null) = match python.strip_suffix(" | None") {
+        Some(kind) => (kind, " or `null`"),
+        None => (python, ""),
+    };
+    let word = match kind {
+        "int" | "float" => "number",
+        "str" | "Path" => "text",
+        "bool" => "boolean",
+        kind if kind.starts_with("tuple[") => "list",
+        _ => "object",
+    };
+    format!("{word}{or_null}")
+}
