@@ -19,6 +19,7 @@ pub(crate) mod sequence;
 pub(crate) mod store;
 pub(crate) mod tables;
 pub(crate) mod vectors;
+pub(crate) mod verb;
 pub(crate) mod view;
 pub(crate) mod volume;
 pub(crate) mod window;
@@ -38,12 +39,12 @@ pub(crate) use outcore_verbs::option::{
     DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, ScratchArgs, TraceArgs, TypeArgs, parse_count,
 };
 
-use crate::verb::VerbCommand;
 use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
 use deferred::Deferred;
 use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
 use sequence::SequenceCommand;
 use store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
+use verb::VerbCommand;
 use volume::VolumeCommand;
 
 const AFTER_HELP: &str = "\

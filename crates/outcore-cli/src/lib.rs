@@ -34,7 +34,6 @@ mod report;
 mod resources;
 mod signals;
 mod stdout;
-mod verb;
 
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -258,7 +257,7 @@ fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
         Command::Split(args) => commands::split::run(context, args),
         Command::Head(args) => commands::head::head(context, args),
         Command::Sample(args) => commands::head::sample(context, args),
-        Command::Verb(verb) => verb.run(context),
+        Command::Verb(verb) => commands::verb::run(context, verb),
         Command::Sequence(command) => commands::sequence::run(context, command),
         Command::Vector(command) => commands::vectors::vector(context, command),
         Command::Knn(args) => commands::vectors::knn(context, args),

@@ -20,7 +20,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use outcore::{Control, Error, Kind, Phase as EnginePhase};
 use outcore_verbs::report::Phase;
 use outcore_verbs::verb::Words;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::{ColorWhen, Common};
@@ -249,11 +248,10 @@ impl Reporter {
     }
 
     /// The report of a verb: its words, and the summary event.
-    pub(crate) fn report(&self, report: &impl Serialize, words: &Words) {
+    pub(crate) fn report(&self, report: Value, words: &Words) {
         words.lines.iter().for_each(|line| self.human(line));
         if self.is_json {
-            // A report has values with names, as JSON has.
-            self.event("summary", serde_json::to_value(report).unwrap_or_default());
+            self.event("summary", report);
         }
         words.details.iter().for_each(|line| self.detail(line));
         self.show_phases(&words.phases, words.are_phases_asked_for);

@@ -40,7 +40,7 @@ Examples:
 /// The records depend only on type, count, distribution and seed.
 #[derive(Debug, Args)]
 #[command(after_long_help = GEN_EXAMPLES)]
-pub struct GenArgs {
+pub(crate) struct GenArgs {
     /// Record type, as in `sort --type`; gensort makes the records of sortbenchmark.org's gensort
     /// 1.5, byte for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort --key`
     #[arg(value_name = "TYPE", value_parser = parse_generated)]
@@ -91,7 +91,7 @@ pub struct GenArgs {
 
 report! {
     /// What was generated.
-    pub struct GenSummary {
+    pub(crate) struct GenSummary {
         [used: JobSummary],
         /// The file, or the manifest of the shards.
         output: Place,
@@ -103,7 +103,7 @@ report! {
 }
 
 /// The verb.
-pub struct Gen;
+pub(crate) struct Gen;
 
 impl Verb for Gen {
     const NAME: &'static str = "gen";

@@ -15,11 +15,11 @@
 //! | [`usage`] | wrong arguments, in words |
 //! | [`explain`] | the plan of a pass over files |
 //! | [`tables`] | what verbs on tables share |
-//! | [`generate`], [`mod@verify`] | the verbs, which [`visit_verbs`] lists |
+//! | `generate`, [`mod@verify`] | the verbs, which [`visit_verbs`] lists |
 
 pub mod datasets;
 pub mod explain;
-pub mod generate;
+mod generate;
 pub mod host;
 pub mod kinds;
 pub mod option;

@@ -112,20 +112,20 @@ impl Serialize for Place {
 macro_rules! report {
     (
         $(#[doc = $doc:literal])*
-        pub struct $name:ident {
+        $vis:vis struct $name:ident {
             $([$flat:ident: $flat_type:ty],)?
             $($(#[doc = $field_doc:literal])* $field:ident: $type:ty,)*
         }
     ) => {
         $(#[doc = $doc])*
         #[derive(Debug, Clone, serde::Serialize)]
-        pub struct $name {
+        $vis struct $name {
             $(
                 /// What every verb reports.
                 #[serde(flatten)]
-                pub $flat: $flat_type,
+                $vis $flat: $flat_type,
             )?
-            $($(#[doc = $field_doc])* pub $field: $type,)*
+            $($(#[doc = $field_doc])* $vis $field: $type,)*
         }
 
         impl $crate::report::Described for $name {

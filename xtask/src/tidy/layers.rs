@@ -144,7 +144,7 @@ const ROOMS: [(&str, &[&[&str]]); 16] = [
             &["report", "resources"],
             &["progress"],
             &["context"],
-            &["lines", "verb"],
+            &["lines"],
             &["commands"],
         ],
     ),

@@ -79,7 +79,7 @@ fn check(context: &Context, args: &SortArgs, resources: Resources) -> Result<u8>
     }
     words.detail(&verdict.report.used.read_text());
     words.phases(&verdict.report.phases, false);
-    context.reporter.report(&verdict.report, &words);
+    context.reporter.report(json!(verdict.report), &words);
     verdict.disorder.map_or(Ok(0), Err)
 }
 

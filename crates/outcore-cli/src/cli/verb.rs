@@ -1,22 +1,31 @@
 //! Verbs as subcommands.
 //!
-//! Contract: every verb of [`outcore_verbs`] is a subcommand, whose flags are its arguments. Its
-//! report is the summary event and lines on standard error; the exit code is 1 where a check found
-//! what should not be, and that of a closed pipe where the reader of one went away.
+//! Contract: every verb of [`outcore_verbs`] is a subcommand, whose flags are its arguments. Pure
+//! but for [`VerbCommand::run`], which runs the verb on a host.
 
 use std::fmt;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use outcore::Result;
+use outcore_verbs::host::Host;
 use outcore_verbs::verb::{Verb, VerbVisitor, Words};
 use outcore_verbs::visit_verbs;
+use serde_json::Value;
 
-use crate::cli::deferred::defer;
-use crate::context::Context;
-use crate::pipe::{self, CLOSED_PIPE};
+use super::deferred::defer;
 
-/// Runs a verb with its arguments; gives the exit code.
-type Run = Box<dyn Fn(&Context) -> Result<u8>>;
+/// What a verb answers.
+pub(crate) struct Answer {
+    /// Its report.
+    pub(crate) report: Value,
+    /// The same for people.
+    pub(crate) words: Words,
+    /// Whether all is as it should be.
+    pub(crate) is_right: bool,
+}
+
+/// Runs a verb with its arguments.
+type Run = Box<dyn Fn(&dyn Host) -> Result<Answer>>;
 
 /// A verb that was asked for.
 pub(crate) struct VerbCommand {
@@ -36,22 +45,25 @@ impl fmt::Debug for VerbCommand {
 }
 
 impl VerbCommand {
-    /// Runs it; gives the exit code.
-    pub(crate) fn run(&self, context: &Context) -> Result<u8> {
-        (self.run)(context)
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Those of the verb.
+    pub(crate) fn run(&self, host: &dyn Host) -> Result<Answer> {
+        (self.run)(host)
     }
 }
 
-fn run<V: Verb>(context: &Context, args: &V::Args) -> Result<u8> {
-    let report = match V::run(context, args) {
-        Ok(report) => report,
-        Err(error) if pipe::is_closed_by(&error) => return Ok(CLOSED_PIPE),
-        Err(error) => return Err(error),
-    };
+fn run<V: Verb>(host: &dyn Host, args: &V::Args) -> Result<Answer> {
+    let report = V::run(host, args)?;
     let mut words = Words::default();
     V::say(args, &report, &mut words);
-    context.reporter.report(&report, &words);
-    Ok(u8::from(!V::is_right(&report)))
+    Ok(Answer {
+        words,
+        is_right: V::is_right(&report),
+        // A report has values with names, as JSON has.
+        report: serde_json::to_value(&report).unwrap_or_default(),
+    })
 }
 
 /// Adds each verb to a command.
@@ -83,7 +95,7 @@ impl VerbVisitor for Read<'_> {
         self.found = Some(args.map(|args| VerbCommand {
             name: V::NAME,
             takes_stdout: V::takes_stdout(&args),
-            run: Box::new(move |context| run::<V>(context, &args)),
+            run: Box::new(move |host| run::<V>(host, &args)),
         }));
     }
 }
