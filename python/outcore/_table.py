@@ -101,7 +101,7 @@ def table(
         union: Files may lack columns, which are null there, or have columns of other types, which get a common type: the
             wider integer, a float, a decimal with all digits, the finer timestamp. Nothing is rounded.
         schema: Types of columns of CSV and JSON lines: `{"id": "i64", "price": "decimal(12,2)"}`, or the same as the text
-            `"id:i64,price:decimal(12,2)"`. Types of other columns are told by a sample.
+            `"id:i64,price:decimal(12,2)"`. Types of other columns are inferred from a sample.
         separator: The byte between fields of CSV; by default that of a sample of the records, which a warning names if it is
             not the usual one.
         null: Texts of CSV fields that are null, besides empty fields: `"NA"`, `["NA", "-"]`, or `"pandas"` for the list of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -203,6 +204,25 @@ def test_ctrl_c_stops_a_job_and_nothing_is_left_behind(here: Path, name: str) ->
     rest, _ = process.communicate(timeout=30)
     assert rest.splitlines()[-1] == "stopped: True job: interrupted; nothing was left behind"
     assert sorted(path.name for path in here.iterdir()) == before
+
+
+def test_a_job_on_long_values_keeps_to_its_memory_with_the_interpreter(here: Path) -> None:
+    draw = random.Random(7)
+    with open("long.jsonl", "w", encoding="ascii") as lines:
+        for row in range(60):
+            lines.write(f'{{"k": {row * 37 % 60}, "v": "{draw.randbytes(750_000).hex()}"}}\n')
+    program = """
+import resource
+import outcore
+
+outcore.convert("long.jsonl", "long.parquet", memory="64MiB")
+outcore.sort("long.parquet", "sorted.parquet", by="k", memory="64MiB")
+assert outcore.verify("sorted.parquet", by="k", against="long.parquet", memory="64MiB").ok
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) << 10 <= (64 + 64) << 20
 
 
 def test_ctrl_c_leaves_nothing_of_hundreds_of_mebibytes_of_scratch(here: Path) -> None:

@@ -462,7 +462,7 @@ fn csv_is_sorted_by_columns_with_its_header_first() {
         ])
         .ok();
     assert_eq!(skipped.stdout, b"k,v\n0,a\n");
-    assert!(skipped.stderr.contains("1 lines"), "{skipped:?}");
+    assert!(skipped.stderr.contains("1 line "), "{skipped:?}");
 }
 
 #[test]

@@ -606,7 +606,7 @@ fn csv_and_json_lines_are_tables_where_types_are_asked_for_or_needed() {
     let done = run("sort t.csv -o s.parquet --by number --stable");
     assert_eq!(rows("s.parquet"), wanted);
     assert!(
-        done.stderr.contains("2 columns are told by 3 rows"),
+        done.stderr.contains("types of 2 columns from 3 rows"),
         "{}",
         done.stderr
     );

@@ -574,7 +574,7 @@ fn what_is_wrong_is_told_with_line_column_value_and_the_flag_that_helps() {
     assert!(
         error
             .cause()
-            .contains("line 600,001: field `late` was in no row"),
+            .contains("line 600,001: no row of the sample has the field `late`"),
         "{error}"
     );
     assert!(error.next_step().unwrap().contains("late:text"), "{error}");
@@ -618,7 +618,7 @@ fn files_of_one_table_have_types_in_common_and_say_what_told_them() {
     let notes = own.text.unwrap().notes.take();
     assert_eq!(notes.len(), 1);
     assert!(
-        notes[0].contains("3 columns are told by 2 rows"),
+        notes[0].contains("types of 3 columns from 2 rows"),
         "{notes:?}"
     );
     let lists = dir.path().join("lists.csv");
@@ -689,4 +689,30 @@ fn days_and_times_are_told_alike_in_csv_and_json_lines() {
         .iter()
         .collect();
     assert_eq!(zoned, [Some(rows[0][2]), Some(rows[1][2])]);
+}
+
+#[test]
+fn columns_are_inferred_where_the_first_row_is_longer_than_a_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let long = "x".repeat(3 << 20);
+    let texts = [
+        (
+            "t.jsonl",
+            format!("{{\"k\": 7, \"v\": \"{long}\"}}\n{{\"k\": 8}}\n"),
+        ),
+        ("t.csv", format!("k,v\n7,{long}\n8,\n")),
+    ];
+    for (name, text) in texts {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let out = dir.path().join("out.parquet");
+        converted((&[path], &reads("")), &out, (64 << 20, 1)).unwrap();
+        let table = read_parquet(&out);
+        assert_eq!(
+            table.schema().field(0).data_type(),
+            &DataType::Int64,
+            "{name}"
+        );
+        assert_eq!(table.num_rows(), 2);
+    }
 }

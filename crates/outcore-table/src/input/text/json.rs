@@ -87,10 +87,7 @@ impl Fault {
                 at + 1
             )),
             Fault::Unknown(names) => {
-                let cause = format!(
-                    "field `{}` was in no row that told the columns",
-                    names.join(".")
-                );
+                let cause = format!("no row of the sample has the field `{}`", names.join("."));
                 Error::corrupt(PARSE, cause).hint(match &names[..] {
                     [name] => format!("name its type with --schema: '{name}:text'"),
                     _ => format!(

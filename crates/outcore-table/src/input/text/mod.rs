@@ -543,7 +543,7 @@ pub(super) fn settle(files: &mut [(&Path, &mut TextFile)], options: &TextOptions
     }
     if told > 0 {
         options.notes.add(format!(
-            "types of {} are told by {} from {}; --schema NAME:TYPE,... says others",
+            "inferred the types of {} from {} at {}; --schema NAME:TYPE,... sets others",
             units::counted(told as u64, "column"),
             units::counted(rows_count, "row"),
             units::counted(places_count, "place"),

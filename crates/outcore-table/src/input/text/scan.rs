@@ -4,8 +4,9 @@
 //! Contract: [`scan`] cuts the file into [`Part`]s of whole records of about [`PART_BYTES`], or of
 //! one record that is longer. Where parts begin depends on the bytes of the file alone. Blank lines
 //! are no rows, but in a table of one column of CSV, where one is a null. The records at the front
-//! of every so many parts are shown to `see`, as long as they are not too long, and the first
-//! record of CSV that has a header is given whole. What ends the lines of CSV is found from the
+//! of every so many parts are shown to `see` unless they are too long; the first one may have any
+//! length that a quarter of the memory holds. The first record of CSV that has a header is given
+//! whole. What ends the lines of CSV is found from the
 //! front of the file.
 //!
 //! Bounds: a few MiB that are read ahead, a record of the sample, and some 40 bytes a part. One
@@ -28,7 +29,7 @@ const SAMPLE_PARTS: u64 = 32;
 const SAMPLE_BYTES: u64 = 64 << 10;
 /// A header is not longer.
 const HEADER_BYTES_MAX: usize = 16 << 20;
-/// A record of the sample is not longer; others are not looked at.
+/// A record of the sample is not longer, except for the first; others are not looked at.
 const SAMPLED_BYTES_MAX: usize = 1 << 20;
 
 /// A stretch of the file with whole records.
@@ -117,6 +118,8 @@ struct Scan<'s, 'f> {
     is_one_column: bool,
     /// Every so many parts.
     step: u64,
+    /// The first record of the sample is not longer.
+    first_bytes_max: usize,
 }
 
 /// Looks through `file`, or as far as its first `rows_max` rows.
@@ -151,6 +154,7 @@ pub(super) fn scan(
         kept: None,
         is_blank: true,
         is_one_column: false,
+        first_bytes_max: ((job.budget.free_bytes() / 4) as usize).max(SAMPLED_BYTES_MAX),
         step: (file.len_bytes() / PART_BYTES / SAMPLE_PARTS).max(1),
     };
     let mut rows_count = 0;
@@ -226,7 +230,11 @@ impl Scan<'_, '_> {
                     return Err(Error::corrupt(PARSE, "the header is longer than 16 MiB")
                         .hint("close the quote in its first line, or use --no-header"));
                 }
-                if !self.is_header && kept.len() > SAMPLED_BYTES_MAX {
+                let most_bytes = match self.found.sampled.0 {
+                    0 => self.first_bytes_max,
+                    _ => SAMPLED_BYTES_MAX,
+                };
+                if !self.is_header && kept.len() > most_bytes {
                     self.kept = None;
                 }
             }
