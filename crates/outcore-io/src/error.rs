@@ -253,7 +253,7 @@ impl fmt::Display for Error {
         let facts = &self.0;
         write!(f, "{}: {}", facts.operation, facts.cause)?;
         let mut place = Vec::new();
-        if let Some(drive) = &facts.drive {
+        if let Some(drive) = facts.drive.as_ref().filter(|drive| !drive.is_empty()) {
             place.push(format!("drive {drive}"));
         }
         if let Some(path) = &facts.path {

@@ -735,3 +735,20 @@ fn a_result_is_not_called_what_it_is_not_and_no_iteration_computes_nothing() {
     let told = run(&place, "graph info one.graph").ok().stdout;
     assert!(String::from_utf8_lossy(&told).contains("1 edge (0 loops)"));
 }
+
+#[test]
+fn names_and_line_ends_that_do_not_fit_are_rejected_before_anything_is_made() {
+    let place = TestDir::new();
+    place.write("cr.csv", b"a,b\r0,1\r1,2\r");
+    place.write("e.csv", b"a,b\r\n0,1\r\n1,2\r\n");
+    let cr = place.run(&["graph", "convert", "cr.csv", "-o", "cr.graph"]);
+    cr.fails(2, &["CR alone", "cr.csv"], "tr ");
+    place
+        .run(&["graph", "convert", "e.csv", "-o", "e.graph"])
+        .ok();
+    let export = place.run(&["graph", "export", "e.graph", "-o", "x.csv"]);
+    export.fails(2, &["x.csv", "archive"], ".npz");
+    place.write("big.txt", b"18446744073709551615 18446744073709551614\n");
+    let big = place.run(&["graph", "convert", "big.txt", "-o", "big.graph"]);
+    big.fails(2, &["largest id is 18446744073709551615"], "--relabel");
+}

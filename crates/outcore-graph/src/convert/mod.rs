@@ -417,7 +417,7 @@ fn vertices_of(largest: Option<u64>, told: Option<u64>) -> Result<u64> {
             Some(told) => format!("{told} vertices, {VERTICES_MAX} are the most"),
             None => format!(
                 "the largest id is {}, and a graph has {VERTICES_MAX} vertices at most",
-                vertices - 1
+                largest.unwrap_or_default()
             ),
         };
         return Err(Error::usage(CONVERT, cause)

@@ -315,6 +315,9 @@ pub(super) fn header_of(
         header.bytes = BYTE_ORDER_MARK.len() as u64;
     }
     let text = &head[header.bytes as usize..];
+    if !format.is_binary() {
+        refuse_lone_cr(path, text)?;
+    }
     match format {
         EdgeFormat::MatrixMarket => matrix_market(path, text, (options, &mut header))?,
         EdgeFormat::Csv => csv(path, text, options, &mut header)?,
@@ -334,6 +337,20 @@ fn refuse_packed(path: &Path, head: &[u8]) -> Result<()> {
         )
         .path(path)
         .hint(format!("unpack it first: `{program} -dc FILE > edges.txt`"))),
+    }
+}
+
+/// Fails for text whose lines end with CR alone: all of it would be one line.
+fn refuse_lone_cr(path: &Path, head: &[u8]) -> Result<()> {
+    let has_lines = memchr::memchr(b'\n', head).is_some();
+    let is_between = |at: usize| at + 1 < head.len();
+    match memchr::memchr(b'\r', head).filter(|at| !has_lines && is_between(*at)) {
+        None => Ok(()),
+        Some(_) => Err(
+            Error::usage(READ, "its lines end with CR alone, and edges need LF")
+                .path(path)
+                .hint("convert it first: tr '\\r' '\\n' < IN > OUT"),
+        ),
     }
 }
 

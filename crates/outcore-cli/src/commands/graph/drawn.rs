@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use outcore::{Job, Kind, Result};
+use outcore::{Error, Job, Kind, Result};
 use outcore_front::inputs::{self, Streams};
 use outcore_front::resources::Resources;
 use outcore_front::spool::Spool;
@@ -176,6 +176,13 @@ pub(super) fn export(context: &Context, args: &GraphExportArgs) -> Result<u8> {
         &args.output,
         "an archive (.npz) is written in several places at once",
     )?;
+    if args.output.extension().is_some_and(|end| end != "npz") {
+        let cause =
+            "a matrix is written as an archive of arrays, and the name promises another format";
+        return Err(Error::usage("create output", cause)
+            .path(&args.output)
+            .hint("let the name end in .npz"));
+    }
     let output = context.files.output(&args.output, args.force)?;
     refuse_inside(&output, &args.graph)?;
     check_new(&output, args.force)?;

@@ -119,11 +119,14 @@ pub(crate) fn knn(context: &Context, args: &KnnArgs) -> Result<u8> {
 
 /// Fails for names of outputs that promise what the results are not.
 fn check_outputs(args: &KnnArgs, is_table: bool) -> Result<()> {
+    if args.limits.is_some() {
+        let cause = "--limits is for --radius: each query has K neighbours here";
+        return Err(
+            Error::usage("read arguments", cause).hint("leave --limits out, or give --radius")
+        );
+    }
     if is_table {
-        check_table(
-            args.distances.as_deref().or(args.limits.as_deref()),
-            args.edges,
-        )?;
+        check_table(args.distances.as_deref(), args.edges)?;
     } else {
         results::check_name(&args.output, Array::Ids(&[]))?;
     }

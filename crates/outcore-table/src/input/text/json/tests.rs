@@ -101,8 +101,11 @@ fn what_is_wrong_with_a_line_is_told_with_its_place() {
         ("{\"a\":1} {\"a\":2}", "the line is not one JSON object"),
         ("{\"a\":", "the line is not one JSON object"),
         ("[1]", "the line is not one JSON object"),
-        ("{\"late\":1}", "field `late` was in no row"),
-        ("{\"b\":{\"late\":1}}", "field `b.late` was in no row"),
+        ("{\"late\":1}", "no row of the sample has the field `late`"),
+        (
+            "{\"b\":{\"late\":1}}",
+            "no row of the sample has the field `b.late`",
+        ),
         ("{\"a\":1.5}", "column `a` is i64, and `1.5` is not"),
         ("{\"a\":[1, 2]}", "column `a` is i64, and `[1, 2]` is not"),
         (
@@ -181,7 +184,7 @@ proptest! {
             }
             (Err(_), Err(_)) => {}
             (Err(error), Ok(_)) => {
-                let is_stricter = ["comes twice", "was in no row", "` is not"];
+                let is_stricter = ["comes twice", "no row of the sample", "` is not"];
                 prop_assert!(is_stricter.iter().any(|known| error.contains(known)), "{}: {}", line, error);
             }
             (Ok(_), Err(error)) => {
