@@ -20,7 +20,6 @@
 //! | `floor` | the drive's own speed |
 //! | `commands` | the subcommands |
 
-mod allocator;
 mod cli;
 mod commands;
 mod context;

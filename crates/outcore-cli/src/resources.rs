@@ -9,7 +9,6 @@ use outcore_front::resources::{FAULT_VARIABLE, Resources, ResourcesRequest};
 use outcore_io::config::Environment;
 use outcore_verbs::option::resources_request;
 
-use crate::allocator;
 use crate::cli::{DriveArgs, ResourceArgs};
 
 /// Merges flags, environment, file and defaults. The seed never changes the output.
@@ -30,7 +29,6 @@ pub(crate) fn load(
 /// The same for what was set.
 pub(crate) fn of_request(request: &ResourcesRequest) -> Result<Resources> {
     let resources = Resources::load(request, &Environment::of_process())?;
-    allocator::keep_within(resources.config.memory_bytes.value);
     match std::env::var(FAULT_VARIABLE) {
         Ok(text) if !text.is_empty() => Ok(resources.with_fault(text.parse()?)),
         _ => Ok(resources),

@@ -21,6 +21,7 @@
 //! | [`dataset`] | what users name of a lazy dataset: files, lines that are compressed or CSV, drives |
 //! | [`resources`] | memory, threads, drives, device |
 //! | [`job`] | a sort settled: its job and its plan; what a check found |
+//! | `allocator` | how much freed memory the C library keeps |
 //! | [`blocks`] | bytes in order into a new file |
 //! | [`split`] | files cut into parts of whole lines or records |
 //! | [`spool`] | streams and compressed files, copied to scratch |
@@ -36,6 +37,7 @@
 //! | [`table_vectors`] | a column of a table as a file of vectors, with the same feature |
 //! | [`text`] | lines and their orders: GNU sort's, a column of CSV, a field of JSON |
 
+mod allocator;
 pub mod blocks;
 mod compress;
 pub mod content;

@@ -22,6 +22,7 @@ use outcore_io::drive::steady::SteadyDevice;
 use outcore_io::drive::testing::{FaultDevice, FaultPlan};
 use outcore_io::memory::Budget;
 
+use crate::allocator;
 use crate::inputs::{FilesOnly, Names, Source as InputSource};
 use crate::record_cost::compute_costs;
 
@@ -109,6 +110,7 @@ impl Resources {
     pub fn load(request: &ResourcesRequest, environment: &Environment) -> Result<Self> {
         let defaults = Defaults::of_machine();
         let config = Config::load(&request.flags, environment, &defaults)?;
+        allocator::keep_within(config.memory_bytes.value);
         let os = Arc::new(OsDevice::new(config.io.value));
         let steady = Arc::new(SteadyDevice::new(os));
         let below: Arc<dyn Device> = Arc::<SteadyDevice>::clone(&steady);

@@ -85,6 +85,7 @@ const ROOMS: [(&str, &[&[&str]]); 16] = [
         "crates/outcore-front/",
         &[
             &[
+                "allocator",
                 "blocks",
                 "compress",
                 "cost",
@@ -131,15 +132,7 @@ const ROOMS: [(&str, &[&[&str]]); 16] = [
         "crates/outcore-cli/",
         &[
             &[
-                "allocator",
-                "cli",
-                "closed",
-                "floor",
-                "measure",
-                "pipe",
-                "recorder",
-                "signals",
-                "stdout",
+                "cli", "closed", "floor", "measure", "pipe", "recorder", "signals", "stdout",
             ],
             &["report", "resources"],
             &["progress"],

@@ -34,7 +34,7 @@ const PLACES: [(&str, &str); 13] = [
         "an allocator that counts, for one test",
     ),
     (
-        "crates/outcore-cli/src/allocator.rs",
+        "crates/outcore-front/src/allocator.rs",
         "settings of the C library's allocator",
     ),
     (
