@@ -16,7 +16,7 @@ pub(super) fn map1<A: Copy, T>(to: &mut [T], a: &[A], f: impl Fn(A) -> T) {
     }
 }
 
-pub(super) fn map2<A: Copy, T>(to: &mut [T], a: &[A], b: &[A], f: impl Fn(A, A) -> T) {
+pub(super) fn map2<A: Copy, B: Copy, T>(to: &mut [T], a: &[A], b: &[B], f: impl Fn(A, B) -> T) {
     for ((to, a), b) in to.iter_mut().zip(a).zip(b) {
         *to = f(*a, *b);
     }
