@@ -1,15 +1,15 @@
 //! The values of an expression over a batch.
 //!
-//! Contract: as the folder's. What stands on the right of `and` and `or`, and in the branches of
-//! `where` and `case`, is computed of all rows; if that fails, of the rows alone where its value
-//! matters.
+//! Contract: as the folder's. The right side of `and` and `or`, and the branches of `where` and
+//! `case`, are computed of all rows. If that fails, they are computed of the rows alone in which
+//! their value matters.
 
 use std::sync::Arc;
 
 use arrow_arith::boolean::{and, is_not_null, is_null, not};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, BooleanArray, RecordBatch, UInt32Array};
-use arrow_select::filter::{filter_record_batch, prep_null_mask_filter};
+use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
+use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take;
 use outcore::key::expr::{Between, Binary, Case, Expr, Function, Unary};
 use outcore_io::Result;
@@ -18,7 +18,7 @@ use super::functions::{call, chosen};
 use super::operators::{
     arithmetic, compared, connected, inverted, is_in, negated, negative, truth,
 };
-use super::value::{Value, cast_to, element, failed};
+use super::value::{Value, cast_to, element, failed, true_rows};
 use super::{COMPUTE, wrong};
 use crate::schema::FieldPlace;
 
@@ -59,7 +59,7 @@ impl<'b> Scope<'b> {
                 let one = truth(one)?;
                 let column = one.clone().into_column(self.batch.num_rows())?;
                 let decided = column.as_boolean();
-                // Null leaves it open, too.
+                // Null leaves it open as well.
                 let is_open: BooleanArray = match operator {
                     Binary::And => decided
                         .iter()
@@ -178,11 +178,7 @@ impl<'b> Scope<'b> {
 
     fn truths(self, value: Value) -> Result<BooleanArray> {
         let column = truth(value)?.into_column(self.batch.num_rows())?;
-        let found = column.as_boolean();
-        Ok(match found.null_count() {
-            0 => found.clone(),
-            _ => prep_null_mask_filter(found),
-        })
+        Ok(true_rows(column.as_boolean()))
     }
 
     /// The values of `expr`, which matter in the rows `wanted` alone.

@@ -5,14 +5,12 @@
 use std::sync::Arc;
 
 use arrow_arith::boolean::{is_not_null, is_null};
-use arrow_arith::temporal::{DatePart, date_part};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type, UInt64Type};
 use arrow_array::{
     ArrayRef, BooleanArray, Datum, Float64Array, Int64Array, LargeStringArray, UInt64Array,
 };
-use arrow_schema::{ArrowError, DataType, TimeUnit};
-use arrow_select::filter::prep_null_mask_filter;
+use arrow_schema::{ArrowError, DataType};
 use arrow_select::zip::zip;
 use arrow_string::{length::length, like};
 use outcore::key::expr::{Binary, Function, hash_of_bits};
@@ -20,8 +18,9 @@ use outcore_io::Result;
 use twox_hash::XxHash3_64;
 
 use super::operators::{compared, connected, is_in};
-use super::value::{Value, alike, cast, failed, in_utc, is_bytes, is_text};
-use super::wrong;
+use super::texts::as_text;
+use super::value::{Value, alike, cast, failed, is_bytes, is_text, true_rows};
+use super::{texts, times, wrong};
 
 /// What `function` gives for `values`.
 pub(super) fn call(function: Function, mut values: Vec<Value>, rows_count: usize) -> Result<Value> {
@@ -73,8 +72,8 @@ pub(super) fn call(function: Function, mut values: Vec<Value>, rows_count: usize
             let [value] = take(function, values)?;
             hashed(&value)
         }
-        Min => least_of(Binary::LessEqual, values, rows_count),
-        Max => least_of(Binary::GreaterEqual, values, rows_count),
+        Min => least_of(Binary::Less, values, rows_count),
+        Max => least_of(Binary::Greater, values, rows_count),
         Where => Err(wrong("`where` takes 3 values")),
         Coalesce => {
             let mut rest = values.into_iter().rev();
@@ -86,14 +85,40 @@ pub(super) fn call(function: Function, mut values: Vec<Value>, rows_count: usize
                 chosen(is_there.as_boolean(), value, otherwise)
             })
         }
-        Function::Year => part_of(function, values, DatePart::Year),
-        Function::Quarter => part_of(function, values, DatePart::Quarter),
-        Function::Month => part_of(function, values, DatePart::Month),
-        Function::Day => part_of(function, values, DatePart::Day),
-        Function::Weekday => part_of(function, values, DatePart::DayOfWeekMonday0),
-        Function::Hour => part_of(function, values, DatePart::Hour),
-        Function::Minute => part_of(function, values, DatePart::Minute),
-        Function::Second => part_of(function, values, DatePart::Second),
+        Function::NullIf => {
+            let [one, other] = take(function, values)?;
+            let is_same = compared(Binary::Equal, one.clone(), other)?.into_column(rows_count)?;
+            let is_same = true_rows(is_same.as_boolean());
+            let kind = one.data_type().clone();
+            chosen(&is_same, Value::null().cast(&kind)?, one)
+        }
+        Function::Substr
+        | Function::Trim
+        | Function::Ltrim
+        | Function::Rtrim
+        | Function::Replace
+        | Function::SplitPart
+        | Function::Concat
+        | Function::RegexpMatches
+        | Function::RegexpReplace
+        | Function::RegexpExtract => texts::call(function, &values, rows_count),
+        Function::Year
+        | Function::Quarter
+        | Function::Month
+        | Function::Week
+        | Function::Day
+        | Function::Yearday
+        | Function::Weekday
+        | Function::Hour
+        | Function::Minute
+        | Function::Second
+        | Function::TimeBucket
+        | Function::DateTrunc
+        | Function::DateDiff
+        | Function::Epoch
+        | Function::Strftime
+        | Function::Strptime
+        | Function::TryStrptime => times::call(function, &values),
     }
 }
 
@@ -107,18 +132,6 @@ fn take<const N: usize>(function: Function, values: Vec<Value>) -> Result<[Value
 fn told(made: std::result::Result<ArrayRef, ArrowError>, is_scalar: bool) -> Result<Value> {
     let made = made.map_err(|error| failed(&error))?;
     Ok(Value::computed(made, is_scalar))
-}
-
-/// As text that the kernels take.
-fn as_text(function: Function, value: &Value) -> Result<Value> {
-    match value.data_type() {
-        kind if is_text(kind) || *kind == DataType::Null => value.cast(&DataType::LargeUtf8),
-        kind => {
-            let name = function.name();
-            Err(wrong(format!("`{name}` works on text, and this is {kind}"))
-                .hint("convert it with text(...)"))
-        }
-    }
 }
 
 type Match = fn(&dyn Datum, &dyn Datum) -> std::result::Result<BooleanArray, ArrowError>;
@@ -156,16 +169,6 @@ fn length_of(value: &Value) -> Result<Value> {
     let count = |text: Option<&str>| text.map(|text| text.chars().count() as i64);
     let made: Int64Array = texts.map(count).collect();
     Ok(Value::computed(Arc::new(made), value.is_scalar))
-}
-
-fn part_of(function: Function, values: Vec<Value>, part: DatePart) -> Result<Value> {
-    let [value] = take(function, values)?;
-    let value = match value.data_type() {
-        DataType::Utf8 => value.cast(&DataType::Timestamp(TimeUnit::Nanosecond, None))?,
-        _ => in_utc(value)?,
-    };
-    let made = date_part(&value.array, part).map_err(|error| failed(&error))?;
-    Ok(Value::computed(made, value.is_scalar))
 }
 
 fn as_float(function: Function, value: &Value) -> Result<Value> {
@@ -251,7 +254,7 @@ fn least_of(order: Binary, values: Vec<Value>, rows_count: usize) -> Result<Valu
         let is_alone = is_null(&other.array).map_err(|error| failed(&error))?;
         let is_alone = Value::computed(Arc::new(is_alone), other.is_scalar);
         let is_taken = connected(Binary::Or, is_first, is_alone)?.into_column(rows_count)?;
-        chosen(&prep_null_mask_filter(is_taken.as_boolean()), one, other)
+        chosen(&true_rows(is_taken.as_boolean()), one, other)
     })
 }
 

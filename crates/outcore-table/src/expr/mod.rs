@@ -22,10 +22,12 @@ mod evaluate;
 mod functions;
 mod operators;
 mod prune;
+mod texts;
+mod times;
 mod value;
 mod whole;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{DataType, Schema, SchemaRef};
 use outcore::key::expr as grammar;
 use outcore_io::{Error, Result};
@@ -41,13 +43,15 @@ const COMPUTE: &str = "compute expression";
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expr(grammar::Expr);
 
-/// A new column, or another meaning of an old one: `name = expression`.
+/// A new column, or another meaning of an old one: `name = expression` or `expression as name`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
     /// The column's name.
     pub name: String,
     /// Its values.
     pub value: Expr,
+    /// Whether it was written `value as name`, so that a column takes the name.
+    pub is_alias: bool,
 }
 
 impl Expr {
@@ -100,11 +104,9 @@ impl Expr {
     pub fn holds(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let found = Scope::of(batch).evaluate(&self.0)?;
         let found = operators::truth(found)?.into_column(batch.num_rows())?;
-        let found = arrow_array::cast::AsArray::as_boolean(&found);
-        Ok(match found.null_count() {
-            0 => found.clone(),
-            _ => arrow_select::filter::prep_null_mask_filter(found),
-        })
+        Ok(value::true_rows(arrow_array::cast::AsArray::as_boolean(
+            &found,
+        )))
     }
 
     /// What must be true of a row for which the expression is, and can be told by the statistics of
@@ -115,7 +117,7 @@ impl Expr {
 }
 
 impl Assignment {
-    /// Reads `name = expression`, or several of them with commas between.
+    /// Reads `name = expression` or `expression as name`, or several of them with commas between.
     ///
     /// # Errors
     /// As [`Expr::parse`]; usage: an expression without a name.
@@ -125,6 +127,7 @@ impl Assignment {
             .map(|made| Assignment {
                 name: made.name,
                 value: Expr(made.value),
+                is_alias: made.is_alias,
             })
             .collect())
     }

@@ -11,7 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type};
 use arrow_array::{Array, BooleanArray, Float64Array};
 use arrow_ord::cmp;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 use arrow_string::concat_elements::concat_elements_dyn;
 use outcore::key::expr::{Binary, float_operation, order_of};
 use outcore_io::Result;
@@ -275,6 +275,17 @@ fn of_times(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
             let days = one.cast(&DataType::Int32)?.cast(&DataType::Int64)?;
             let made = kernel(operator, &days, &other.cast(&DataType::Int64)?)?;
             made.cast(&DataType::Int32)?.cast(&DataType::Date32)
+        }
+        (DataType::Interval(_) | DataType::Duration(_), _)
+            if operator == Binary::Add
+                && !matches!(b, DataType::Interval(_) | DataType::Duration(_)) =>
+        {
+            of_times(operator, other, one)
+        }
+        // A day and some hours are a time.
+        (DataType::Date32, DataType::Interval(_) | DataType::Duration(_)) => {
+            let time = DataType::Timestamp(TimeUnit::Microsecond, None);
+            of_times(operator, &one.cast(&time)?, other)
         }
         (_, DataType::Duration(_) | DataType::Interval(_)) => kernel(operator, one, other),
         _ if operator == Binary::Subtract => {

@@ -16,7 +16,8 @@ use arrow_array::{
 };
 use arrow_cast::CastOptions;
 use arrow_cast::display::FormatOptions;
-use arrow_schema::{ArrowError, DataType, TimeUnit};
+use arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
+use arrow_select::filter::prep_null_mask_filter;
 use arrow_select::take::take;
 use outcore::key::expr::{Binary, Cast, CastType};
 use outcore::key::record::NumberType;
@@ -207,7 +208,14 @@ pub(super) fn cast_with(array: &ArrayRef, data_type: &DataType, is_null: bool) -
 /// What a cast makes of a value.
 pub(super) fn cast_to(value: Value, to: Cast) -> Result<Value> {
     let value = in_utc(value)?;
-    let array = cast_with(&value.array, &type_of(to.to), to.is_tried)?;
+    let kind = type_of(to.to);
+    let array = match (&value.origin, &kind) {
+        // A number with a point is as exact as it was written.
+        (Origin::Number(text), DataType::Decimal128(..)) => {
+            cast_with(&Value::text(text).array, &kind, to.is_tried)?
+        }
+        _ => cast_with(&value.array, &kind, to.is_tried)?,
+    };
     Ok(Value::computed(array, value.is_scalar))
 }
 
@@ -217,6 +225,8 @@ fn type_of(to: CastType) -> DataType {
         CastType::Text => DataType::Utf8,
         CastType::Date => DataType::Date32,
         CastType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+        CastType::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
+        CastType::Decimal { digits, scale } => DataType::Decimal128(digits, scale as i8),
         CastType::Number(kind) => match kind {
             NumberType::I8 => DataType::Int8,
             NumberType::I16 => DataType::Int16,
@@ -258,6 +268,14 @@ pub(super) fn element(value: &Value, place: usize) -> Result<Value> {
         is_scalar: value.is_scalar,
         ..made
     })
+}
+
+/// The rows that are true, with no nulls among them.
+pub(super) fn true_rows(found: &BooleanArray) -> BooleanArray {
+    match found.null_count() {
+        0 => found.clone(),
+        _ => prep_null_mask_filter(found),
+    }
 }
 
 /// What a kernel of Arrow says as an error of whoever wrote the expression.

@@ -12,11 +12,12 @@ use outcore::key::expr::Binary;
 use outcore_io::Result;
 
 use super::value::{Value, failed, kernel, numbers_of, rows_of};
+use super::wrong;
 
 /// Why a power has no value.
 const NEGATIVE_POWER: &str = "an integer cannot be raised to a negative power";
 
-type Made<T> = std::result::Result<Option<T>, ArrowError>;
+type Made<T> = Result<Option<T>>;
 
 /// See the module.
 pub(super) fn arithmetic(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
@@ -52,9 +53,7 @@ fn rows<T: ArrowPrimitiveType>(
         (Some(a), Some(b)) => work(a, b),
         _ => Ok(None),
     });
-    let made: PrimitiveArray<T> = rows
-        .collect::<std::result::Result<_, _>>()
-        .map_err(|error| failed(&error))?;
+    let made: PrimitiveArray<T> = rows.collect::<Result<_>>()?;
     Ok(Value::computed(
         Arc::new(made),
         one.is_scalar && other.is_scalar,
@@ -86,7 +85,9 @@ fn signed(operator: Binary, a: i64, b: i64) -> Made<i64> {
             fits(operator, a, b, made.or((a == 0).then_some(0)))
         }
         Binary::ShiftRight => Ok(Some(a >> shift(b)?.min(63))),
-        Binary::Power if b < 0 => Err(ArrowError::ComputeError(NEGATIVE_POWER.to_owned())),
+        Binary::Power if b < 0 => {
+            Err(wrong(NEGATIVE_POWER).hint("compute with floats: f64(x) ** -1, or 1 / x"))
+        }
         Binary::Power => {
             // Larger ones only matter by whether they are even.
             let exponent = u32::try_from(b).unwrap_or(u32::MAX - u32::from(b % 2 == 0));
@@ -120,17 +121,17 @@ fn fits<T: std::fmt::Display>(operator: Binary, a: T, b: T, made: Option<T>) -> 
         Some(made) => Ok(Some(made)),
         None => {
             let cause = format!("Overflow happened on: {a} {} {b}", operator.sign());
-            Err(ArrowError::ArithmeticOverflow(cause))
+            Err(failed(&ArrowError::ArithmeticOverflow(cause)))
         }
     }
 }
 
-fn shift(by: i64) -> std::result::Result<u32, ArrowError> {
+fn shift(by: i64) -> Result<u32> {
     match by {
-        ..0 => {
-            let cause = "a number cannot be shifted by a negative number of bits";
-            Err(ArrowError::ComputeError(cause.to_owned()))
-        }
+        ..0 => Err(
+            wrong("a number cannot be shifted by a negative number of bits")
+                .hint("shift the other way: n >> 2 for n << -2"),
+        ),
         by => Ok(u32::try_from(by).unwrap_or(u32::MAX)),
     }
 }

@@ -1,20 +1,14 @@
 //! Values that an operation has no result for, and rows in which that matters.
 //!
 //! Contract: an integer has no result for a division by zero and for a negative power, and records
-//! have no null to stand for one. A [`Guard`] names a condition of the row under which a result is
-//! used; where one of an operation's guards does not hold, a missing result is no fault.
+//! have no null for it. A [`Guard`](super::registers::Guard) is a condition of the row under which
+//! a result is used. Where one of an operation's guards does not hold, a missing result is no
+//! fault.
 
 use super::column::{Space, Step, with_type};
 use super::registers::view;
 use super::tree::Binary;
 use crate::key::record::NumberType;
-
-/// A register of truth values, and which of them make a result matter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Guard {
-    pub(super) register: usize,
-    pub(super) is_so: bool,
-}
 
 /// A row in which an operation has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,10 +8,9 @@
 use std::cmp::Ordering;
 
 use super::ColumnType;
-use super::check::Guard;
 use super::divide::{Divisor, divide};
 use super::functions::Function;
-use super::registers::{map1, map2, view, view_mut};
+use super::registers::{Guard, map1, map2, view, view_mut};
 use super::tree::{Binary, Unary};
 use super::types::order_of;
 use crate::key::record::{Endian, Number, NumberType};
@@ -431,12 +430,8 @@ impl Step {
                 signed,
                 ..
             } => {
-                let unsigned: &[u64] = view(&registers[unsigned], n);
-                let signed: &[i64] = view(&registers[signed], n);
-                let both = unsigned.iter().zip(signed);
-                for (to, (a, b)) in view_mut::<u8>(to, n).iter_mut().zip(both) {
-                    *to = u8::from(holds(operator, i128::from(*a).cmp(&i128::from(*b))));
-                }
+                let (a, b) = (view(&registers[unsigned], n), view(&registers[signed], n));
+                compare_mixed(operator, view_mut(to, n), a, b);
             }
             Step::CompareReal {
                 operator,
@@ -445,26 +440,16 @@ impl Step {
                 real,
                 ..
             } => {
-                let to = view_mut::<u8>(to, n);
-                let real = view::<f64>(&registers[real], n);
-                let held = |whole: i128, real| u8::from(holds(operator, order_of(whole, real)));
+                let (whole, real) = (&registers[whole], view(&registers[real], n));
+                let to = view_mut(to, n);
                 match is_unsigned {
-                    true => map2(to, view::<u64>(&registers[whole], n), real, |a, b| {
-                        held(a.into(), b)
-                    }),
-                    false => map2(to, view::<i64>(&registers[whole], n), real, |a, b| {
-                        held(a.into(), b)
-                    }),
+                    true => compare_real::<u64>(operator, to, view(whole, n), real),
+                    false => compare_real::<i64>(operator, to, view(whole, n), real),
                 }
             }
             Step::Logic { operator, a, b, .. } => {
-                let (a, b) = (view::<u8>(&registers[a], n), view::<u8>(&registers[b], n));
-                let to = view_mut::<u8>(to, n);
-                match operator {
-                    Binary::And | Binary::BitAnd => map2(to, a, b, |a, b| a & b),
-                    Binary::Or | Binary::BitOr => map2(to, a, b, |a, b| a | b),
-                    _ => map2(to, a, b, |a, b| a ^ b),
-                }
+                let (a, b) = (view(&registers[a], n), view(&registers[b], n));
+                logic(operator, view_mut(to, n), a, b);
             }
             Step::Single {
                 operator, kind, a, ..
@@ -616,7 +601,7 @@ fn arithmetic<T: Value>(operator: Binary, to: &mut [T], a: &[T], b: &[T]) {
 }
 
 /// Whether a comparison holds.
-fn holds(operator: Binary, order: Ordering) -> bool {
+pub(super) fn holds(operator: Binary, order: Ordering) -> bool {
     match operator {
         Binary::Less => order.is_lt(),
         Binary::LessEqual => order.is_le(),
@@ -636,6 +621,28 @@ fn compare<T: Value>(operator: Binary, to: &mut [u8], a: &[T], b: &[T]) {
         Binary::NotEqual => map2(to, a, b, |a, b| u8::from(!a.is_same(b))),
         _ => map2(to, a, b, |a, b| u8::from(a.is_same(b))),
     }
+}
+
+fn logic(operator: Binary, to: &mut [u8], a: &[u8], b: &[u8]) {
+    match operator {
+        Binary::And | Binary::BitAnd => map2(to, a, b, |a, b| a & b),
+        Binary::Or | Binary::BitOr => map2(to, a, b, |a, b| a | b),
+        _ => map2(to, a, b, |a, b| a ^ b),
+    }
+}
+
+/// Whole numbers of both kinds, of which no type of 64 bits holds all.
+fn compare_mixed(operator: Binary, to: &mut [u8], unsigned: &[u64], signed: &[i64]) {
+    map2(to, unsigned, signed, |a, b| {
+        u8::from(holds(operator, i128::from(a).cmp(&i128::from(b))))
+    });
+}
+
+/// Whole numbers and floats, without rounding.
+fn compare_real<T: Copy + Into<i128>>(operator: Binary, to: &mut [u8], whole: &[T], real: &[f64]) {
+    map2(to, whole, real, |a, b| {
+        u8::from(holds(operator, order_of(a.into(), b)))
+    });
 }
 
 fn single(to: &mut [u64], a: &[u64], operator: Unary, kind: ColumnType, n: usize) {

@@ -4,9 +4,8 @@
 //! are made. A function of [`Place::Tables`] works on texts, times or nulls, which records have
 //! not.
 
-use outcore_io::{Error, Result};
+use outcore_io::Error;
 
-use super::tree::Expr;
 use crate::key::record::NumberType;
 
 /// What a call of an unknown function, or with other values, fails with as an operation.
@@ -104,6 +103,7 @@ functions! {
     Choices Tables IsNull ["is_null"] ("x") "x is null";
     Choices Tables IsNotNull ["is_not_null"] ("x") "x is not null";
     Choices Tables Coalesce ["coalesce"] ("a, ...") "the first value that is not null";
+    Choices Tables NullIf ["nullif"] ("a, b") "null where a equals b, otherwise a";
     Texts Tables Contains ["contains"] ("s, part") "whether the text contains the part";
     Texts Tables StartsWith ["starts_with"] ("s, part") "whether the text begins with the part";
     Texts Tables EndsWith ["ends_with"] ("s, part") "whether the text ends with the part";
@@ -112,14 +112,33 @@ functions! {
     Texts Tables Lower ["lower"] ("s") "the text in small letters";
     Texts Tables Upper ["upper"] ("s") "the text in capital letters";
     Texts Tables Length ["length"] ("s") "characters of a text, bytes of bytes, elements of a list";
+    Texts Tables Substr ["substr", "substring"] ("s, first[, count]") "count characters from the first on, counted from 1, or from the end if negative";
+    Texts Tables Trim ["trim"] ("s[, characters]") "the text without white space, or these characters, at both ends";
+    Texts Tables Ltrim ["ltrim"] ("s[, characters]") "trim at the beginning";
+    Texts Tables Rtrim ["rtrim"] ("s[, characters]") "trim at the end";
+    Texts Tables Replace ["replace"] ("s, from, to") "the text with each from replaced by to";
+    Texts Tables SplitPart ["split_part"] ("s, separator, number") "the part of that number, from 1, or from the end if negative; empty if there is none";
+    Texts Tables Concat ["concat"] ("a, ...") "all values as texts, one after the other, without nulls";
+    Texts Tables RegexpMatches ["regexp_matches"] ("s, pattern[, options]") "whether the regular expression fits a part of the text";
+    Texts Tables RegexpReplace ["regexp_replace"] ("s, pattern, to[, options]") "the first match replaced, all of them with the option 'g'; \\1 is a group";
+    Texts Tables RegexpExtract ["regexp_extract"] ("s, pattern[, group]") "the first match, or a group of it; empty if there is none";
     Times Tables Year ["year"] ("t") "the year";
     Times Tables Quarter ["quarter"] ("t") "the quarter, from 1";
     Times Tables Month ["month"] ("t") "the month, from 1";
+    Times Tables Week ["week"] ("t") "the week of the ISO year";
     Times Tables Day ["day"] ("t") "the day of the month, from 1";
+    Times Tables Yearday ["dayofyear"] ("t") "the day of the year, from 1";
     Times Tables Weekday ["weekday"] ("t") "the day of the week, from Monday, which is 0";
     Times Tables Hour ["hour"] ("t") "the hour";
     Times Tables Minute ["minute"] ("t") "the minute";
     Times Tables Second ["second"] ("t") "the second";
+    Times Tables TimeBucket ["time_bucket"] ("width, t[, origin]") "the beginning of the time's bucket, as in time_bucket('15 minutes', t)";
+    Times Tables DateTrunc ["date_trunc"] ("unit, t") "the beginning of the time's second, minute, hour, day, week, month, quarter or year";
+    Times Tables DateDiff ["date_diff"] ("unit, a, b") "how many units begin behind a, up to b";
+    Times Tables Epoch ["epoch"] ("t") "seconds since 1970, or the seconds of a difference of times";
+    Times Tables Strftime ["strftime"] ("t, format") "the time as text, as in strftime(t, '%Y-%m-%d')";
+    Times Tables Strptime ["strptime"] ("s, format") "the time that a text of this format names";
+    Times Tables TryStrptime ["try_strptime"] ("s, format") "strptime, with null for texts of another format";
 }
 
 /// The type that a cast makes.
@@ -135,6 +154,15 @@ pub enum CastType {
     Date,
     /// Microseconds, in UTC.
     Timestamp,
+    /// Months, days and parts of a day.
+    Interval,
+    /// So many digits, and so many of them behind the point.
+    Decimal {
+        /// All digits.
+        digits: u8,
+        /// Those behind the point.
+        scale: u8,
+    },
 }
 
 /// A cast.
@@ -147,7 +175,7 @@ pub struct Cast {
 }
 
 /// Casts by name.
-pub const CASTS: [(&str, CastType); 14] = [
+pub const CASTS: [(&str, CastType); 16] = [
     ("i8", CastType::Number(NumberType::I8)),
     ("i16", CastType::Number(NumberType::I16)),
     ("i32", CastType::Number(NumberType::I32)),
@@ -162,6 +190,14 @@ pub const CASTS: [(&str, CastType); 14] = [
     ("text", CastType::Text),
     ("date", CastType::Date),
     ("timestamp", CastType::Timestamp),
+    ("interval", CastType::Interval),
+    (
+        "decimal",
+        CastType::Decimal {
+            digits: 18,
+            scale: 3,
+        },
+    ),
 ];
 
 impl Cast {
@@ -178,14 +214,8 @@ impl Cast {
     /// Its name.
     pub fn name(self) -> String {
         let found = CASTS.iter().find(|(_, to)| *to == self.to);
-        let name = found.map_or("", |(name, _)| name);
+        let name = found.map_or("decimal", |(name, _)| name);
         format!("{}{name}", if self.is_tried { "try_" } else { "" })
-    }
-
-    /// Whether records have it.
-    pub fn is_for_records(self) -> bool {
-        let is_number = matches!(self.to, CastType::Bool | CastType::Number(_));
-        is_number && !self.is_tried
     }
 }
 
@@ -218,7 +248,7 @@ impl Entry {
     }
 
     /// Whether it takes so many values.
-    fn takes(&self, count: usize) -> bool {
+    pub(super) fn takes(&self, count: usize) -> bool {
         let named = |text: &str| text.split(',').filter(|part| has_name(part)).count();
         let needed = self.values.split('[').next().map_or(0, named);
         let is_open = self.values.contains("...");
@@ -227,51 +257,8 @@ impl Entry {
 }
 
 /// Whether a part of the values' names is a value, and not the sign for more of them.
-fn has_name(part: &str) -> bool {
+pub(super) fn has_name(part: &str) -> bool {
     part.contains(|c: char| c.is_ascii_alphabetic())
-}
-
-/// The call of `name` with `values`.
-///
-/// # Errors
-/// Usage: no function of that name, or of other values.
-pub(super) fn call(name: &str, mut values: Vec<Expr>) -> Result<Expr> {
-    if let Some(cast) = Cast::named(name) {
-        return match (values.pop(), values.len()) {
-            (Some(value), 0) => Ok(Expr::Cast(cast, Box::new(value))),
-            (None, _) => Err(takes_other(name, "x", 0)),
-            (Some(_), more) => Err(takes_other(name, "x", more + 1)),
-        };
-    }
-    let is_named = |known: &&str| known.eq_ignore_ascii_case(name);
-    let mut entries = FUNCTIONS.iter();
-    let found = entries.find(|entry| entry.names.iter().any(|known| is_named(&known)));
-    let entry = found.ok_or_else(|| unknown(name))?;
-    match entry.takes(values.len()) {
-        true => Ok(Expr::Call(entry.function, values)),
-        false => Err(takes_other(name, entry.values, values.len())),
-    }
-}
-
-fn takes_other(name: &str, values: &str, count: usize) -> Error {
-    let named = values.split(',').filter(|part| has_name(part)).count();
-    let is_exact = !values.contains(['[', '.']);
-    let noun = if named == 1 { "value" } else { "values" };
-    let cause = match is_exact {
-        true => format!("`{name}` takes {named} {noun}, and here are {count}"),
-        false => format!("`{name}` takes other values than these {count}"),
-    };
-    Error::usage(READ, cause).hint(format!("write {name}({values})"))
-}
-
-fn unknown(name: &str) -> Error {
-    let functions: Vec<&str> = FUNCTIONS.iter().map(|entry| entry.names[0]).collect();
-    let casts: Vec<&str> = CASTS.iter().map(|(name, _)| *name).collect();
-    Error::usage(READ, format!("there is no function `{name}`")).hint(format!(
-        "functions are {}, and casts {}",
-        functions.join(", "),
-        casts.join(", ")
-    ))
 }
 
 /// What is for tables alone, with the reason.

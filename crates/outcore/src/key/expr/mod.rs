@@ -12,21 +12,25 @@
 //!
 //! Types of records are those of NumPy 2's promotion, and literals take the type of what they meet
 //! (NEP 50). Integers wrap around. Casts cut integers and clamp floats. An integer divided by zero,
-//! and one to a negative power, are errors, but not in a row where the result does not matter: on
-//! the right of `and` and `or`, and in the branches of `where` and `case`. NaN equals itself and is
-//! larger than all numbers, as in a sort.
+//! and one to a negative power, are errors. They are none in a row where the result does not
+//! matter: on the right of `and` and `or`, and in the branches of `where` and `case`. NaN equals
+//! itself and is larger than all numbers, as in a sort.
 //!
 //! Vectors: `x[2]` is an element, `x` alone all of them. Operators and functions then work element
 //! by element, on vectors of one length and single numbers, and give a vector as long. Only a map
 //! can make a vector ([`Program::compile_elementwise`]); where one number or truth value is wanted,
 //! a vector is an error.
 
+mod calls;
 mod check;
+mod choice;
 mod column;
 mod cursor;
 mod divide;
 mod functions;
 mod parse;
+#[cfg(test)]
+mod parse_tests;
 mod program;
 mod registers;
 #[cfg(test)]

@@ -5,13 +5,14 @@
 //! are shared. A program over vectors computes their elements side by
 //! side: each column has `width` values a row.
 
-use super::check::{Fault, Guard};
-use super::column::{BATCH_ROWS, Column, Rows, Space, Step, float_operation};
-use super::functions::{Cast, CastType, Function, Place, for_tables};
-use super::tree::{Between, Binary, Case, Expr, Unary};
+use super::check::Fault;
+use super::column::{BATCH_ROWS, Column, Rows, Space, Step, float_operation, holds};
+use super::functions::{CastType, Function, for_tables};
+use super::registers::Guard;
+use super::tree::{Binary, Expr, Unary};
 use super::types::{
     Beside, Constant, Operand, beside_floats, beside_wholes, check_fits, common, divisor, floats,
-    folded, mixed, whole_and_real, wrong,
+    folded, mixed, order_of, whole_and_real, wrong,
 };
 use super::{COMPILE, ColumnType, INDEX, Schema};
 use crate::key::record::NumberType;
@@ -30,7 +31,7 @@ const NOT_BY_ZERO: &str =
 /// An expression that is ready to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Program {
-    steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
     constants: Vec<(usize, Constant)>,
     /// Casts of constants.
     once: Vec<Step>,
@@ -202,7 +203,7 @@ impl Program {
         Error::usage("compute expression", cause).hint(hint)
     }
 
-    fn register(&mut self) -> Result<usize> {
+    pub(super) fn register(&mut self) -> Result<usize> {
         self.registers += 1;
         if self.registers > REGISTERS_MAX {
             let cause =
@@ -213,17 +214,17 @@ impl Program {
     }
 }
 
-struct Compiler<'a> {
+pub(super) struct Compiler<'a> {
     schema: &'a Schema,
     /// The first vector that was named, and its length.
     vector: Option<(String, usize)>,
     /// Under which the part that is compiled matters.
-    guards: Vec<Guard>,
-    program: Program,
+    pub(super) guards: Vec<Guard>,
+    pub(super) program: Program,
 }
 
 impl Compiler<'_> {
-    fn expression(&mut self, expr: &Expr) -> Result<Operand> {
+    pub(super) fn expression(&mut self, expr: &Expr) -> Result<Operand> {
         match expr {
             Expr::Null | Expr::IsNull(..) => Err(for_tables("`null`", "nulls")),
             Expr::Text(text) => Err(for_tables(&format!("the text '{text}'"), "texts")),
@@ -266,75 +267,17 @@ impl Compiler<'_> {
     }
 
     /// The register of an expression as truth values.
-    fn condition(&mut self, expr: &Expr) -> Result<usize> {
+    pub(super) fn condition(&mut self, expr: &Expr) -> Result<usize> {
         let operand = self.expression(expr)?;
         self.as_kind(operand, ColumnType::Bool)
     }
 
     /// An expression that matters only where `guard` holds.
-    fn guarded(&mut self, guard: Guard, expr: &Expr) -> Result<Operand> {
+    pub(super) fn guarded(&mut self, guard: Guard, expr: &Expr) -> Result<Operand> {
         self.guards.push(guard);
         let made = self.expression(expr);
         self.guards.pop();
         made
-    }
-
-    fn is_in(&mut self, inner: &Expr, values: &[Expr], is_so: bool) -> Result<Operand> {
-        let inner = self.expression(inner)?;
-        let mut found = Operand::Constant(Constant::Bool(false));
-        for (at, value) in values.iter().enumerate() {
-            let value = self.expression(value)?;
-            let equal = self.compare(Binary::Equal, inner, value)?;
-            found = match at {
-                0 => equal,
-                _ => self.binary(Binary::Or, found, equal)?,
-            };
-        }
-        match is_so {
-            true => Ok(found),
-            false => self.unary(Unary::Not, found),
-        }
-    }
-
-    fn between(&mut self, between: &Between) -> Result<Operand> {
-        let value = self.expression(&between.value)?;
-        let least = self.expression(&between.least)?;
-        let most = self.expression(&between.most)?;
-        let is_above = self.compare(Binary::GreaterEqual, value, least)?;
-        let is_below = self.compare(Binary::LessEqual, value, most)?;
-        let is_inside = self.binary(Binary::And, is_above, is_below)?;
-        match between.is_so {
-            true => Ok(is_inside),
-            false => self.unary(Unary::Not, is_inside),
-        }
-    }
-
-    fn case(&mut self, case: &Case) -> Result<Operand> {
-        let Some(otherwise) = &case.otherwise else {
-            return Err(for_tables("`case` without `else`", "nulls"));
-        };
-        let of = case.of.as_ref().map(|of| self.expression(of)).transpose()?;
-        let outer = self.guards.len();
-        let mut arms = Vec::new();
-        for arm in &case.arms {
-            let condition = self.expression(&arm.condition)?;
-            let condition = match of {
-                Some(of) => self.compare(Binary::Equal, of, condition)?,
-                None => condition,
-            };
-            let register = self.as_kind(condition, ColumnType::Bool)?;
-            let guard = |is_so| Guard { register, is_so };
-            let value = self.guarded(guard(true), &arm.value)?;
-            arms.push((register, value));
-            // What follows matters only where no arm before it holds.
-            self.guards.push(guard(false));
-        }
-        let mut made = self.expression(otherwise)?;
-        self.guards.truncate(outer);
-        for (register, value) in arms.into_iter().rev() {
-            made = self.choose(register, value, made)?;
-        }
-        Ok(made)
     }
 
     fn name(&mut self, name: &str, element: Option<usize>) -> Result<Operand> {
@@ -403,7 +346,7 @@ impl Compiler<'_> {
     }
 
     /// An operand as a column: a literal alone is an `i64` (`u64` where it needs it) or an `f64`.
-    fn settle(&mut self, operand: Operand) -> Result<(usize, ColumnType)> {
+    pub(super) fn settle(&mut self, operand: Operand) -> Result<(usize, ColumnType)> {
         let kind = match operand {
             Operand::Column(register, kind) => return Ok((register, kind)),
             Operand::Constant(Constant::Bool(_)) => ColumnType::Bool,
@@ -417,7 +360,7 @@ impl Compiler<'_> {
     }
 
     /// The register of `operand` as a column of `kind`.
-    fn as_kind(&mut self, operand: Operand, into: ColumnType) -> Result<usize> {
+    pub(super) fn as_kind(&mut self, operand: Operand, into: ColumnType) -> Result<usize> {
         let is_constant = matches!(operand, Operand::Constant(_));
         let (a, from) = match operand {
             Operand::Column(register, kind) => (register, kind),
@@ -450,7 +393,7 @@ impl Compiler<'_> {
         Ok(to)
     }
 
-    fn unary(&mut self, operator: Unary, operand: Operand) -> Result<Operand> {
+    pub(super) fn unary(&mut self, operator: Unary, operand: Operand) -> Result<Operand> {
         if operator == Unary::Not {
             let a = self.as_kind(operand, ColumnType::Bool)?;
             return self.single(operator, ColumnType::Bool, a);
@@ -488,7 +431,7 @@ impl Compiler<'_> {
         Ok(Operand::Column(to, kind))
     }
 
-    fn binary(&mut self, operator: Binary, a: Operand, b: Operand) -> Result<Operand> {
+    pub(super) fn binary(&mut self, operator: Binary, a: Operand, b: Operand) -> Result<Operand> {
         use Binary::{And, BitAnd, BitOr, BitXor, Divide, Or, ShiftLeft, ShiftRight};
         if let (Operand::Constant(Constant::Int(a)), Operand::Constant(Constant::Int(b))) = (a, b)
             && let Some(value) = folded(operator, a, b)
@@ -559,7 +502,7 @@ impl Compiler<'_> {
         Ok(Operand::Column(to, ColumnType::Number(kind)))
     }
 
-    fn compare(&mut self, operator: Binary, a: Operand, b: Operand) -> Result<Operand> {
+    pub(super) fn compare(&mut self, operator: Binary, a: Operand, b: Operand) -> Result<Operand> {
         // A literal beyond the type of the column decides the comparison by its side.
         let beyond = |column: Operand, literal: Operand| match (column, literal) {
             (Operand::Column(_, kind), Operand::Constant(Constant::Int(value))) => {
@@ -638,6 +581,12 @@ impl Compiler<'_> {
         b: Operand,
     ) -> Result<Option<Operand>> {
         let (column, constant, operator) = match (a, b) {
+            (Operand::Constant(Constant::Int(whole)), Operand::Constant(Constant::Float(real))) => {
+                return Ok(Some(decided(operator, whole, real)));
+            }
+            (Operand::Constant(Constant::Float(real)), Operand::Constant(Constant::Int(whole))) => {
+                return Ok(Some(decided(operator.exchanged(), whole, real)));
+            }
             (Operand::Column(..), Operand::Constant(constant)) => (a, constant, operator),
             (Operand::Constant(constant), Operand::Column(..)) => {
                 (b, constant, operator.exchanged())
@@ -669,60 +618,7 @@ impl Compiler<'_> {
             .map(Some)
     }
 
-    fn call(&mut self, function: Function, values: &[Expr]) -> Result<Operand> {
-        if function.entry().place == Place::Tables {
-            return Err(for_tables(
-                &format!("`{}`", function.name()),
-                function.entry().lacked(),
-            ));
-        }
-        match (function, values) {
-            (Function::Min, values) => self.least_of(Binary::Least, values),
-            (Function::Max, values) => self.least_of(Binary::Greatest, values),
-            (Function::Where, [condition, a, b]) => {
-                let register = self.condition(condition)?;
-                let guard = |is_so| Guard { register, is_so };
-                let a = self.guarded(guard(true), a)?;
-                let b = self.guarded(guard(false), b)?;
-                self.choose(register, a, b)
-            }
-            (Function::IsIn, [inner, values @ ..]) => self.is_in(inner, values, true),
-            (function, [value]) => {
-                let operand = self.expression(value)?;
-                self.function(function, operand)
-            }
-            _ => Err(wrong(format!("`{}` of other values", function.name()))),
-        }
-    }
-
-    fn least_of(&mut self, operator: Binary, values: &[Expr]) -> Result<Operand> {
-        let mut made: Option<Operand> = None;
-        for value in values {
-            let value = self.expression(value)?;
-            made = Some(match made {
-                None => value,
-                Some(made) => self.binary(operator, made, value)?,
-            });
-        }
-        made.ok_or_else(|| wrong("the least of no values"))
-    }
-
-    fn cast_named(&mut self, cast: Cast, value: &Expr) -> Result<Operand> {
-        let into = match cast.to {
-            _ if cast.is_tried => return Err(for_tables(&format!("`{}`", cast.name()), "nulls")),
-            CastType::Bool => ColumnType::Bool,
-            CastType::Number(kind) => ColumnType::Number(kind),
-            CastType::Text => return Err(for_tables("`text`", "texts")),
-            _ => return Err(for_tables(&format!("`{}`", cast.name()), "dates and times")),
-        };
-        let operand = self.expression(value)?;
-        let settled = self.settle(operand)?;
-        let column = Operand::Column(settled.0, settled.1);
-        let register = self.as_kind(column, into)?;
-        Ok(Operand::Column(register, into))
-    }
-
-    fn function(&mut self, function: Function, operand: Operand) -> Result<Operand> {
+    pub(super) fn function(&mut self, function: Function, operand: Operand) -> Result<Operand> {
         let (_, kind) = self.settle(operand)?;
         let number = kind.number();
         let wants_float = !matches!(
@@ -748,88 +644,10 @@ impl Compiler<'_> {
         };
         Ok(Operand::Column(to, kind))
     }
-
-    /// One where the truth value in a register holds, the other where it does not.
-    fn choose(&mut self, condition: usize, a: Operand, b: Operand) -> Result<Operand> {
-        let kind = ColumnType::Number(common(a, b));
-        let a = self.as_kind(a, kind)?;
-        let b = self.as_kind(b, kind)?;
-        let to = self.program.register()?;
-        self.program.steps.push(Step::Choose {
-            to,
-            bytes: kind.bytes(),
-            condition,
-            a,
-            b,
-        });
-        Ok(Operand::Column(to, kind))
-    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Type and values of an expression over bytes 0 to 3.
-    fn run(text: &str) -> (ColumnType, Vec<u8>) {
-        let schema = Schema::of_number(NumberType::U8);
-        let program = Program::compile(&text.parse().unwrap(), &schema).unwrap();
-        let mut space = program.space();
-        let rows = Rows {
-            first: 0,
-            count: 4,
-            inputs: &[&[0, 1, 2, 3]],
-        };
-        let column = program.run(&mut space, &rows).unwrap();
-        (column.kind, column.bytes.to_vec())
-    }
-
-    #[test]
-    fn dividing_by_a_constant_is_dividing_by_a_column_of_it() {
-        let bits: [u64; 6] = [0, 1, 1000, u64::MAX, 1 << 63, 0x8080_8080_8080_8080];
-        let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()).collect();
-        let is_whole = |kind: &NumberType| *kind != NumberType::U128 && !kind.is_float();
-        for kind in NumberType::ALL.into_iter().filter(is_whole) {
-            let schema = Schema::of_number(kind);
-            let run = |text: &str| {
-                let program = Program::compile(&text.parse().unwrap(), &schema).unwrap();
-                let rows = Rows {
-                    first: 0,
-                    count: bytes.len() / kind.bytes(),
-                    inputs: &[&bytes],
-                };
-                let mut space = program.space();
-                let column = program.run(&mut space, &rows).unwrap();
-                (column.kind, column.bytes.to_vec())
-            };
-            for by in [1, 2, 3, 7, 64, 100, -1, -2, -5, -128] {
-                if by < 0 && !kind.is_signed_integer() {
-                    continue;
-                }
-                for operator in ["//", "%"] {
-                    let constant = run(&format!("x {operator} {by}"));
-                    let column = run(&format!("x {operator} ((x & 0) + {by})"));
-                    assert_eq!(constant, column, "{kind:?} {operator} {by}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn whole_numbers_are_exact_and_without_a_type_until_they_meet_a_column() {
-        let u8 = ColumnType::Number(NumberType::U8);
-        for (text, expected) in [
-            ("x + 7 // 2", [3, 4, 5, 6]),
-            ("x + -7 % 4", [1, 2, 3, 4]),
-            ("x + -(1 - 3)", [2, 3, 4, 5]),
-            ("x + (2 ** 70 >> 69)", [2, 3, 4, 5]),
-            ("x + max(-7 // 2, 3 & 6)", [2, 3, 4, 5]),
-            ("x + (5 ^ 6 | 1)", [3, 4, 5, 6]),
-        ] {
-            assert_eq!(run(text), (u8, expected.to_vec()), "{text}");
-        }
-        let least = [i64::MIN.to_ne_bytes(); 4].concat();
-        let i64 = ColumnType::Number(NumberType::I64);
-        assert_eq!(run("-(2 ** 63)"), (i64, least));
-    }
+/// What a comparison of two literals gives.
+fn decided(operator: Binary, whole: i128, real: f64) -> Operand {
+    let is_so = holds(operator, order_of(whole, real));
+    Operand::Constant(Constant::Bool(is_so))
 }

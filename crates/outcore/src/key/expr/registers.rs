@@ -2,6 +2,13 @@
 //!
 //! Contract: no allocation and no branch in the loops, so that they are compiled to vectors.
 
+/// A register of truth values, and which of them make a result matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Guard {
+    pub(super) register: usize,
+    pub(super) is_so: bool,
+}
+
 pub(super) fn view<T: bytemuck::Pod>(register: &[u64], count: usize) -> &[T] {
     &bytemuck::cast_slice(register)[..count]
 }
