@@ -67,8 +67,11 @@ def pairs(grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
 def test_operators_are_those_of_numpy_for_all_kinds_of_numbers(here: Path, dtype: str) -> None:
-    a, b = pairs(float_grid(dtype) if dtype in FLOATS else integer_grid(dtype))
+    all_a, all_b = pairs(float_grid(dtype) if dtype in FLOATS else integer_grid(dtype))
     for name, function in OPERATORS:
+        # An integer divided by zero has no value.
+        is_taken = np.full(len(all_b), dtype in FLOATS or name not in ("//", "%")) | (all_b != 0)
+        a, b = all_a[is_taken], all_b[is_taken]
         with np.errstate(all="ignore"):
             wanted = function(a, b)
         assert_same(computed(f"x {name} y", a, b), wanted, f"{dtype}: x {name} y")
@@ -79,13 +82,41 @@ def test_operators_are_those_of_numpy_for_all_kinds_of_numbers(here: Path, dtype
 def test_constants_divide_as_columns_do(here: Path, dtype: str) -> None:
     grid = float_grid(dtype) if dtype in FLOATS else integer_grid(dtype)
     for by in (-3, -1, 0, 1, 2, 7, 100):
-        if by < 0 and dtype[0] == "u":
+        if (by < 0 and dtype[0] == "u") or (by == 0 and dtype in INTEGERS):
             continue
         for name, function in OPERATORS[:2]:
             with np.errstate(all="ignore"):
                 wanted = function(grid, np.array(by, dtype))
             text = f"x {name} {float(by)!r}" if dtype in FLOATS else f"x {name} {by}"
             assert_same(computed(text, grid), wanted, f"{dtype}: {text}")
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_divided_by_zero_are_an_error_where_the_result_is_used(
+    here: Path, dtype: str
+) -> None:
+    a, b = np.array([6, 7, 8], dtype), np.array([2, 0, 3], dtype)
+    for expression in ("x // y", "x % y", "x // 0", "1 + x % 0"):
+        with pytest.raises(outcore.UsageError, match="divided by zero"):
+            computed(expression, a, b)
+    with pytest.raises(outcore.UsageError, match="divisor of item 1 is 0"):
+        computed("x // y", a, b)
+    safe = np.array([3, 9, 2], dtype)
+    assert_same(computed("where(y == 0, 9, x // y)", a, b), safe, "where")
+    wanted = np.array([True, False, False])
+    assert_same(computed("y != 0 and x // y == 3", a, b), wanted, "and")
+
+
+def test_nan_is_larger_than_all_numbers_as_in_a_sort(here: Path) -> None:
+    for dtype in FLOATS:
+        values = np.array([1.0, np.nan, np.inf, -np.inf], dtype)
+        for expression, wanted in [
+            ("x == x", [True, True, True, True]),
+            ("x > 1e999", [False, True, False, False]),
+            ("x < 2", [True, False, False, True]),
+            ("x != x", [False] * 4),
+        ]:
+            assert_same(computed(expression, values), np.array(wanted), expression)
 
 
 VECTORS: list[tuple[str, Callable[[np.ndarray], np.ndarray]]] = [

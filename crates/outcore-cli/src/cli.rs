@@ -9,6 +9,7 @@ pub(crate) mod commands;
 pub(crate) mod dedup;
 pub(crate) mod deferred;
 pub(crate) mod diff;
+mod expressions;
 pub(crate) mod gnu;
 pub(crate) mod graph;
 pub(crate) mod group;

@@ -10,6 +10,7 @@ use outcore::key::RecordFormat;
 use outcore_front::inputs::is_stdout;
 
 use super::deferred::Deferred;
+use super::expressions;
 use super::tables::TableArgs;
 use super::{DriveArgs, RecordingArgs, ResourceArgs, ScratchArgs, TypeArgs, parse_count};
 
@@ -20,18 +21,10 @@ Examples:
   outcore map 'x * y' a.npy --zip b.npy -o products.npy
   outcore map 'hash(index) % 100' --count 1e9 -o random.bin
   outcore map 'total = price * n, year = year(time)' orders.parquet -o out.parquet
+  outcore map \"size = case when n > 9 then 'large' else 'small' end, id as user\" t.parquet -o u.parquet
 
-Expressions have the meaning that they have in Python with NumPy: + - * / // % ** & | ^ ~ << >>, comparisons, \
-and, or, not; abs, min, max, sqrt, exp, log, log2, floor, ceil, round, isnan, where, hash; casts \
-u8(x) to f64(x). A plain number is x; the keys of other records are key0, key1; fields of .npy have \
-their names; index is the position. Integers wrap around.
-
-Elements of a vector are x[0], x[1]. In `map`, x alone stands for all of them: x * 2 maps rows of 16 numbers \
-to rows of 16. Commands that need one value, such as `filter`, want an element.
-
-For tables, a name stands for the column of that name, even if the column is called x. Give each computed column \
-a name; a column of the same name is replaced, and all other columns are kept (--columns selects some). \
-`outcore filter --help` lists the functions for tables.";
+Give each computed column a name, before it with = or behind it with `as`: a column of the same name is replaced, all
+other columns are kept (--columns selects some), and a later expression may read it. `a as b` renames column a.";
 
 const FILTER_EXAMPLES: &str = "\
 Examples:
@@ -40,13 +33,7 @@ Examples:
   outcore filter \"country in ('de', 'fr') and time >= '2024-01-01'\" logs/ -o some.parquet
   outcore filter 'price * n > 100 and url is not null' t.parquet -o large.parquet
 
-For tables, names stand for columns (put unusual names in backquotes), st.a for the field a of objects st, and row groups that cannot match are not \
-read. The operators and functions are + - * / \
-// %, comparisons, and, or, not, is null, in (...); is_null, isin, contains, starts_with, ends_with,
-// like, ilike, \
-lower, upper, length, year, quarter, month, day, weekday, hour, minute, second, abs, round, floor, ceil, sqrt, isnan, \
-where, coalesce; casts i8(x) to u64(x), f32, f64, bool, text, date, timestamp, and try_i64(x), which gives null where \
-i64(x) fails. Texts in quotes are dates and times beside such columns. A comparison with null is neither true nor false.";
+Row groups of a table that cannot match are not read.";
 
 const FLAT_MAP_EXAMPLES: &str = "\
 Examples:
@@ -246,7 +233,7 @@ pub(crate) struct OutputArgs {
 /// The output has one number for each record of the input, or the row with its new columns, in the
 /// same order. It appears whole or not at all.
 #[derive(Debug, Args)]
-#[command(after_long_help = MAP_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
+#[command(after_long_help = expressions::help(MAP_EXAMPLES), mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
 pub(crate) struct MapArgs {
     /// What to compute
     #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
@@ -263,7 +250,7 @@ pub(crate) struct MapArgs {
 ///
 /// The output has whole records or rows, in input order. It appears whole or not at all.
 #[derive(Debug, Args)]
-#[command(after_long_help = FILTER_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
+#[command(after_long_help = expressions::help(FILTER_EXAMPLES), mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
 pub(crate) struct FilterArgs {
     /// The condition
     #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]

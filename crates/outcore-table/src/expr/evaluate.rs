@@ -1,72 +1,219 @@
 //! The values of an expression over a batch.
 //!
-//! Contract: as the folder's.
+//! Contract: as the folder's. The right side of `and` and `or`, and the branches of `where` and
+//! `case`, are computed of all rows. If that fails, they are computed of the rows alone in which
+//! their value matters.
 
 use std::sync::Arc;
 
-use arrow_arith::boolean::{is_not_null, is_null, not};
-use arrow_array::RecordBatch;
+use arrow_arith::boolean::{and, is_not_null, is_null, not};
 use arrow_array::cast::AsArray;
+use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
+use arrow_select::filter::filter_record_batch;
+use arrow_select::take::take;
+use outcore::key::expr::{Between, Binary, Case, Expr, Function, Unary};
 use outcore_io::Result;
 
-use super::functions::call;
-use super::operators::{arithmetic, compared, connected, is_in, negative, truth};
-use super::value::{Value, failed};
-use super::{COMPUTE, Node, Operator};
+use super::functions::{call, chosen};
+use super::operators::{
+    arithmetic, compared, connected, inverted, is_in, negated, negative, truth,
+};
+use super::value::{Value, cast_to, element, failed, true_rows};
+use super::{COMPUTE, wrong};
 use crate::schema::FieldPlace;
 
-/// The values of `node` over `batch`.
-pub(super) fn evaluate(node: &Node, batch: &RecordBatch) -> Result<Value> {
-    let of = |node: &Node| evaluate(node, batch);
-    match node {
-        Node::Column(name) => {
-            let place = FieldPlace::of(batch.schema_ref(), name, COMPUTE)?;
-            Value::column(&place.values(batch.column(place.root))?)
-        }
-        Node::Null => Ok(Value::null()),
-        Node::Boolean(value) => Ok(Value::boolean(*value)),
-        Node::Integer(number) => Value::integer(*number),
-        Node::Number(text) => Value::number(text),
-        Node::Text(text) => Ok(Value::text(text)),
-        Node::Not(node) => {
-            let value = truth(of(node)?)?;
-            let made = not(value.array.as_boolean()).map_err(|error| failed(&error))?;
-            Ok(Value::computed(Arc::new(made), value.is_scalar))
-        }
-        Node::Negative(node) => negative(&of(node)?),
-        Node::IsNull(node, is_so) => {
-            let value = of(node)?;
-            let made = match is_so {
-                true => is_null(&value.array),
-                false => is_not_null(&value.array),
-            };
-            let made = made.map_err(|error| failed(&error))?;
-            Ok(Value::computed(Arc::new(made), value.is_scalar))
-        }
-        Node::IsIn(node, values, is_so) => {
-            let value = of(node)?;
-            let values = values.iter().map(of).collect::<Result<Vec<_>>>()?;
-            is_in(&value, values, *is_so)
-        }
-        Node::Binary(operator @ (Operator::And | Operator::Or), one, other) => {
-            let (one, other) = (truth(of(one)?)?, truth(of(other)?)?);
-            connected(*operator, one, other)
-        }
-        Node::Binary(operator, one, other) => {
-            let (one, other) = (of(one)?, of(other)?);
-            match operator {
-                Operator::Less
-                | Operator::LessEqual
-                | Operator::Equal
-                | Operator::NotEqual
-                | Operator::GreaterEqual
-                | Operator::Greater => compared(*operator, one, other),
-                _ => arithmetic(*operator, &one, &other),
-            }
-        }
-        Node::Call(name, values) => {
-            let values = values.iter().map(of).collect::<Result<Vec<_>>>()?;
-            call(name, values, batch.num_rows())
+/// The rows that an expression is computed of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scope<'b> {
+    batch: &'b RecordBatch,
+    /// Whether parts are computed of nothing but the rows in which they matter.
+    is_careful: bool,
+}
+
+impl<'b> Scope<'b> {
+    pub(super) fn of(batch: &'b RecordBatch) -> Self {
+        Scope {
+            batch,
+            is_careful: false,
         }
     }
+
+    /// The values of `expr`.
+    pub(super) fn evaluate(self, expr: &Expr) -> Result<Value> {
+        // A chain of operators is a deep tree on its left, which is no reason for a deep stack.
+        let (mut chain, mut first) = (Vec::new(), expr);
+        while let Expr::Binary(operator, one, other) = first {
+            chain.push((*operator, &**other));
+            first = one;
+        }
+        let mut value = self.part(first)?;
+        for (operator, other) in chain.into_iter().rev() {
+            value = self.operated(operator, value, other)?;
+        }
+        Ok(value)
+    }
+
+    fn operated(self, operator: Binary, one: Value, other: &Expr) -> Result<Value> {
+        match operator {
+            Binary::And | Binary::Or => {
+                let one = truth(one)?;
+                let column = one.clone().into_column(self.batch.num_rows())?;
+                let decided = column.as_boolean();
+                // Null leaves it open as well.
+                let is_open: BooleanArray = match operator {
+                    Binary::And => decided
+                        .iter()
+                        .map(|is_so| Some(is_so != Some(false)))
+                        .collect(),
+                    _ => decided
+                        .iter()
+                        .map(|is_so| Some(is_so != Some(true)))
+                        .collect(),
+                };
+                let other = truth(self.within(&is_open, other)?)?;
+                connected(operator, one, other)
+            }
+            operator if operator.is_comparison() => compared(operator, one, self.evaluate(other)?),
+            operator => arithmetic(operator, &one, &self.evaluate(other)?),
+        }
+    }
+
+    fn part(self, expr: &Expr) -> Result<Value> {
+        match expr {
+            Expr::Null => Ok(Value::null()),
+            Expr::Bool(value) => Ok(Value::boolean(*value)),
+            Expr::Int(number) => Value::integer(*number),
+            Expr::Number(text) => Value::number(text),
+            Expr::Text(text) => Ok(Value::text(text)),
+            Expr::Column(name) => {
+                let place = FieldPlace::of(self.batch.schema_ref(), name, COMPUTE)?;
+                Value::column(&place.values(self.batch.column(place.root))?)
+            }
+            Expr::Element(of, place) => element(&self.evaluate(of)?, *place),
+            Expr::Unary(Unary::Not, inner) => negated(self.evaluate(inner)?),
+            Expr::Unary(Unary::Negate, inner) => negative(&self.evaluate(inner)?),
+            Expr::Unary(Unary::Invert, inner) => inverted(self.evaluate(inner)?),
+            Expr::Binary(..) => self.evaluate(expr),
+            Expr::IsNull(inner, is_so) => {
+                let value = self.evaluate(inner)?;
+                let made = match is_so {
+                    true => is_null(&value.array),
+                    false => is_not_null(&value.array),
+                };
+                let made = made.map_err(|error| failed(&error))?;
+                Ok(Value::computed(Arc::new(made), value.is_scalar))
+            }
+            Expr::In(inner, values, is_so) => {
+                let value = self.evaluate(inner)?;
+                is_in(&value, self.all(values)?, *is_so)
+            }
+            Expr::Between(between) => self.between(between),
+            Expr::Case(case) => self.case(case),
+            Expr::Cast(cast, inner) => cast_to(self.evaluate(inner)?, *cast),
+            Expr::Call(Function::Where, values) => self.choice(values),
+            Expr::Call(function, values) => {
+                call(*function, self.all(values)?, self.batch.num_rows())
+            }
+        }
+    }
+
+    fn all(self, values: &[Expr]) -> Result<Vec<Value>> {
+        values.iter().map(|value| self.evaluate(value)).collect()
+    }
+
+    fn between(self, between: &Between) -> Result<Value> {
+        let value = self.evaluate(&between.value)?;
+        let least = self.evaluate(&between.least)?;
+        let most = self.evaluate(&between.most)?;
+        let is_above = compared(Binary::GreaterEqual, value.clone(), least)?;
+        let is_below = compared(Binary::LessEqual, value, most)?;
+        let is_inside = connected(Binary::And, is_above, is_below)?;
+        match between.is_so {
+            true => Ok(is_inside),
+            false => negated(is_inside),
+        }
+    }
+
+    /// `where(condition, a, b)`.
+    fn choice(self, values: &[Expr]) -> Result<Value> {
+        let [condition, one, other] = values else {
+            return Err(wrong("`where` takes 3 values"));
+        };
+        let holds = self.holds(condition)?;
+        let one = self.within(&holds, one)?;
+        let other = self.within(&opposite(&holds)?, other)?;
+        chosen(&holds, one, other)
+    }
+
+    fn case(self, case: &Case) -> Result<Value> {
+        let of = case.of.as_ref().map(|of| self.evaluate(of)).transpose()?;
+        let mut open = BooleanArray::from(vec![true; self.batch.num_rows()]);
+        let mut arms = Vec::new();
+        for arm in &case.arms {
+            let condition = self.within(&open, &arm.condition)?;
+            let condition = match &of {
+                Some(of) => compared(Binary::Equal, of.clone(), condition)?,
+                None => condition,
+            };
+            let holds = both(&self.truths(condition)?, &open)?;
+            let value = self.within(&holds, &arm.value)?;
+            open = both(&open, &opposite(&holds)?)?;
+            arms.push((holds, value));
+        }
+        let mut made = match &case.otherwise {
+            Some(otherwise) => self.within(&open, otherwise)?,
+            None => Value::null(),
+        };
+        for (holds, value) in arms.into_iter().rev() {
+            made = chosen(&holds, value, made)?;
+        }
+        Ok(made)
+    }
+
+    /// The rows in which a condition is true.
+    fn holds(self, condition: &Expr) -> Result<BooleanArray> {
+        let found = self.evaluate(condition)?;
+        self.truths(found)
+    }
+
+    fn truths(self, value: Value) -> Result<BooleanArray> {
+        let column = truth(value)?.into_column(self.batch.num_rows())?;
+        Ok(true_rows(column.as_boolean()))
+    }
+
+    /// The values of `expr`, which matter in the rows `wanted` alone.
+    fn within(self, wanted: &BooleanArray, expr: &Expr) -> Result<Value> {
+        if !self.is_careful {
+            match self.evaluate(expr) {
+                Err(_) if wanted.false_count() > 0 => {}
+                done => return done,
+            }
+        }
+        let batch = filter_record_batch(self.batch, wanted).map_err(|error| failed(&error))?;
+        let scope = Scope {
+            batch: &batch,
+            is_careful: true,
+        };
+        let value = scope.evaluate(expr)?;
+        if value.is_scalar {
+            return Ok(value);
+        }
+        let mut next = 0;
+        let places = wanted.values().iter().map(|is_wanted| {
+            let place = is_wanted.then_some(next);
+            next += u32::from(is_wanted);
+            place
+        });
+        let places: UInt32Array = places.collect();
+        let made = take(&value.array, &places, None).map_err(|error| failed(&error))?;
+        Ok(Value::computed(made, false))
+    }
+}
+
+fn both(one: &BooleanArray, other: &BooleanArray) -> Result<BooleanArray> {
+    and(one, other).map_err(|error| failed(&error))
+}
+
+fn opposite(of: &BooleanArray) -> Result<BooleanArray> {
+    not(of).map_err(|error| failed(&error))
 }

@@ -1,146 +1,132 @@
 //! The functions of expressions.
 //!
-//! Contract: as the folder's; a name that is none is answered with those that there are.
+//! Contract: as the folder's; the parser has counted the values.
 
 use std::sync::Arc;
 
-use arrow_arith::temporal::{DatePart, date_part};
+use arrow_arith::boolean::{is_not_null, is_null};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type};
-use arrow_array::{ArrayRef, BooleanArray, Datum, Float64Array, Int64Array, LargeStringArray};
-use arrow_schema::{ArrowError, DataType, TimeUnit};
+use arrow_array::types::{Float32Type, Float64Type, Int64Type, UInt64Type};
+use arrow_array::{
+    ArrayRef, BooleanArray, Datum, Float64Array, Int64Array, LargeStringArray, UInt64Array,
+};
+use arrow_schema::{ArrowError, DataType};
 use arrow_select::zip::zip;
 use arrow_string::{length::length, like};
-use outcore_io::{Error, Result};
+use outcore::key::expr::{Binary, Function, hash_of_bits};
+use outcore_io::Result;
+use twox_hash::XxHash3_64;
 
-use super::operators::{is_in, truth};
-use super::value::{Value, alike, cast, cast_with, failed, in_utc, is_text};
-use super::wrong;
+use super::operators::{compared, connected, is_in};
+use super::texts::as_text;
+use super::value::{Value, alike, cast, failed, is_bytes, is_text, true_rows};
+use super::{texts, times, wrong};
 
-/// Casts, by name.
-const CASTS: [(&str, DataType); 14] = [
-    ("i8", DataType::Int8),
-    ("i16", DataType::Int16),
-    ("i32", DataType::Int32),
-    ("i64", DataType::Int64),
-    ("u8", DataType::UInt8),
-    ("u16", DataType::UInt16),
-    ("u32", DataType::UInt32),
-    ("u64", DataType::UInt64),
-    ("f32", DataType::Float32),
-    ("f64", DataType::Float64),
-    ("bool", DataType::Boolean),
-    ("text", DataType::Utf8),
-    ("date", DataType::Date32),
-    (
-        "timestamp",
-        DataType::Timestamp(TimeUnit::Microsecond, None),
-    ),
-];
-const PARTS: [(&str, DatePart); 8] = [
-    ("year", DatePart::Year),
-    ("quarter", DatePart::Quarter),
-    ("month", DatePart::Month),
-    ("day", DatePart::Day),
-    ("weekday", DatePart::DayOfWeekMonday0),
-    ("hour", DatePart::Hour),
-    ("minute", DatePart::Minute),
-    ("second", DatePart::Second),
-];
-const OTHERS: &str = "is_null, is_not_null, isin, isnan, contains, starts_with, ends_with, like, ilike, lower, upper, \
-                      length, abs, round, floor, ceil, sqrt, where, coalesce";
-
-/// What the function `name` gives for `values`.
-pub(super) fn call(name: &str, mut values: Vec<Value>, rows_count: usize) -> Result<Value> {
-    if let Some((_, part)) = PARTS.iter().find(|(known, _)| *known == name) {
-        let [value] = take(name, values)?;
-        return part_of(&value, *part);
-    }
-    let (is_tried, kind) = match name.strip_prefix("try_") {
-        Some(kind) => (true, kind),
-        None => (false, name),
+/// What `function` gives for `values`.
+pub(super) fn call(function: Function, mut values: Vec<Value>, rows_count: usize) -> Result<Value> {
+    use Function::{
+        Abs, Ceil, Coalesce, Contains, EndsWith, Exp, Floor, Hash, Ilike, IsIn, IsNan, IsNotNull,
+        IsNull, Length, Like, Log, Log2, Lower, Max, Min, Round, Sqrt, StartsWith, Upper, Where,
     };
-    if let Some((_, data_type)) = CASTS.iter().find(|(known, _)| *known == kind) {
-        let [value] = take(name, values)?;
-        let value = in_utc(value)?;
-        let array = cast_with(&value.array, data_type, is_tried)?;
-        return Ok(Value::computed(array, value.is_scalar));
-    }
-    match name {
-        "is_null" | "is_not_null" => {
-            let [value] = take(name, values)?;
-            let made = match name {
-                "is_null" => arrow_arith::boolean::is_null(&value.array),
-                _ => arrow_arith::boolean::is_not_null(&value.array),
+    match function {
+        IsNull | IsNotNull => {
+            let [value] = take(function, values)?;
+            let made = match function {
+                IsNull => is_null(&value.array),
+                _ => is_not_null(&value.array),
             };
             told(made.map(|made| Arc::new(made) as ArrayRef), value.is_scalar)
         }
-        "isin" if !values.is_empty() => {
+        IsIn => {
             let value = values.remove(0);
             is_in(&value, values, true)
         }
-        "contains" => matched(name, values, like::contains),
-        "starts_with" => matched(name, values, like::starts_with),
-        "ends_with" => matched(name, values, like::ends_with),
-        "like" => matched(name, values, like::like),
-        "ilike" => matched(name, values, like::ilike),
-        "lower" | "upper" => {
-            let [value] = take(name, values)?;
-            changed(&value, |text| match name {
-                "lower" => text.to_lowercase(),
+        Contains => matched(function, values, like::contains),
+        StartsWith => matched(function, values, like::starts_with),
+        EndsWith => matched(function, values, like::ends_with),
+        Like => matched(function, values, like::like),
+        Ilike => matched(function, values, like::ilike),
+        Lower | Upper => {
+            let [value] = take(function, values)?;
+            changed(function, &value, |text| match function {
+                Lower => text.to_lowercase(),
                 _ => text.to_uppercase(),
             })
         }
-        "length" => {
-            let [value] = take(name, values)?;
+        Length => {
+            let [value] = take(function, values)?;
             length_of(&value)
         }
-        "isnan" => {
-            let [value] = take(name, values)?;
-            let value = value.cast(&DataType::Float64)?;
+        IsNan => {
+            let [value] = take(function, values)?;
+            let value = as_float(function, &value)?;
             let numbers = value.array.as_primitive::<Float64Type>();
             let made = BooleanArray::from_unary(numbers, f64::is_nan);
             Ok(Value::computed(Arc::new(made), value.is_scalar))
         }
-        "abs" | "round" | "floor" | "ceil" | "sqrt" => {
-            let [value] = take(name, values)?;
-            rounded(name, &value)
+        Abs | Round | Floor | Ceil | Sqrt | Exp | Log | Log2 => {
+            let [value] = take(function, values)?;
+            rounded(function, &value)
         }
-        "where" => {
-            let [condition, one, other] = take(name, values)?;
-            chosen(condition, one, other, rows_count)
+        Hash => {
+            let [value] = take(function, values)?;
+            hashed(&value)
         }
-        "coalesce" if !values.is_empty() => {
+        Min => least_of(Binary::Less, values, rows_count),
+        Max => least_of(Binary::Greater, values, rows_count),
+        Where => Err(wrong("`where` takes 3 values")),
+        Coalesce => {
             let mut rest = values.into_iter().rev();
-            let last = rest.next().ok_or_else(|| unknown(name))?;
+            let last = rest.next().unwrap_or_else(Value::null);
             rest.try_fold(last, |otherwise, value| {
-                let is_there = arrow_arith::boolean::is_not_null(&value.array);
-                let is_there = is_there.map_err(|error| failed(&error))?;
+                let is_there = is_not_null(&value.array).map_err(|error| failed(&error))?;
                 let is_there = Value::computed(Arc::new(is_there), value.is_scalar);
-                chosen(is_there, value, otherwise, rows_count)
+                let is_there = is_there.into_column(rows_count)?;
+                chosen(is_there.as_boolean(), value, otherwise)
             })
         }
-        _ => Err(unknown(name)),
+        Function::NullIf => {
+            let [one, other] = take(function, values)?;
+            let is_same = compared(Binary::Equal, one.clone(), other)?.into_column(rows_count)?;
+            let is_same = true_rows(is_same.as_boolean());
+            let kind = one.data_type().clone();
+            chosen(&is_same, Value::null().cast(&kind)?, one)
+        }
+        Function::Substr
+        | Function::Trim
+        | Function::Ltrim
+        | Function::Rtrim
+        | Function::Replace
+        | Function::SplitPart
+        | Function::Concat
+        | Function::RegexpMatches
+        | Function::RegexpReplace
+        | Function::RegexpExtract => texts::call(function, &values, rows_count),
+        Function::Year
+        | Function::Quarter
+        | Function::Month
+        | Function::Week
+        | Function::Day
+        | Function::Yearday
+        | Function::Weekday
+        | Function::Hour
+        | Function::Minute
+        | Function::Second
+        | Function::TimeBucket
+        | Function::DateTrunc
+        | Function::DateDiff
+        | Function::Epoch
+        | Function::Strftime
+        | Function::Strptime
+        | Function::TryStrptime => times::call(function, &values),
     }
 }
 
-fn unknown(name: &str) -> Error {
-    let casts: Vec<&str> = CASTS.iter().map(|(name, _)| *name).collect();
-    let parts: Vec<&str> = PARTS.iter().map(|(name, _)| *name).collect();
-    wrong(format!("there is no function `{name}`")).hint(format!(
-        "functions are {OTHERS}, {}, {}",
-        parts.join(", "),
-        casts.join(", ")
-    ))
-}
-
 /// As many values as the function takes.
-fn take<const N: usize>(name: &str, values: Vec<Value>) -> Result<[Value; N]> {
-    let count = values.len();
-    values.try_into().map_err(|_| {
-        let values = if N == 1 { "value" } else { "values" };
-        wrong(format!("`{name}` takes {N} {values}, and here are {count}"))
-    })
+fn take<const N: usize>(function: Function, values: Vec<Value>) -> Result<[Value; N]> {
+    // The parser has counted them.
+    let taken = values.try_into();
+    taken.map_err(|_| wrong(format!("`{}` takes other values", function.name())))
 }
 
 fn told(made: std::result::Result<ArrayRef, ArrowError>, is_scalar: bool) -> Result<Value> {
@@ -148,26 +134,17 @@ fn told(made: std::result::Result<ArrayRef, ArrowError>, is_scalar: bool) -> Res
     Ok(Value::computed(made, is_scalar))
 }
 
-/// As text that the kernels take.
-fn as_text(name: &str, value: &Value) -> Result<Value> {
-    match value.data_type() {
-        kind if is_text(kind) || *kind == DataType::Null => value.cast(&DataType::LargeUtf8),
-        kind => Err(wrong(format!("`{name}` works on text, and this is {kind}"))
-            .hint("convert it with text(...)")),
-    }
-}
-
 type Match = fn(&dyn Datum, &dyn Datum) -> std::result::Result<BooleanArray, ArrowError>;
 
-fn matched(name: &str, values: Vec<Value>, work: Match) -> Result<Value> {
-    let [one, other] = take(name, values)?;
-    let (one, other) = (as_text(name, &one)?, as_text(name, &other)?);
+fn matched(function: Function, values: Vec<Value>, work: Match) -> Result<Value> {
+    let [one, other] = take(function, values)?;
+    let (one, other) = (as_text(function, &one)?, as_text(function, &other)?);
     let made = work(&one, &other).map(|made| Arc::new(made) as ArrayRef);
     told(made, one.is_scalar && other.is_scalar)
 }
 
-fn changed(value: &Value, work: impl Fn(&str) -> String) -> Result<Value> {
-    let text = as_text("lower and upper", value)?;
+fn changed(function: Function, value: &Value, work: impl Fn(&str) -> String) -> Result<Value> {
+    let text = as_text(function, value)?;
     let texts = text.array.as_string::<i64>().iter();
     let made: LargeStringArray = texts.map(|text| text.map(&work)).collect();
     let made: ArrayRef = Arc::new(made);
@@ -187,26 +164,34 @@ fn length_of(value: &Value) -> Result<Value> {
             value.is_scalar,
         ));
     }
-    let text = as_text("length", value)?;
+    let text = as_text(Function::Length, value)?;
     let texts = text.array.as_string::<i64>().iter();
     let count = |text: Option<&str>| text.map(|text| text.chars().count() as i64);
     let made: Int64Array = texts.map(count).collect();
     Ok(Value::computed(Arc::new(made), value.is_scalar))
 }
 
-fn part_of(value: &Value, part: DatePart) -> Result<Value> {
-    let value = match value.data_type() {
-        DataType::Utf8 => value.cast(&DataType::Timestamp(TimeUnit::Nanosecond, None))?,
-        _ => in_utc(value.clone())?,
-    };
-    let made = date_part(&value.array, part).map_err(|error| failed(&error))?;
-    Ok(Value::computed(made, value.is_scalar))
+fn as_float(function: Function, value: &Value) -> Result<Value> {
+    match value.data_type() {
+        kind if kind.is_numeric() || *kind == DataType::Null => value.cast(&DataType::Float64),
+        kind => {
+            let name = function.name();
+            Err(
+                wrong(format!("`{name}` works on numbers, and this is {kind}"))
+                    .hint("cast it to a number, for example f64(name)"),
+            )
+        }
+    }
 }
 
-fn rounded(name: &str, value: &Value) -> Result<Value> {
-    if value.data_type().is_integer() && name != "sqrt" {
+fn rounded(function: Function, value: &Value) -> Result<Value> {
+    let is_root = matches!(
+        function,
+        Function::Sqrt | Function::Exp | Function::Log | Function::Log2
+    );
+    if value.data_type().is_integer() && !is_root {
         let value = value.cast(&DataType::Int64)?;
-        if name != "abs" {
+        if function != Function::Abs {
             return Ok(value);
         }
         let numbers = value.array.as_primitive::<Int64Type>();
@@ -217,31 +202,68 @@ fn rounded(name: &str, value: &Value) -> Result<Value> {
         let made = numbers.try_unary::<_, Int64Type, _>(absolute);
         return told(made.map(|made| Arc::new(made) as ArrayRef), value.is_scalar);
     }
-    if !value.data_type().is_numeric() {
-        let kind = value.data_type();
-        return Err(wrong(format!(
-            "`{name}` works on numbers, and this is {kind}"
-        )));
-    }
-    let value = value.cast(&DataType::Float64)?;
-    let work = match name {
-        "abs" => f64::abs,
-        "round" => f64::round_ties_even,
-        "floor" => f64::floor,
-        "ceil" => f64::ceil,
+    let value = as_float(function, value)?;
+    let work = match function {
+        Function::Abs => f64::abs,
+        Function::Round => f64::round_ties_even,
+        Function::Floor => f64::floor,
+        Function::Ceil => f64::ceil,
+        Function::Exp => f64::exp,
+        Function::Log => f64::ln,
+        Function::Log2 => f64::log2,
         _ => f64::sqrt,
     };
     let made: Float64Array = value.array.as_primitive::<Float64Type>().unary(work);
     Ok(Value::computed(Arc::new(made), value.is_scalar))
 }
 
-/// One where a condition is true, the other where it is false or null.
-fn chosen(condition: Value, one: Value, other: Value, rows_count: usize) -> Result<Value> {
+/// The engine's hash of numbers, and XXH3 of texts and bytes.
+fn hashed(value: &Value) -> Result<Value> {
+    let array = &value.array;
+    let made: UInt64Array = match array.data_type() {
+        kind if is_text(kind) || is_bytes(kind) => {
+            let bytes = cast(array, &DataType::LargeBinary)?;
+            let bytes = bytes.as_binary::<i64>().iter();
+            bytes.map(|bytes| bytes.map(XxHash3_64::oneshot)).collect()
+        }
+        DataType::Float16 | DataType::Float32 => {
+            let numbers = cast(array, &DataType::Float32)?;
+            let numbers = numbers.as_primitive::<Float32Type>();
+            numbers.unary(|number| hash_of_bits(u64::from(number.to_bits())))
+        }
+        DataType::Float64 => {
+            let numbers = array.as_primitive::<Float64Type>();
+            numbers.unary(|number| hash_of_bits(number.to_bits()))
+        }
+        DataType::UInt64 => array.as_primitive::<UInt64Type>().unary(hash_of_bits),
+        _ => {
+            let numbers = cast(array, &DataType::Int64)?;
+            let numbers = numbers.as_primitive::<Int64Type>();
+            numbers.unary(|number| hash_of_bits(number as u64))
+        }
+    };
+    Ok(Value::computed(Arc::new(made), value.is_scalar))
+}
+
+/// The value that is first by `order`; nulls do not count.
+fn least_of(order: Binary, values: Vec<Value>, rows_count: usize) -> Result<Value> {
+    let mut values = values.into_iter();
+    let first = values.next().unwrap_or_else(Value::null);
+    values.try_fold(first, |one, other| {
+        let is_first = compared(order, one.clone(), other.clone())?;
+        let is_alone = is_null(&other.array).map_err(|error| failed(&error))?;
+        let is_alone = Value::computed(Arc::new(is_alone), other.is_scalar);
+        let is_taken = connected(Binary::Or, is_first, is_alone)?.into_column(rows_count)?;
+        chosen(&true_rows(is_taken.as_boolean()), one, other)
+    })
+}
+
+/// One in the rows of `holds`, which has no nulls, the other elsewhere.
+pub(super) fn chosen(holds: &BooleanArray, one: Value, other: Value) -> Result<Value> {
     let (one, other) = match one.data_type() == other.data_type() {
         true => (one, other),
         false => alike(one, other)?,
     };
-    let condition = truth(condition)?.into_column(rows_count)?;
-    let (one, other) = (one.into_column(rows_count)?, other.into_column(rows_count)?);
-    told(zip(condition.as_boolean(), &one, &other), false)
+    let made = zip(holds, &one, &other);
+    told(made, false)
 }

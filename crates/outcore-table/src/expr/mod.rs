@@ -1,5 +1,5 @@
-//! Expressions over the columns of a table, as users write them: `price * n > 100 and country in
-//! ('de', 'fr')`.
+//! Expressions over the columns of a table: the evaluator of the engine's grammar
+//! ([`outcore::key::expr`]) for columns of Arrow.
 //!
 //! Contract: [`Expr::parse`] reads a text; [`Expr::check`] says of what type it is for a schema,
 //! before any row is read, or what is wrong with it; [`Expr::evaluate`] gives a column for a batch.
@@ -7,36 +7,32 @@
 //! called: a column `x` is `x`; other names are written in backquotes. `st.a` is the field `a` of
 //! the objects `st`, or the column of that name if there is one.
 //!
-//! | from loose to tight | |
-//! |---|---|
-//! | `or` `and` `not` | three truth values, as in SQL: `null` is neither true nor false |
-//! | `<` `<=` `>` `>=` `==` `!=` `in (...)` `not in (...)` `is null` `is not null` | null compared with anything is null |
-//! | `+ -` then `* / // %` then `-x` | Python's meaning: `/` gives floats, `//` rounds down, `%` has the sign of the divisor |
-//! | `is_null isin contains starts_with ends_with like ilike lower upper length` | functions |
-//! | `year quarter month day weekday hour minute second abs round floor ceil sqrt isnan where coalesce` | |
-//! | `i8` to `u64`, `f32`, `f64`, `bool`, `text`, `date`, `timestamp`, and with `try_` in front | casts |
-//!
 //! **Types.** A literal takes the type of what it meets: text becomes a date, a time or bytes
 //! beside such a column, and a number with a point a decimal. Integers are computed in 64 bits, and
 //! one that does not fit is an error; divided by zero, they are null. Timestamps with a zone are
-//! compared, cast and taken apart in UTC. Floats follow IEEE 754, but that NaN equals itself and is
-//! larger than all numbers, as in a sort. Whole numbers and floats are compared as the numbers that
-//! they are, without rounding. A cast that a value does not fit is an error, and with `try_` null.
+//! compared, cast and taken apart in UTC. Floats follow IEEE 754, except that NaN equals itself and
+//! is larger than all numbers, as in a sort. Whole numbers and floats are compared as the numbers
+//! that they are, without rounding. A cast that a value does not fit is an error, and with `try_`
+//! null. Truth has three values, as in SQL. An error in a row where the result does not matter is
+//! none: on the right of `and` and `or`, and in the branches of `where` and `case`.
 //!
-//! Bounds: one column a node of the expression, of the batch's length. An expression has a thousand
-//! parts at most.
+//! Bounds: one column per part of the expression, of the batch's length.
 
 mod evaluate;
 mod functions;
 mod operators;
-mod parse;
 mod prune;
+mod texts;
+mod times;
 mod value;
+mod whole;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{DataType, Schema, SchemaRef};
+use outcore::key::expr as grammar;
 use outcore_io::{Error, Result};
 
+use self::evaluate::Scope;
 use crate::input::Predicate;
 use crate::schema::FieldPlace;
 
@@ -45,52 +41,17 @@ const COMPUTE: &str = "compute expression";
 
 /// An expression. See the module.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Expr(Node);
+pub struct Expr(grammar::Expr);
 
-/// A new column, or another meaning of an old one: `name = expression`.
+/// A new column, or another meaning of an old one: `name = expression` or `expression as name`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
     /// The column's name.
     pub name: String,
     /// Its values.
     pub value: Expr,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-enum Node {
-    Column(String),
-    Null,
-    Boolean(bool),
-    Integer(i128),
-    /// A number with a point, as it was written.
-    Number(String),
-    Text(String),
-    Not(Box<Node>),
-    Negative(Box<Node>),
-    Binary(Operator, Box<Node>, Box<Node>),
-    /// Whether it is null, or is not.
-    IsNull(Box<Node>, bool),
-    /// Whether it is one of those, or is not.
-    IsIn(Box<Node>, Vec<Node>, bool),
-    Call(String, Vec<Node>),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operator {
-    Or,
-    And,
-    Less,
-    LessEqual,
-    Equal,
-    NotEqual,
-    GreaterEqual,
-    Greater,
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    FloorDivide,
-    Modulo,
+    /// Whether it was written `value as name`, so that a column takes the name.
+    pub is_alias: bool,
 }
 
 impl Expr {
@@ -99,20 +60,18 @@ impl Expr {
     /// # Errors
     /// Usage: it names the place.
     pub fn parse(text: &str) -> Result<Self> {
-        parse::expression(text).map(Expr)
+        text.parse().map(Expr)
     }
 
     /// The columns, and fields of objects, that it reads, each once.
     pub fn columns(&self) -> Vec<&str> {
-        let mut names = Vec::new();
-        self.0.add_columns(&mut names);
-        names
+        self.0.columns()
     }
 
     /// The column that it is, if it is nothing but a column, or a field of objects.
     pub(crate) fn column(&self) -> Option<&str> {
         match &self.0 {
-            Node::Column(name) => Some(name),
+            grammar::Expr::Column(name) => Some(name),
             _ => None,
         }
     }
@@ -134,7 +93,8 @@ impl Expr {
     /// # Errors
     /// As [`Expr::check`]; usage: a number that does not fit its type.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
-        evaluate::evaluate(&self.0, batch)?.into_column(batch.num_rows())
+        let values = Scope::of(batch).evaluate(&self.0)?;
+        values.into_column(batch.num_rows())
     }
 
     /// The rows for which it is true.
@@ -142,13 +102,11 @@ impl Expr {
     /// # Errors
     /// As [`Expr::evaluate`]; usage: its values are not truth values.
     pub fn holds(&self, batch: &RecordBatch) -> Result<BooleanArray> {
-        let found = evaluate::evaluate(&self.0, batch)?;
+        let found = Scope::of(batch).evaluate(&self.0)?;
         let found = operators::truth(found)?.into_column(batch.num_rows())?;
-        let found = arrow_array::cast::AsArray::as_boolean(&found);
-        Ok(match found.null_count() {
-            0 => found.clone(),
-            _ => arrow_select::filter::prep_null_mask_filter(found),
-        })
+        Ok(value::true_rows(arrow_array::cast::AsArray::as_boolean(
+            &found,
+        )))
     }
 
     /// What must be true of a row for which the expression is, and can be told by the statistics of
@@ -159,43 +117,19 @@ impl Expr {
 }
 
 impl Assignment {
-    /// Reads `name = expression`, or several of them with commas between.
+    /// Reads `name = expression` or `expression as name`, or several of them with commas between.
     ///
     /// # Errors
     /// As [`Expr::parse`]; usage: an expression without a name.
     pub fn parse_all(text: &str) -> Result<Vec<Self>> {
-        let made = parse::assignments(text)?.into_iter();
+        let made = grammar::Named::parse_all(text)?.into_iter();
         Ok(made
-            .map(|(name, node)| Assignment {
-                name,
-                value: Expr(node),
+            .map(|made| Assignment {
+                name: made.name,
+                value: Expr(made.value),
+                is_alias: made.is_alias,
             })
             .collect())
-    }
-}
-
-impl Node {
-    fn add_columns<'n>(&'n self, names: &mut Vec<&'n str>) {
-        match self {
-            Node::Column(name) => {
-                if !names.contains(&name.as_str()) {
-                    names.push(name);
-                }
-            }
-            Node::Not(node) | Node::Negative(node) | Node::IsNull(node, _) => {
-                node.add_columns(names);
-            }
-            Node::Binary(_, one, other) => {
-                one.add_columns(names);
-                other.add_columns(names);
-            }
-            Node::IsIn(node, values, _) => {
-                node.add_columns(names);
-                values.iter().for_each(|value| value.add_columns(names));
-            }
-            Node::Call(_, values) => values.iter().for_each(|value| value.add_columns(names)),
-            Node::Null | Node::Boolean(_) | Node::Integer(_) | Node::Number(_) | Node::Text(_) => {}
-        }
     }
 }
 

@@ -1,25 +1,25 @@
 //! The operators of expressions.
 //!
-//! Contract: as the folder's. Operators are Arrow's kernels; what Python means by `//` and `%` is
-//! computed row by row.
+//! Contract: as the folder's. Operators are Arrow's kernels; `//`, `%` and `**` of floats are the
+//! engine's own, row by row.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow_arith::boolean::{and_kleene, not, or_kleene};
-use arrow_arith::numeric::{add, div, mul, neg, sub};
+use arrow_arith::numeric::neg;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
-use arrow_array::{Array, BooleanArray, Float64Array, Int64Array};
+use arrow_array::types::{Decimal128Type, Float64Type};
+use arrow_array::{Array, BooleanArray, Float64Array};
 use arrow_ord::cmp;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 use arrow_string::concat_elements::concat_elements_dyn;
+use outcore::key::expr::{Binary, float_operation, order_of};
 use outcore_io::Result;
 
 use crate::equal::with_one_zero;
 
-use super::value::{Value, alike, common_type, failed, is_text};
-use super::{Operator, wrong};
+use super::value::{Value, alike, common_type, failed, is_text, kernel, numbers_of, rows_of};
+use super::{whole, wrong};
 
 /// Truth values as they are, nulls as those of truth values.
 pub(super) fn truth(value: Value) -> Result<Value> {
@@ -34,16 +34,13 @@ pub(super) fn truth(value: Value) -> Result<Value> {
 }
 
 /// One after the other with `and` or `or`.
-pub(super) fn connected(operator: Operator, one: Value, other: Value) -> Result<Value> {
+pub(super) fn connected(operator: Binary, one: Value, other: Value) -> Result<Value> {
     let is_scalar = one.is_scalar && other.is_scalar;
-    let rows_count = match one.is_scalar {
-        true => other.array.len(),
-        false => one.array.len(),
-    };
+    let rows_count = rows_of(&one, &other);
     let (one, other) = (one.into_column(rows_count)?, other.into_column(rows_count)?);
     let (one, other) = (one.as_boolean(), other.as_boolean());
     let made = match operator {
-        Operator::And => and_kleene(one, other),
+        Binary::And => and_kleene(one, other),
         _ => or_kleene(one, other),
     };
     let made = made.map_err(|error| failed(&error))?;
@@ -53,21 +50,20 @@ pub(super) fn connected(operator: Operator, one: Value, other: Value) -> Result<
 pub(super) fn is_in(value: &Value, values: Vec<Value>, is_so: bool) -> Result<Value> {
     let mut found: Option<Value> = None;
     for other in values {
-        let equal = compared(Operator::Equal, value.clone(), other)?;
+        let equal = compared(Binary::Equal, value.clone(), other)?;
         found = Some(match found {
             None => equal,
-            Some(found) => connected(Operator::Or, found, equal)?,
+            Some(found) => connected(Binary::Or, found, equal)?,
         });
     }
     let found = found.unwrap_or_else(|| Value::boolean(false));
-    if is_so {
-        return Ok(found);
+    match is_so {
+        true => Ok(found),
+        false => negated(found),
     }
-    let made = not(found.array.as_boolean()).map_err(|error| failed(&error))?;
-    Ok(Value::computed(Arc::new(made), found.is_scalar))
 }
 
-pub(super) fn compared(operator: Operator, one: Value, other: Value) -> Result<Value> {
+pub(super) fn compared(operator: Binary, one: Value, other: Value) -> Result<Value> {
     if let Some(made) = compared_exactly(operator, &one, &other) {
         return Ok(made);
     }
@@ -80,11 +76,11 @@ pub(super) fn compared(operator: Operator, one: Value, other: Value) -> Result<V
         return Ok(Value::computed(Arc::new(made), is_scalar));
     }
     let made = match operator {
-        Operator::Less => cmp::lt(&one, &other),
-        Operator::LessEqual => cmp::lt_eq(&one, &other),
-        Operator::NotEqual => cmp::neq(&one, &other),
-        Operator::GreaterEqual => cmp::gt_eq(&one, &other),
-        Operator::Greater => cmp::gt(&one, &other),
+        Binary::Less => cmp::lt(&one, &other),
+        Binary::LessEqual => cmp::lt_eq(&one, &other),
+        Binary::NotEqual => cmp::neq(&one, &other),
+        Binary::GreaterEqual => cmp::gt_eq(&one, &other),
+        Binary::Greater => cmp::gt(&one, &other),
         _ => cmp::eq(&one, &other),
     };
     let made = made.map_err(|error| failed(&error))?;
@@ -92,7 +88,7 @@ pub(super) fn compared(operator: Operator, one: Value, other: Value) -> Result<V
 }
 
 /// Whole numbers beside floats, where the type of neither has all values of the other.
-fn compared_exactly(operator: Operator, one: &Value, other: &Value) -> Option<Value> {
+fn compared_exactly(operator: Binary, one: &Value, other: &Value) -> Option<Value> {
     let (whole, real, is_turned) = match one.data_type().is_floating() {
         true => (other, one, true),
         false => (one, other, false),
@@ -123,11 +119,11 @@ fn compared_exactly(operator: Operator, one: &Value, other: &Value) -> Option<Va
         let order = order_of(wholes(row)?, real_of(row)?);
         let order = if is_turned { order.reverse() } else { order };
         Some(match operator {
-            Operator::Less => order.is_lt(),
-            Operator::LessEqual => order.is_le(),
-            Operator::NotEqual => order.is_ne(),
-            Operator::GreaterEqual => order.is_ge(),
-            Operator::Greater => order.is_gt(),
+            Binary::Less => order.is_lt(),
+            Binary::LessEqual => order.is_le(),
+            Binary::NotEqual => order.is_ne(),
+            Binary::GreaterEqual => order.is_ge(),
+            Binary::Greater => order.is_gt(),
             _ => order.is_eq(),
         })
     });
@@ -152,24 +148,6 @@ fn wholes_of(value: &Value) -> Option<impl Fn(usize) -> Option<i128>> {
     })
 }
 
-/// How a whole number stands to a float; NaN is larger than all numbers.
-fn order_of(whole: i128, real: f64) -> Ordering {
-    // 2^127 is the first whole number that 128 bits with a sign do not hold.
-    let end = 2_f64.powi(127);
-    if real.is_nan() || real >= end {
-        return Ordering::Less;
-    }
-    if real < -end {
-        return Ordering::Greater;
-    }
-    let below = real.floor();
-    let is_between = real > below;
-    match whole.cmp(&(below as i128)) {
-        Ordering::Equal if is_between => Ordering::Less,
-        order => order,
-    }
-}
-
 /// Floats among which there are one zero and one NaN: the kernels compare bits.
 fn without_signs(value: Value) -> Value {
     Value {
@@ -187,7 +165,27 @@ pub(super) fn negative(value: &Value) -> Result<Value> {
     Ok(Value::computed(made, value.is_scalar))
 }
 
-pub(super) fn arithmetic(operator: Operator, one: &Value, other: &Value) -> Result<Value> {
+/// `~`: the other bits, or the other truth value.
+pub(super) fn inverted(value: Value) -> Result<Value> {
+    match value.data_type() {
+        DataType::Boolean | DataType::Null => negated(value),
+        kind if kind.is_integer() => {
+            let ones = Value::integer(-1)?;
+            arithmetic(Binary::BitXor, &value.cast(&DataType::Int64)?, &ones)
+        }
+        kind => Err(wrong(format!("`~` does not work on {kind}"))
+            .hint("it works on whole numbers and truth values")),
+    }
+}
+
+/// The other truth value.
+pub(super) fn negated(value: Value) -> Result<Value> {
+    let value = truth(value)?;
+    let made = not(value.array.as_boolean()).map_err(|error| failed(&error))?;
+    Ok(Value::computed(Arc::new(made), value.is_scalar))
+}
+
+pub(super) fn arithmetic(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
     let (a, b) = (one.data_type(), other.data_type());
     if *a == DataType::Null || *b == DataType::Null {
         let kind = if *a == DataType::Null { b } else { a };
@@ -196,43 +194,35 @@ pub(super) fn arithmetic(operator: Operator, one: &Value, other: &Value) -> Resu
             kind => arithmetic(operator, &one.cast(kind)?, &other.cast(kind)?),
         };
     }
-    let (is_add, is_subtract) = (operator == Operator::Add, operator == Operator::Subtract);
+    let (is_add, is_subtract) = (operator == Binary::Add, operator == Binary::Subtract);
     if is_add && is_text(a) && is_text(b) {
         return joined(one, other);
     }
     if (is_add || is_subtract) && (a.is_temporal() || b.is_temporal()) {
         return of_times(operator, one, other);
     }
+    if *a == DataType::Boolean && *b == DataType::Boolean {
+        return of_truths(operator, one.clone(), other.clone());
+    }
     if !a.is_numeric() || !b.is_numeric() {
         return Err(no_number(operator, a, b));
     }
-    let is_whole = a.is_integer() && b.is_integer();
+    if a.is_integer() && b.is_integer() && operator != Binary::Divide {
+        return whole::arithmetic(operator, one, other);
+    }
     match operator {
-        Operator::FloorDivide | Operator::Modulo if is_whole => {
-            let (one, other) = (one.cast(&DataType::Int64)?, other.cast(&DataType::Int64)?);
-            Ok(divided_whole(operator, &one, &other))
-        }
-        Operator::Divide | Operator::FloorDivide | Operator::Modulo => {
-            let (one, other) = (
-                one.cast(&DataType::Float64)?,
-                other.cast(&DataType::Float64)?,
-            );
-            if operator == Operator::Divide {
-                return kernel(operator, &one, &other);
+        Binary::BitAnd
+        | Binary::BitOr
+        | Binary::BitXor
+        | Binary::ShiftLeft
+        | Binary::ShiftRight => Err(no_number(operator, a, b)),
+        Binary::Divide | Binary::FloorDivide | Binary::Modulo | Binary::Power => {
+            let one = one.cast(&DataType::Float64)?;
+            let other = other.cast(&DataType::Float64)?;
+            match operator {
+                Binary::Divide => kernel(operator, &one, &other),
+                operator => Ok(of_floats(operator, &one, &other)),
             }
-            Ok(divided(operator, &one, &other))
-        }
-        _ if is_whole => {
-            let is_unsigned = |value: &Value| {
-                value.data_type().is_unsigned_integer()
-                    || (value.is_literal() && value.cast(&DataType::UInt64).is_ok())
-            };
-            let is_large = [a, b].contains(&&DataType::UInt64);
-            let kind = match is_large && is_unsigned(one) && is_unsigned(other) {
-                true => DataType::UInt64,
-                false => DataType::Int64,
-            };
-            kernel(operator, &one.cast(&kind)?, &other.cast(&kind)?)
         }
         _ => {
             // Beside decimals, numbers are decimals of their own scale: the kernel makes what holds
@@ -246,6 +236,16 @@ pub(super) fn arithmetic(operator: Operator, one: &Value, other: &Value) -> Resu
                 None => Err(no_number(operator, a, b)),
             }
         }
+    }
+}
+
+/// `&`, `|` and `^` of truth values.
+fn of_truths(operator: Binary, one: Value, other: Value) -> Result<Value> {
+    match operator {
+        Binary::BitAnd => connected(Binary::And, one, other),
+        Binary::BitOr => connected(Binary::Or, one, other),
+        Binary::BitXor => compared(Binary::NotEqual, one, other),
+        operator => Err(no_number(operator, one.data_type(), other.data_type())),
     }
 }
 
@@ -267,19 +267,8 @@ fn as_decimal(value: &Value) -> Result<Value> {
     }
 }
 
-fn kernel(operator: Operator, one: &Value, other: &Value) -> Result<Value> {
-    let made = match operator {
-        Operator::Add => add(one, other),
-        Operator::Subtract => sub(one, other),
-        Operator::Multiply => mul(one, other),
-        _ => div(one, other),
-    };
-    let made = made.map_err(|error| failed(&error))?;
-    Ok(Value::computed(made, one.is_scalar && other.is_scalar))
-}
-
 /// Dates and times: differences, a duration more or less, and days more or less.
-fn of_times(operator: Operator, one: &Value, other: &Value) -> Result<Value> {
+fn of_times(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
     let (a, b) = (one.data_type(), other.data_type());
     match (a, b) {
         (DataType::Date32, kind) if kind.is_integer() => {
@@ -287,8 +276,19 @@ fn of_times(operator: Operator, one: &Value, other: &Value) -> Result<Value> {
             let made = kernel(operator, &days, &other.cast(&DataType::Int64)?)?;
             made.cast(&DataType::Int32)?.cast(&DataType::Date32)
         }
+        (DataType::Interval(_) | DataType::Duration(_), _)
+            if operator == Binary::Add
+                && !matches!(b, DataType::Interval(_) | DataType::Duration(_)) =>
+        {
+            of_times(operator, other, one)
+        }
+        // A day and some hours are a time.
+        (DataType::Date32, DataType::Interval(_) | DataType::Duration(_)) => {
+            let time = DataType::Timestamp(TimeUnit::Microsecond, None);
+            of_times(operator, &one.cast(&time)?, other)
+        }
         (_, DataType::Duration(_) | DataType::Interval(_)) => kernel(operator, one, other),
-        _ if operator == Operator::Subtract => {
+        _ if operator == Binary::Subtract => {
             let (one, other) = alike(one.clone(), other.clone())?;
             kernel(operator, &one, &other)
         }
@@ -296,85 +296,20 @@ fn of_times(operator: Operator, one: &Value, other: &Value) -> Result<Value> {
     }
 }
 
-fn no_number(operator: Operator, a: &DataType, b: &DataType) -> outcore_io::Error {
-    let sign = match operator {
-        Operator::Add => "+",
-        Operator::Subtract => "-",
-        Operator::Multiply => "*",
-        Operator::Divide => "/",
-        Operator::FloorDivide => "//",
-        _ => "%",
-    };
+pub(super) fn no_number(operator: Binary, a: &DataType, b: &DataType) -> outcore_io::Error {
+    let sign = operator.sign();
     wrong(format!("`{sign}` does not work on {a} and {b}"))
         .hint("cast what holds numbers, for example i64(name) or f64(name)")
 }
 
-/// Row by row, with what is one value for all at every place.
-fn zipped<'v, T: Copy + 'v>(
-    one: impl Fn(usize) -> Option<T> + 'v,
-    other: impl Fn(usize) -> Option<T> + 'v,
-    rows_count: usize,
-    work: impl Fn(T, T) -> Option<T> + 'v,
-) -> impl Iterator<Item = Option<T>> + 'v {
-    (0..rows_count).map(move |row| work(one(row)?, other(row)?))
-}
-
-fn rows_of(one: &Value, other: &Value) -> usize {
-    match one.is_scalar {
-        true => other.array.len(),
-        false => one.array.len(),
-    }
-}
-
-/// Rounded down, and what is left then; null for a division by zero.
-fn divided_whole(operator: Operator, one: &Value, other: &Value) -> Value {
-    let get = |value: &Value| {
-        let (array, is_scalar) = (
-            value.array.as_primitive::<Int64Type>().clone(),
-            value.is_scalar,
-        );
-        move |row: usize| {
-            let row = if is_scalar { 0 } else { row };
-            array.is_valid(row).then(|| array.value(row))
-        }
-    };
-    let work = move |a: i64, b: i64| {
-        let left = a.checked_rem(b).or((b == -1).then_some(0))?;
-        let is_under = left != 0 && (left < 0) != (b < 0);
-        match operator {
-            Operator::Modulo => Some(if is_under { left + b } else { left }),
-            _ => a.checked_div(b).map(|whole| whole - i64::from(is_under)),
-        }
-    };
-    let rows = zipped(get(one), get(other), rows_of(one, other), work);
-    let made: Int64Array = rows.collect();
-    Value::computed(Arc::new(made), one.is_scalar && other.is_scalar)
-}
-
-fn divided(operator: Operator, one: &Value, other: &Value) -> Value {
-    let get = |value: &Value| {
-        let (array, is_scalar) = (
-            value.array.as_primitive::<Float64Type>().clone(),
-            value.is_scalar,
-        );
-        move |row: usize| {
-            let row = if is_scalar { 0 } else { row };
-            array.is_valid(row).then(|| array.value(row))
-        }
-    };
-    let work = move |a: f64, b: f64| {
-        let left = a % b;
-        let left = if left != 0.0 && (left < 0.0) != (b < 0.0) {
-            left + b
-        } else {
-            left
-        };
-        Some(match operator {
-            Operator::Modulo => left,
-            _ => ((a - left) / b).round(),
-        })
-    };
-    let rows = zipped(get(one), get(other), rows_of(one, other), work);
+/// What one of the engine's operators makes of floats.
+fn of_floats(operator: Binary, one: &Value, other: &Value) -> Value {
+    let (a, b) = (
+        numbers_of::<Float64Type>(one),
+        numbers_of::<Float64Type>(other),
+    );
+    let work = float_operation(operator);
+    let rows = (0..rows_of(one, other)).map(|row| Some(work(a(row)?, b(row)?)));
     let made: Float64Array = rows.collect();
     Value::computed(Arc::new(made), one.is_scalar && other.is_scalar)
 }
@@ -382,10 +317,7 @@ fn divided(operator: Operator, one: &Value, other: &Value) -> Value {
 /// Two texts, one after the other.
 fn joined(one: &Value, other: &Value) -> Result<Value> {
     let is_scalar = one.is_scalar && other.is_scalar;
-    let rows_count = match one.is_scalar {
-        true => other.array.len(),
-        false => one.array.len(),
-    };
+    let rows_count = rows_of(one, other);
     let kind = match one.data_type() == other.data_type() {
         true => one.data_type().clone(),
         false => DataType::LargeUtf8,

@@ -5,67 +5,86 @@
 //! of the column's own type.
 
 use arrow_schema::Schema;
+use outcore::key::expr::{Binary, Expr, Function};
 
 use super::value::{Value, common_type, in_utc};
-use super::{Node, Operator};
 use crate::input::{Comparison, Literal, Predicate, literal_of};
 
 /// See the module.
-pub(super) fn predicates(node: &Node, schema: &Schema) -> Vec<Predicate> {
+pub(super) fn predicates(node: &Expr, schema: &Schema) -> Vec<Predicate> {
     let mut found = Vec::new();
     add(node, schema, &mut found);
     found
 }
 
-fn add(node: &Node, schema: &Schema, found: &mut Vec<Predicate>) {
+fn add(node: &Expr, schema: &Schema, found: &mut Vec<Predicate>) {
     match node {
-        Node::Binary(Operator::And, one, other) => {
+        Expr::Binary(Binary::And, one, other) => {
             add(one, schema, found);
             add(other, schema, found);
         }
-        Node::Binary(operator, one, other) => {
-            let compared = match (&**one, &**other) {
-                (Node::Column(name), literal) => Some((name, *operator, literal)),
-                (literal, Node::Column(name)) => Some((name, turned(*operator), literal)),
-                _ => None,
-            };
-            if let Some((name, operator, literal)) = compared
-                && let Some(literal) = literal_for(name, literal, schema)
-                && let Some(comparison) = comparison_of(operator, literal)
-            {
-                found.push(Predicate {
-                    column: name.clone(),
-                    comparison,
-                });
+        Expr::Binary(operator, one, other) => {
+            add_comparison(one, *operator, other, schema, found);
+        }
+        Expr::IsNull(node, is_so) => add_null(node, *is_so, found),
+        Expr::In(node, values, true) => add_list(node, values, schema, found),
+        Expr::Between(between) if between.is_so => {
+            let ends = [
+                (Binary::GreaterEqual, &between.least),
+                (Binary::LessEqual, &between.most),
+            ];
+            for (operator, literal) in ends {
+                add_comparison(&between.value, operator, literal, schema, found);
             }
         }
-        Node::IsNull(node, is_so) => {
-            if let Node::Column(name) = &**node {
-                found.push(Predicate {
-                    column: name.clone(),
-                    comparison: match is_so {
-                        true => Comparison::IsNull,
-                        false => Comparison::IsNotNull,
-                    },
-                });
-            }
-        }
-        Node::IsIn(node, values, true) => add_list(node, values, schema, found),
-        Node::Call(name, values) => match (name.as_str(), values.as_slice()) {
-            ("isin", [node, values @ ..]) => add_list(node, values, schema, found),
-            ("is_null", [node]) => add(&Node::IsNull(Box::new(node.clone()), true), schema, found),
-            ("is_not_null", [node]) => {
-                add(&Node::IsNull(Box::new(node.clone()), false), schema, found);
-            }
+        Expr::Call(function, values) => match (function, values.as_slice()) {
+            (Function::IsIn, [node, values @ ..]) => add_list(node, values, schema, found),
+            (Function::IsNull, [node]) => add_null(node, true, found),
+            (Function::IsNotNull, [node]) => add_null(node, false, found),
             _ => {}
         },
         _ => {}
     }
 }
 
+fn add_comparison(
+    one: &Expr,
+    operator: Binary,
+    other: &Expr,
+    schema: &Schema,
+    found: &mut Vec<Predicate>,
+) {
+    let compared = match (one, other) {
+        (Expr::Column(name), literal) => Some((name, operator, literal)),
+        (literal, Expr::Column(name)) => Some((name, operator.exchanged(), literal)),
+        _ => None,
+    };
+    if let Some((name, operator, literal)) = compared
+        && let Some(literal) = literal_for(name, literal, schema)
+        && let Some(comparison) = comparison_of(operator, literal)
+    {
+        found.push(Predicate {
+            column: name.clone(),
+            comparison,
+        });
+    }
+}
+
+fn add_null(node: &Expr, is_so: bool, found: &mut Vec<Predicate>) {
+    if let Expr::Column(name) = node {
+        found.push(Predicate {
+            column: name.clone(),
+            comparison: match is_so {
+                true => Comparison::IsNull,
+                false => Comparison::IsNotNull,
+            },
+        });
+    }
+}
+
 /// What is one of several is between the least of them and the largest.
-fn add_list(node: &Node, values: &[Node], schema: &Schema, found: &mut Vec<Predicate>) {
-    let Node::Column(name) = node else {
+fn add_list(node: &Expr, values: &[Expr], schema: &Schema, found: &mut Vec<Predicate>) {
+    let Expr::Column(name) = node else {
         return;
     };
     let literals = values.iter().map(|value| literal_for(name, value, schema));
@@ -95,16 +114,16 @@ fn add_list(node: &Node, values: &[Node], schema: &Schema, found: &mut Vec<Predi
 }
 
 /// The literal as a value of the column's type.
-fn literal_for(name: &str, node: &Node, schema: &Schema) -> Option<Literal> {
+fn literal_for(name: &str, node: &Expr, schema: &Schema) -> Option<Literal> {
     let literal = match node {
-        Node::Boolean(value) => Value::boolean(*value),
-        Node::Integer(number) => Value::integer(*number).ok()?,
-        Node::Number(text) => Value::number(text).ok()?,
-        Node::Text(text) => Value::text(text),
+        Expr::Bool(value) => Value::boolean(*value),
+        Expr::Int(number) => Value::integer(*number).ok()?,
+        Expr::Number(text) => Value::number(text).ok()?,
+        Expr::Text(text) => Value::text(text),
         _ => return None,
     };
     let field = schema.field_with_name(name).ok()?;
-    if let (Node::Integer(number), true) = (node, field.data_type().is_floating()) {
+    if let (Expr::Int(number), true) = (node, field.data_type().is_floating()) {
         // It need not be a float.
         return Some(Literal::Integer(*number));
     }
@@ -117,24 +136,13 @@ fn literal_for(name: &str, node: &Node, schema: &Schema) -> Option<Literal> {
     }
 }
 
-/// The same with the sides changed.
-fn turned(operator: Operator) -> Operator {
-    match operator {
-        Operator::Less => Operator::Greater,
-        Operator::LessEqual => Operator::GreaterEqual,
-        Operator::Greater => Operator::Less,
-        Operator::GreaterEqual => Operator::LessEqual,
-        other => other,
-    }
-}
-
-fn comparison_of(operator: Operator, literal: Literal) -> Option<Comparison> {
+fn comparison_of(operator: Binary, literal: Literal) -> Option<Comparison> {
     Some(match operator {
-        Operator::Less => Comparison::Less(literal),
-        Operator::LessEqual => Comparison::LessOrEqual(literal),
-        Operator::Equal => Comparison::Equal(literal),
-        Operator::GreaterEqual => Comparison::GreaterOrEqual(literal),
-        Operator::Greater => Comparison::Greater(literal),
+        Binary::Less => Comparison::Less(literal),
+        Binary::LessEqual => Comparison::LessOrEqual(literal),
+        Binary::Equal => Comparison::Equal(literal),
+        Binary::GreaterEqual => Comparison::GreaterOrEqual(literal),
+        Binary::Greater => Comparison::Greater(literal),
         _ => return None,
     })
 }

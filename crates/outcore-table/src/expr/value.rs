@@ -7,14 +7,20 @@
 
 use std::sync::Arc;
 
+use arrow_arith::numeric::{add, div, mul, sub};
 use arrow_array::builder::{Decimal128Builder, StringBuilder};
+use arrow_array::cast::AsArray;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Datum, Float64Array, Int64Array, UInt32Array, new_null_array,
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, Datum, Float64Array, Int64Array,
+    UInt32Array, UInt64Array, new_null_array,
 };
 use arrow_cast::CastOptions;
 use arrow_cast::display::FormatOptions;
-use arrow_schema::{ArrowError, DataType, TimeUnit};
+use arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
+use arrow_select::filter::prep_null_mask_filter;
 use arrow_select::take::take;
+use outcore::key::expr::{Binary, Cast, CastType};
+use outcore::key::record::NumberType;
 use outcore_io::{Error, Result};
 
 use super::wrong;
@@ -199,6 +205,79 @@ pub(super) fn cast_with(array: &ArrayRef, data_type: &DataType, is_null: bool) -
     })
 }
 
+/// What a cast makes of a value.
+pub(super) fn cast_to(value: Value, to: Cast) -> Result<Value> {
+    let value = in_utc(value)?;
+    let kind = type_of(to.to);
+    let array = match (&value.origin, &kind) {
+        // A number with a point is as exact as it was written.
+        (Origin::Number(text), DataType::Decimal128(..)) => {
+            cast_with(&Value::text(text).array, &kind, to.is_tried)?
+        }
+        _ => cast_with(&value.array, &kind, to.is_tried)?,
+    };
+    Ok(Value::computed(array, value.is_scalar))
+}
+
+fn type_of(to: CastType) -> DataType {
+    match to {
+        CastType::Bool => DataType::Boolean,
+        CastType::Text => DataType::Utf8,
+        CastType::Date => DataType::Date32,
+        CastType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+        CastType::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
+        CastType::Decimal { digits, scale } => DataType::Decimal128(digits, scale as i8),
+        CastType::Number(kind) => match kind {
+            NumberType::I8 => DataType::Int8,
+            NumberType::I16 => DataType::Int16,
+            NumberType::I32 => DataType::Int32,
+            NumberType::I64 => DataType::Int64,
+            NumberType::U8 => DataType::UInt8,
+            NumberType::U16 => DataType::UInt16,
+            NumberType::U32 => DataType::UInt32,
+            NumberType::U64 | NumberType::U128 => DataType::UInt64,
+            NumberType::F16 | NumberType::F32 => DataType::Float32,
+            NumberType::F64 => DataType::Float64,
+        },
+    }
+}
+
+/// The element at `place`, from 0, of lists; null where a list is shorter.
+pub(super) fn element(value: &Value, place: usize) -> Result<Value> {
+    let lists = match value.data_type() {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item) => {
+            cast(&value.array, &DataType::LargeList(Arc::clone(item)))?
+        }
+        kind => {
+            let cause = format!("an element is taken of lists, and this is {kind}");
+            return Err(wrong(cause).hint("write substr(name, 1, 1) for a character of a text"));
+        }
+    };
+    let lists = lists.as_list::<i64>();
+    let places = (0..lists.len()).map(|row| {
+        let is_there = lists.is_valid(row) && (lists.value_length(row) as usize) > place;
+        is_there.then(|| lists.value_offsets()[row] as u64 + place as u64)
+    });
+    let places: UInt64Array = places.collect();
+    let made = take(lists.values(), &places, None).map_err(|error| failed(&error))?;
+    Value::column(&made).map(|made| Value {
+        is_scalar: value.is_scalar,
+        ..made
+    })
+}
+
+/// The rows that are true, with no nulls among them.
+pub(super) fn true_rows(found: &BooleanArray) -> BooleanArray {
+    match found.null_count() {
+        0 => found.clone(),
+        _ => prep_null_mask_filter(found),
+    }
+}
+
 /// What a kernel of Arrow says as an error of whoever wrote the expression.
 pub(super) fn failed(error: &ArrowError) -> Error {
     let text = match error {
@@ -344,7 +423,7 @@ pub(super) fn is_text(kind: &DataType) -> bool {
     )
 }
 
-fn is_bytes(kind: &DataType) -> bool {
+pub(super) fn is_bytes(kind: &DataType) -> bool {
     matches!(
         kind,
         DataType::Binary
@@ -352,4 +431,35 @@ fn is_bytes(kind: &DataType) -> bool {
             | DataType::BinaryView
             | DataType::FixedSizeBinary(_)
     )
+}
+
+/// What one of Arrow's kernels makes of two values.
+pub(super) fn kernel(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
+    let made = match operator {
+        Binary::Add => add(one, other),
+        Binary::Subtract => sub(one, other),
+        Binary::Multiply => mul(one, other),
+        _ => div(one, other),
+    };
+    let made = made.map_err(|error| failed(&error))?;
+    Ok(Value::computed(made, one.is_scalar && other.is_scalar))
+}
+
+pub(super) fn rows_of(one: &Value, other: &Value) -> usize {
+    match one.is_scalar {
+        true => other.array.len(),
+        false => one.array.len(),
+    }
+}
+
+/// Reads the numbers of an array row by row; one value for all rows at every place.
+pub(super) fn numbers_of<T: ArrowPrimitiveType>(
+    value: &Value,
+) -> impl Fn(usize) -> Option<T::Native> + use<T> {
+    let array = value.array.as_primitive::<T>().clone();
+    let is_scalar = value.is_scalar;
+    move |row: usize| {
+        let row = if is_scalar { 0 } else { row };
+        array.is_valid(row).then(|| array.value(row))
+    }
 }

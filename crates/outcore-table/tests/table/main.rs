@@ -13,6 +13,7 @@
 mod common;
 
 mod diffs;
+mod expressions;
 mod faults;
 mod field_keys;
 mod files;

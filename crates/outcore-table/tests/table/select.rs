@@ -535,6 +535,63 @@ fn computed_columns_are_written_whatever_columns_are_chosen() {
 }
 
 #[test]
+fn computed_columns_see_those_before_them_and_the_position_of_their_row() {
+    let all = rows(900, 3);
+    let place = TableFiles::with(&[batch(&all[..500]), batch(&all[500..])], 70);
+    let wanted = selection(
+        &["index >= 100"],
+        "p = index, q = p * 2, s as word, x = -x, r = x + q, n as d",
+    );
+    let (_, out) = place
+        .run(None, |job, ends| select(job, ends, &wanted))
+        .unwrap();
+    let schema = out.schema();
+    let names = schema.fields().iter().map(|field| field.name().as_str());
+    // `s` and `n` are renamed where they stand, `n` in the place of the old `d`.
+    let names: Vec<&str> = names.collect();
+    assert_eq!(names, ["d", "small", "f", "word", "x", "p", "q", "r"]);
+    assert_eq!(out.num_rows(), 800);
+    let number = |name: &str, row: usize| {
+        let column = arrow_cast::cast(&out[name], &DataType::Int64).unwrap();
+        column.as_primitive::<Int64Type>().value(row)
+    };
+    for row in [0, 1, 399, 400, 799] {
+        let position = row as i64 + 100;
+        assert_eq!(number("p", row), position);
+        assert_eq!(number("q", row), 2 * position);
+        // The input's own column, not the one that is computed.
+        assert_eq!(
+            (number("x", row), number("r", row)),
+            (-position, 3 * position)
+        );
+        let n = arrow_array::cast::AsArray::as_primitive::<Int64Type>(&out["d"]);
+        assert_eq!(n.is_valid(row).then(|| n.value(row)), all[row + 100].n);
+    }
+}
+
+#[test]
+fn an_error_in_a_row_whose_result_is_not_used_does_not_count() {
+    let batch = batch(&rows(300, 7));
+    for (text, sum) in [
+        ("where(x < 10, i8(x), 0)", 45),
+        (
+            "case when x > 299 then i8(x) when x < 3 then x else 1 end",
+            300,
+        ),
+        ("where(x < 100 and i8(x) < 5, 1, 0)", 5),
+        ("where(x >= 100 or i8(x) < 5, 1, 0)", 205),
+        ("case when s like 'no%' then i64(s) else 2 end", 600),
+    ] {
+        let found = Expr::parse(text).unwrap().evaluate(&batch).unwrap();
+        let found = arrow_cast::cast(&found, &DataType::Int64).unwrap();
+        let found = found.as_primitive::<Int64Type>();
+        assert_eq!(found.iter().flatten().sum::<i64>(), sum, "{text}");
+    }
+    let error = Expr::parse("where(x < 200, i8(x), 0)").unwrap();
+    assert!(error.evaluate(&batch).is_err());
+}
+
+#[test]
 fn a_row_at_fault_is_named_by_its_number_in_its_file() {
     let mut all = rows(1_000, 3);
     all.iter_mut().for_each(|row| row.n = Some(1));

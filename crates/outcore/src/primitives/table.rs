@@ -307,7 +307,7 @@ impl Table {
     fn loaded(&self, endian: Endian) -> Result<Self> {
         // A structured array calls it what it likes.
         let name = self.schema.fields.first().map_or("x", |field| &field.name);
-        self.mapped(&Expr::Name(name.to_string(), None), name, endian)
+        self.mapped(&Expr::Column(name.to_string()), name, endian)
     }
 
     /// The same with numbers that expressions can compute with as items, in the byte order that

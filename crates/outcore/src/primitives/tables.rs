@@ -19,7 +19,7 @@ use super::table::{BatchStep, Numbers, Table};
 use crate::ends::{Output, make_dir};
 use crate::job::Job;
 use crate::key::expr::with_type;
-use crate::key::expr::{BATCH_ROWS, Expr, Program, Rows};
+use crate::key::expr::{BATCH_ROWS, CastType, Expr, Program, Rows};
 use crate::key::record::{Endian, Number, NumberType};
 use outcore_io::{Error, Result};
 
@@ -336,7 +336,8 @@ pub fn distribute_table(
     bucket: &str,
     files: &BucketFiles,
 ) -> Result<(Vec<u64>, Summary)> {
-    let expr = Expr::Call("i64".to_string(), vec![bucket.parse()?]);
+    let bucket: Expr = bucket.parse()?;
+    let expr = bucket.cast(CastType::Number(NumberType::I64));
     let schema = table.schema().clone();
     if schema.record_bytes.len() > 1 {
         let cause = "records of several files side by side";

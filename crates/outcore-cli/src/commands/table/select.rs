@@ -45,9 +45,7 @@ fn select(
     }
     let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
     let text = text::options(tables, &TextFlags::default(), &input.inputs)?;
-    let computed = selection.computed.iter().map(|made| &made.value);
-    let read = selection.conditions.iter().chain(computed);
-    let text = text.needing(read.flat_map(Expr::columns).map(str::to_owned));
+    let text = text.needing(selection.names_needed());
     let request = Request::of_sequence(input, Some(&output.output), tables, &text);
     run(context, &request, resources, |job, ends| {
         Ok(Done::new(what, jobs::select(job, ends, &selection)?))

@@ -5,9 +5,14 @@
 //! operation over whole columns, without branches on anything but the operation and the type, which
 //! are chosen outside of it.
 
+use std::cmp::Ordering;
+
+use super::ColumnType;
 use super::divide::{Divisor, divide};
-use super::registers::{map1, map2, view, view_mut};
-use super::{Binary, ColumnType, Unary};
+use super::functions::Function;
+use super::registers::{Guard, map1, map2, view, view_mut};
+use super::tree::{Binary, Unary};
+use super::types::order_of;
 use crate::key::record::{Endian, Number, NumberType};
 
 /// Most rows of a batch.
@@ -66,6 +71,8 @@ pub(super) enum Step {
         kind: NumberType,
         a: usize,
         b: usize,
+        /// What must hold of a row for its result to matter.
+        guards: Vec<Guard>,
     },
     /// `//` or `%` of integers by a constant.
     DivideBy {
@@ -88,6 +95,14 @@ pub(super) enum Step {
         operator: Binary,
         unsigned: usize,
         signed: usize,
+    },
+    /// Compares a column of 64-bit integers with one of `f64`.
+    CompareReal {
+        to: usize,
+        operator: Binary,
+        is_unsigned: bool,
+        whole: usize,
+        real: usize,
     },
     Logic {
         to: usize,
@@ -115,35 +130,6 @@ pub(super) enum Step {
         b: usize,
     },
 }
-
-/// Functions of one number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Function {
-    Abs,
-    Sqrt,
-    Exp,
-    Log,
-    Log2,
-    Floor,
-    Ceil,
-    Round,
-    IsNan,
-    Hash,
-}
-
-/// Names of the functions of one number.
-pub(super) const FUNCTIONS: [(&str, Function); 10] = [
-    ("abs", Function::Abs),
-    ("sqrt", Function::Sqrt),
-    ("exp", Function::Exp),
-    ("log", Function::Log),
-    ("log2", Function::Log2),
-    ("floor", Function::Floor),
-    ("ceil", Function::Ceil),
-    ("round", Function::Round),
-    ("isnan", Function::IsNan),
-    ("hash", Function::Hash),
-];
 
 /// Calls `$body` with `$t` as the type of `$kind`, which is never 128 bits wide; halves are loaded
 /// as `f32`.
@@ -211,6 +197,9 @@ trait Value: bytemuck::Pod + PartialOrd {
     fn shifted_right(self, b: Self) -> Self;
     fn least(self, b: Self) -> Self;
     fn greatest(self, b: Self) -> Self;
+    /// NaN is larger than all numbers.
+    fn is_less(self, b: Self) -> bool;
+    fn is_same(self, b: Self) -> bool;
     fn negated(self) -> Self;
     fn inverted(self) -> Self;
     fn of_bool(value: bool) -> Self;
@@ -241,7 +230,7 @@ macro_rules! integer {
                 let rest = self.wrapping_rem(b);
                 if rest != 0 && (rest < 0) != (b < 0) { rest.wrapping_add(b) } else { rest }
             }
-            /// Of `b` from 0 on: others are refused before ([`Step::negative_power`]).
+            /// Of `b` from 0 on: others are refused before ([`Step::fault`]).
             fn power(self, b: Self) -> Self {
                 let (mut base, mut left, mut result) = (self, b as u64, 1 as Self);
                 while left > 0 {
@@ -270,6 +259,8 @@ macro_rules! integer {
             }
             fn least(self, b: Self) -> Self { self.min(b) }
             fn greatest(self, b: Self) -> Self { self.max(b) }
+            fn is_less(self, b: Self) -> bool { self < b }
+            fn is_same(self, b: Self) -> bool { self == b }
             fn negated(self) -> Self { self.wrapping_neg() }
             fn inverted(self) -> Self { !self }
             fn of_bool(value: bool) -> Self { value as Self }
@@ -279,7 +270,7 @@ macro_rules! integer {
                     _ => self,
                 }
             }
-            fn hash(self) -> u64 { mixed(self as u64) }
+            fn hash(self) -> u64 { hash_of_bits(self as u64) }
             fn is_true(self) -> bool { self != 0 }
         }
     )*};
@@ -326,11 +317,13 @@ macro_rules! float {
             fn shifted_left(self, _: Self) -> Self { self }
             fn shifted_right(self, _: Self) -> Self { self }
             fn least(self, b: Self) -> Self {
-                if self.is_nan() || self < b { self } else { b }
+                if b.is_nan() || self < b { self } else { b }
             }
             fn greatest(self, b: Self) -> Self {
                 if self.is_nan() || self > b { self } else { b }
             }
+            fn is_less(self, b: Self) -> bool { (self < b) | (b.is_nan() & !self.is_nan()) }
+            fn is_same(self, b: Self) -> bool { (self == b) | (self.is_nan() & b.is_nan()) }
             fn negated(self) -> Self { -self }
             fn inverted(self) -> Self { self }
             fn of_bool(value: bool) -> Self { if value { 1.0 } else { 0.0 } }
@@ -344,18 +337,18 @@ macro_rules! float {
                     Function::Floor => self.floor(),
                     Function::Ceil => self.ceil(),
                     Function::Round => self.round_ties_even(),
-                    Function::IsNan | Function::Hash => self,
+                    _ => self,
                 }
             }
-            fn hash(self) -> u64 { mixed(u64::from(self.to_bits())) }
+            fn hash(self) -> u64 { hash_of_bits(u64::from(self.to_bits())) }
             fn is_true(self) -> bool { self != 0.0 }
         }
     )*};
 }
 float!(f32, f64);
 
-/// splitmix64's mixing of 64 bits.
-fn mixed(bits: u64) -> u64 {
+/// What `hash` makes of a number's bits: splitmix64's mixing.
+pub fn hash_of_bits(bits: u64) -> u64 {
     let mut z = bits.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -372,31 +365,12 @@ impl Step {
             | Step::DivideBy { to, .. }
             | Step::Compare { to, .. }
             | Step::CompareMixed { to, .. }
+            | Step::CompareReal { to, .. }
             | Step::Logic { to, .. }
             | Step::Single { to, .. }
             | Step::Function { to, .. }
             | Step::Choose { to, .. } => to,
         }
-    }
-
-    /// Whether it is a power of integers that may be negative, which have no integer for a result.
-    pub(super) fn may_fail(&self) -> bool {
-        matches!(self, Step::Arithmetic { operator: Binary::Power, kind, .. } if kind.is_signed_integer())
-    }
-
-    /// The first negative exponent of such a power among `n` values, and its place.
-    #[allow(clippy::unnecessary_cast, reason = "of one of the types it is none")]
-    pub(super) fn negative_power(&self, space: &Space, n: usize) -> Option<(usize, i64)> {
-        let Step::Arithmetic { kind, b, .. } = *self else {
-            return None;
-        };
-        if !self.may_fail() {
-            return None;
-        }
-        with_type!(kind, T => {
-            let exponents = view::<T>(&space.registers[b], n).iter().enumerate();
-            exponents.map(|(at, value)| (at, *value as i64)).find(|(_, value)| *value < 0)
-        })
     }
 
     /// Does it for all rows, `width` values each.
@@ -456,21 +430,26 @@ impl Step {
                 signed,
                 ..
             } => {
-                let unsigned: &[u64] = view(&registers[unsigned], n);
-                let signed: &[i64] = view(&registers[signed], n);
-                let both = unsigned.iter().zip(signed);
-                for (to, (a, b)) in view_mut::<u8>(to, n).iter_mut().zip(both) {
-                    *to = u8::from(holds(operator, &i128::from(*a), &i128::from(*b)));
+                let (a, b) = (view(&registers[unsigned], n), view(&registers[signed], n));
+                compare_mixed(operator, view_mut(to, n), a, b);
+            }
+            Step::CompareReal {
+                operator,
+                is_unsigned,
+                whole,
+                real,
+                ..
+            } => {
+                let (whole, real) = (&registers[whole], view(&registers[real], n));
+                let to = view_mut(to, n);
+                match is_unsigned {
+                    true => compare_real::<u64>(operator, to, view(whole, n), real),
+                    false => compare_real::<i64>(operator, to, view(whole, n), real),
                 }
             }
             Step::Logic { operator, a, b, .. } => {
-                let (a, b) = (view::<u8>(&registers[a], n), view::<u8>(&registers[b], n));
-                let to = view_mut::<u8>(to, n);
-                match operator {
-                    Binary::And | Binary::BitAnd => map2(to, a, b, |a, b| a & b),
-                    Binary::Or | Binary::BitOr => map2(to, a, b, |a, b| a | b),
-                    _ => map2(to, a, b, |a, b| a ^ b),
-                }
+                let (a, b) = (view(&registers[a], n), view(&registers[b], n));
+                logic(operator, view_mut(to, n), a, b);
             }
             Step::Single {
                 operator, kind, a, ..
@@ -587,11 +566,19 @@ fn cast(to: &mut [u64], a: &[u64], from: ColumnType, into: ColumnType, n: usize)
     }
 }
 
-/// What literals are to each other, of which one at least is a float, or which are divided.
-pub(super) fn folded_float(operator: Binary, a: f64, b: f64) -> f64 {
-    let mut to = [0.0];
-    arithmetic(operator, &mut to, &[a], &[b]);
-    to[0]
+/// What an operator makes of two floats.
+pub fn float_operation(operator: Binary) -> fn(f64, f64) -> f64 {
+    match operator {
+        Binary::Add => f64::plus,
+        Binary::Subtract => f64::minus,
+        Binary::Multiply => f64::times,
+        Binary::Divide => f64::divided,
+        Binary::FloorDivide => f64::floor_divided,
+        Binary::Modulo => f64::modulo,
+        Binary::Power => f64::power,
+        Binary::Least => f64::least,
+        _ => f64::greatest,
+    }
 }
 
 fn arithmetic<T: Value>(operator: Binary, to: &mut [T], a: &[T], b: &[T]) {
@@ -614,26 +601,48 @@ fn arithmetic<T: Value>(operator: Binary, to: &mut [T], a: &[T], b: &[T]) {
 }
 
 /// Whether a comparison holds.
-fn holds<T: PartialOrd>(operator: Binary, a: &T, b: &T) -> bool {
+pub(super) fn holds(operator: Binary, order: Ordering) -> bool {
     match operator {
-        Binary::Less => a < b,
-        Binary::LessEqual => a <= b,
-        Binary::Greater => a > b,
-        Binary::GreaterEqual => a >= b,
-        Binary::NotEqual => a != b,
-        _ => a == b,
+        Binary::Less => order.is_lt(),
+        Binary::LessEqual => order.is_le(),
+        Binary::Greater => order.is_gt(),
+        Binary::GreaterEqual => order.is_ge(),
+        Binary::NotEqual => order.is_ne(),
+        _ => order.is_eq(),
     }
 }
 
 fn compare<T: Value>(operator: Binary, to: &mut [u8], a: &[T], b: &[T]) {
     match operator {
-        Binary::Less => map2(to, a, b, |a, b| u8::from(a < b)),
-        Binary::LessEqual => map2(to, a, b, |a, b| u8::from(a <= b)),
-        Binary::Greater => map2(to, a, b, |a, b| u8::from(a > b)),
-        Binary::GreaterEqual => map2(to, a, b, |a, b| u8::from(a >= b)),
-        Binary::NotEqual => map2(to, a, b, |a, b| u8::from(a != b)),
-        _ => map2(to, a, b, |a, b| u8::from(a == b)),
+        Binary::Less => map2(to, a, b, |a, b| u8::from(a.is_less(b))),
+        Binary::LessEqual => map2(to, a, b, |a, b| u8::from(!b.is_less(a))),
+        Binary::Greater => map2(to, a, b, |a, b| u8::from(b.is_less(a))),
+        Binary::GreaterEqual => map2(to, a, b, |a, b| u8::from(!a.is_less(b))),
+        Binary::NotEqual => map2(to, a, b, |a, b| u8::from(!a.is_same(b))),
+        _ => map2(to, a, b, |a, b| u8::from(a.is_same(b))),
     }
+}
+
+fn logic(operator: Binary, to: &mut [u8], a: &[u8], b: &[u8]) {
+    match operator {
+        Binary::And | Binary::BitAnd => map2(to, a, b, |a, b| a & b),
+        Binary::Or | Binary::BitOr => map2(to, a, b, |a, b| a | b),
+        _ => map2(to, a, b, |a, b| a ^ b),
+    }
+}
+
+/// Whole numbers of both kinds, of which no type of 64 bits holds all.
+fn compare_mixed(operator: Binary, to: &mut [u8], unsigned: &[u64], signed: &[i64]) {
+    map2(to, unsigned, signed, |a, b| {
+        u8::from(holds(operator, i128::from(a).cmp(&i128::from(b))))
+    });
+}
+
+/// Whole numbers and floats, without rounding.
+fn compare_real<T: Copy + Into<i128>>(operator: Binary, to: &mut [u8], whole: &[T], real: &[f64]) {
+    map2(to, whole, real, |a, b| {
+        u8::from(holds(operator, order_of(a.into(), b)))
+    });
 }
 
 fn single(to: &mut [u64], a: &[u64], operator: Unary, kind: ColumnType, n: usize) {

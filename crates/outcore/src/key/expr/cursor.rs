@@ -1,8 +1,7 @@
-//! A place in the text of an expression: what the parsers of numbers' and of columns' expressions
-//! share.
+//! A place in the text of an expression.
 //!
-//! Contract: moves only forwards unless it is set back by its owner. Errors name the place as a
-//! count of characters from 1, and show no more of a long text than what is around it.
+//! Contract: moves only forwards unless its owner sets it back. Errors name the place as a count of
+//! characters from 1, and show no more of a long text than what is around it.
 
 use outcore_io::Error;
 
@@ -11,7 +10,7 @@ const AROUND_MAX: usize = 40;
 
 /// A text and how far it has been read.
 #[derive(Debug)]
-pub struct Cursor<'a> {
+pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
     hint: &'static str,
@@ -19,42 +18,42 @@ pub struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// The beginning of `text`; errors advise `hint`.
-    pub fn new(text: &'a str, hint: &'static str) -> Self {
+    pub(super) fn new(text: &'a str, hint: &'static str) -> Self {
         Cursor { text, at: 0, hint }
     }
 
     /// How much was read, in bytes.
-    pub fn at(&self) -> usize {
+    pub(super) fn at(&self) -> usize {
         self.at
     }
 
     /// Goes back to where [`Cursor::at`] was `at`.
-    pub fn set_back(&mut self, at: usize) {
+    pub(super) fn set_back(&mut self, at: usize) {
         self.at = at;
     }
 
     /// What has not been read.
-    pub fn rest(&self) -> &'a str {
+    pub(super) fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
     /// Whether all was read.
-    pub fn is_at_end(&self) -> bool {
+    pub(super) fn is_at_end(&self) -> bool {
         self.rest().is_empty()
     }
 
     /// Reads `len_bytes`, which end where a character ends.
-    pub fn advance(&mut self, len_bytes: usize) {
+    pub(super) fn advance(&mut self, len_bytes: usize) {
         self.at += len_bytes;
     }
 
     /// Reads blanks.
-    pub fn skip_space(&mut self) {
+    pub(super) fn skip_space(&mut self) {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
     /// Reads blanks, and `token` if it comes next.
-    pub fn take(&mut self, token: &str) -> bool {
+    pub(super) fn take(&mut self, token: &str) -> bool {
         self.skip_space();
         let is_there = self.rest().starts_with(token);
         if is_there {
@@ -64,7 +63,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads blanks, and `word`, in letters of either case, if it comes next and ends there.
-    pub fn take_word(&mut self, word: &str) -> bool {
+    pub(super) fn take_word(&mut self, word: &str) -> bool {
         self.skip_space();
         let is_there = self.has_word(word);
         if is_there {
@@ -75,7 +74,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads blanks; of `operators` (text, meaning, how tightly it binds) the one that comes next,
     /// which is not read: the longest that fits. Words end where words end.
-    pub fn operator<T: Copy>(
+    pub(super) fn operator<T: Copy>(
         &mut self,
         operators: &[(&'static str, T, u8)],
     ) -> Option<(&'static str, T, u8)> {
@@ -90,14 +89,15 @@ impl<'a> Cursor<'a> {
         found.max_by_key(|(text, _, _)| text.len()).copied()
     }
 
-    fn has_word(&self, word: &str) -> bool {
+    /// Whether `word`, in letters of either case, comes next and ends there.
+    pub(super) fn has_word(&self, word: &str) -> bool {
         let front = self.rest().get(..word.len());
         let is_word = front.is_some_and(|front| front.eq_ignore_ascii_case(word));
         is_word && !self.rest()[word.len()..].starts_with(is_in_name)
     }
 
     /// A usage error of `cause` at this place.
-    pub fn wrong(&self, cause: &str) -> Error {
+    pub(super) fn wrong(&self, cause: &str) -> Error {
         let place = self.text[..self.at].chars().count() + 1;
         let shown = self.shown();
         let found = match self.rest().chars().next() {
@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The text, or what is around the place of a long one.
-    pub fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         let (before, after) = self.text.split_at(self.at);
         let from = before.char_indices().rev().nth(AROUND_MAX);
         let to = after.char_indices().nth(AROUND_MAX);
@@ -121,6 +121,6 @@ impl<'a> Cursor<'a> {
 }
 
 /// Whether names and words may hold a character.
-pub fn is_in_name(c: char) -> bool {
+pub(super) fn is_in_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }

@@ -11,8 +11,8 @@
 //! N.B. the crate `strength_reduce` knows neither signs nor rounding down, and multiplies 64 by 128
 //! bits where 64 by 64 are enough.
 
-use super::Binary;
 use super::registers::{map1, view, view_mut};
+use super::tree::Binary;
 use crate::key::record::NumberType;
 
 /// A divisor, and the constants that stand in for it.

@@ -1,39 +1,41 @@
-//! Expressions over the numbers of a record, as users write them: `x * 2 + 1`, `x > 10 and key0 !=
-//! 3`.
+//! Expressions, as users write them: `x * 2 + 1`, `price * n > 100 and country in ('de', 'fr')`.
 //!
-//! Contract: [`Expr`] is the parsed text; [`Program`] is that text compiled for a [`Schema`], which
-//! says what names mean. A program works on batches of at most [`BATCH_ROWS`] rows, one operation
-//! over a whole column at a time, so that the compiler's vector instructions do the work and the
-//! columns stay in the cache (Boncz, Zukowski, Nes, "MonetDB/X100", CIDR 2005).
+//! Contract: there is one grammar ([`Expr`], [`Named`]) and one list of functions ([`FUNCTIONS`])
+//! for records and tables. Two evaluators walk the tree: [`Program`] here, for the numbers of
+//! records, and that of `outcore-table`, for columns of Arrow. Both give the same values; what one
+//! of them cannot do is an error with a hint. `docs/guide/expressions.md` describes the language.
 //!
-//! Meaning: that of Python and NumPy 2. Types are those of NumPy's promotion, literals take the
-//! type of what they meet (NEP 50). Integers wrap around; `/` gives floats, `//` rounds down, `%`
-//! has the sign of the divisor; an integer divided by zero gives 0, and one to a negative power is
-//! an error; `and`, `or`, `not` work on truth values. Casts are written like calls: `u8(x)`, and
-//! cut integers and clamp floats.
+//! [`Program`] is an expression compiled for a [`Schema`], which says what names mean. A program
+//! works on batches of at most [`BATCH_ROWS`] rows, one operation over a whole column at a time, so
+//! that the compiler's vector instructions do the work and the columns stay in the cache (Boncz,
+//! Zukowski, Nes, "MonetDB/X100", CIDR 2005).
+//!
+//! Types of records are those of NumPy 2's promotion, and literals take the type of what they meet
+//! (NEP 50). Integers wrap around. Casts cut integers and clamp floats. An integer divided by zero,
+//! and one to a negative power, are errors. They are none in a row where the result does not
+//! matter: on the right of `and` and `or`, and in the branches of `where` and `case`. NaN equals
+//! itself and is larger than all numbers, as in a sort.
 //!
 //! Vectors: `x[2]` is an element, `x` alone all of them. Operators and functions then work element
 //! by element, on vectors of one length and single numbers, and give a vector as long. Only a map
 //! can make a vector ([`Program::compile_elementwise`]); where one number or truth value is wanted,
-//! a vector is refused.
-//!
-//! | from loose to tight | |
-//! |---|---|
-//! | `or` `and` `not` | also `\|\|`, `&&`, `!` |
-//! | `<` `<=` `>` `>=` `==` `!=` | exact between integers of all types |
-//! | `\|` `^` `&` `<<` `>>` | |
-//! | `+ -` then `* / // %` then `-x ~x` then `**` | |
-//! | `abs min max sqrt exp log log2 floor ceil round isnan where hash` | functions |
-//! | `u8` to `u64`, `i8` to `i64`, `f32`, `f64`, `bool` | casts |
+//! a vector is an error.
 
+mod calls;
+mod check;
+mod choice;
 mod column;
 mod cursor;
 mod divide;
+mod functions;
 mod parse;
+#[cfg(test)]
+mod parse_tests;
 mod program;
 mod registers;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod types;
 
 use std::fmt;
@@ -43,9 +45,11 @@ use super::npy::NpyHeader;
 use super::record::{Endian, KeyKind, Number, NumberType, RecordFormat};
 use outcore_io::{Error, Result};
 
-pub use column::{Column, Rows, Space};
-pub use cursor::{Cursor, is_in_name};
+pub use column::{Column, Rows, Space, float_operation, hash_of_bits};
+pub use functions::{CASTS, Cast, CastType, Entry, FUNCTIONS, Function, Group, Place};
 pub use program::Program;
+pub use tree::{Arm, Between, Binary, Case, Expr, Named, Unary};
+pub use types::order_of;
 
 pub(crate) use column::{BATCH_ROWS, with_type};
 
@@ -53,62 +57,6 @@ pub(crate) use column::{BATCH_ROWS, with_type};
 pub(crate) const INDEX: &str = "index";
 /// Names of the numbers of inputs that are zipped.
 const INPUT_NAMES: [&str; 8] = ["x", "y", "z", "w", "x4", "x5", "x6", "x7"];
-
-/// An expression.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Expr {
-    /// A whole number.
-    Int(i128),
-    /// A number with a point.
-    Float(f64),
-    /// `true` or `false`.
-    Bool(bool),
-    /// A field: all of it, or one of its elements.
-    Name(String, Option<usize>),
-    /// `-x`, `~x`, `not x`.
-    Unary(Unary, Box<Expr>),
-    /// Two operands.
-    Binary(Binary, Box<Expr>, Box<Expr>),
-    /// A function or a cast.
-    Call(String, Vec<Expr>),
-}
-
-/// Operators with one operand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Unary {
-    Negate,
-    Invert,
-    Not,
-}
-
-/// Operators with two operands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Binary {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    FloorDivide,
-    Modulo,
-    Power,
-    BitAnd,
-    BitOr,
-    BitXor,
-    ShiftLeft,
-    ShiftRight,
-    Less,
-    LessEqual,
-    Greater,
-    GreaterEqual,
-    Equal,
-    NotEqual,
-    And,
-    Or,
-    Least,
-    Greatest,
-}
 
 impl FromStr for Expr {
     type Err = Error;
@@ -119,6 +67,16 @@ impl FromStr for Expr {
     /// [`crate::Kind::Usage`] with the place where it stops making sense.
     fn from_str(text: &str) -> Result<Self> {
         parse::parse(text)
+    }
+}
+
+impl Named {
+    /// Reads `name = expression` or `expression as name`, or several of them with commas between.
+    ///
+    /// # Errors
+    /// As [`Expr::from_str`]; [`crate::Kind::Usage`] for an expression without a name.
+    pub fn parse_all(text: &str) -> Result<Vec<Self>> {
+        parse::named(text)
     }
 }
 

@@ -2,6 +2,13 @@
 //!
 //! Contract: no allocation and no branch in the loops, so that they are compiled to vectors.
 
+/// A register of truth values, and which of them make a result matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Guard {
+    pub(super) register: usize,
+    pub(super) is_so: bool,
+}
+
 pub(super) fn view<T: bytemuck::Pod>(register: &[u64], count: usize) -> &[T] {
     &bytemuck::cast_slice(register)[..count]
 }
@@ -16,7 +23,7 @@ pub(super) fn map1<A: Copy, T>(to: &mut [T], a: &[A], f: impl Fn(A) -> T) {
     }
 }
 
-pub(super) fn map2<A: Copy, T>(to: &mut [T], a: &[A], b: &[A], f: impl Fn(A, A) -> T) {
+pub(super) fn map2<A: Copy, B: Copy, T>(to: &mut [T], a: &[A], b: &[B], f: impl Fn(A, B) -> T) {
     for ((to, a), b) in to.iter_mut().zip(a).zip(b) {
         *to = f(*a, *b);
     }

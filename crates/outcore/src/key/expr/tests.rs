@@ -278,3 +278,133 @@ fn literals_have_no_type_of_their_own_whatever_they_meet_among_each_other() {
         assert_eq!(program.kind(), ColumnType::Number(wanted), "{text}");
     }
 }
+
+#[test]
+fn an_integer_divided_by_zero_is_an_error_where_its_result_is_used() {
+    let schema = Schema::of_columns(&[("a", NumberType::U8), ("b", NumberType::U8)]);
+    let (a, b) = ([9, 8, 7], [3, 0, 2]);
+    for text in [
+        "a // b",
+        "a % b",
+        "a // 0",
+        "1 // 0",
+        "a // b > 0 and b != 0",
+    ] {
+        let error = run(text, &schema, &[&a, &b], 3).unwrap_err();
+        assert!(error.cause().contains("divided by zero"), "{text}: {error}");
+        assert!(
+            error.next_step().unwrap().contains("where(y == 0"),
+            "{error}"
+        );
+    }
+    let error = run("a % b", &schema, &[&a, &b], 3).unwrap_err();
+    assert!(
+        error.cause().contains("the divisor of item 1 is 0"),
+        "{error}"
+    );
+    for (text, wanted) in [
+        ("where(b == 0, 1, a // b)", [3, 1, 3]),
+        ("where(b != 0, a % b, 5)", [0, 5, 1]),
+        ("u8(b != 0 and a // b == 3)", [1, 0, 1]),
+        ("u8(b == 0 or a // b == 3)", [1, 1, 1]),
+        (
+            "u8(case when b == 0 then 1 when a // b == 3 then 2 else 3 end)",
+            [2, 1, 2],
+        ),
+        ("where(b == 0, 1, where(a > 0, a // b, a % b))", [3, 1, 3]),
+    ] {
+        let (_, made) = run(text, &schema, &[&a, &b], 3).unwrap();
+        assert_eq!(made, wanted, "{text}");
+    }
+}
+
+#[test]
+fn the_guide_lists_the_functions_that_there_are() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/guide/expressions.md"
+    );
+    let guide = std::fs::read_to_string(path).unwrap();
+    for entry in FUNCTIONS {
+        let line = format!("| `{}`", entry.form());
+        let line = guide.lines().find(|known| known.starts_with(&line));
+        let line = line.unwrap_or_else(|| panic!("the guide has no {}", entry.form()));
+        assert!(line.contains(entry.text), "{line}");
+        assert_eq!(
+            line.contains("records"),
+            entry.place == Place::Both,
+            "{line}"
+        );
+        assert!(entry.names.iter().all(|name| line.contains(name)), "{line}");
+    }
+    let listed = guide
+        .lines()
+        .filter(|line| line.starts_with("| `") && line.ends_with("tables |"));
+    assert_eq!(listed.count(), FUNCTIONS.len());
+    for (name, _) in CASTS {
+        assert!(guide.contains(&format!("`{name}(x")), "{name}");
+    }
+}
+
+/// Type and values of an expression over bytes 0 to 3.
+fn of_bytes(text: &str) -> (ColumnType, Vec<u8>) {
+    let schema = Schema::of_number(NumberType::U8);
+    let program = Program::compile(&text.parse().unwrap(), &schema).unwrap();
+    let mut space = program.space();
+    let rows = Rows {
+        first: 0,
+        count: 4,
+        inputs: &[&[0, 1, 2, 3]],
+    };
+    let column = program.run(&mut space, &rows).unwrap();
+    (column.kind, column.bytes.to_vec())
+}
+
+#[test]
+fn dividing_by_a_constant_is_dividing_by_a_column_of_it() {
+    let bits: [u64; 6] = [0, 1, 1000, u64::MAX, 1 << 63, 0x8080_8080_8080_8080];
+    let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()).collect();
+    let is_whole = |kind: &NumberType| *kind != NumberType::U128 && !kind.is_float();
+    for kind in NumberType::ALL.into_iter().filter(is_whole) {
+        let schema = Schema::of_number(kind);
+        let run = |text: &str| {
+            let program = Program::compile(&text.parse().unwrap(), &schema).unwrap();
+            let rows = Rows {
+                first: 0,
+                count: bytes.len() / kind.bytes(),
+                inputs: &[&bytes],
+            };
+            let mut space = program.space();
+            let column = program.run(&mut space, &rows).unwrap();
+            (column.kind, column.bytes.to_vec())
+        };
+        for by in [1, 2, 3, 7, 64, 100, -1, -2, -5, -128] {
+            if by < 0 && !kind.is_signed_integer() {
+                continue;
+            }
+            for operator in ["//", "%"] {
+                let constant = run(&format!("x {operator} {by}"));
+                let column = run(&format!("x {operator} ((x & 0) + {by})"));
+                assert_eq!(constant, column, "{kind:?} {operator} {by}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whole_numbers_are_exact_and_without_a_type_until_they_meet_a_column() {
+    let u8 = ColumnType::Number(NumberType::U8);
+    for (text, expected) in [
+        ("x + 7 // 2", [3, 4, 5, 6]),
+        ("x + -7 % 4", [1, 2, 3, 4]),
+        ("x + -(1 - 3)", [2, 3, 4, 5]),
+        ("x + (2 ** 70 >> 69)", [2, 3, 4, 5]),
+        ("x + max(-7 // 2, 3 & 6)", [2, 3, 4, 5]),
+        ("x + (5 ^ 6 | 1)", [3, 4, 5, 6]),
+    ] {
+        assert_eq!(of_bytes(text), (u8, expected.to_vec()), "{text}");
+    }
+    let least = [i64::MIN.to_ne_bytes(); 4].concat();
+    let i64 = ColumnType::Number(NumberType::I64);
+    assert_eq!(of_bytes("-(2 ** 63)"), (i64, least));
+}

@@ -3,6 +3,8 @@
 //! Contract: pure. Types follow NumPy's promotion; a literal has no type of its own until it meets
 //! a column (NEP 50), and whole numbers that meet only each other are computed exactly.
 
+use std::cmp::Ordering;
+
 use super::divide::Divisor;
 use super::{Binary, COMPILE, ColumnType};
 use crate::key::record::NumberType;
@@ -25,14 +27,6 @@ pub(super) enum Operand {
 
 pub(super) fn wrong(cause: impl Into<String>) -> Error {
     Error::usage(COMPILE, cause).hint("cast it to a type that fits, as in i64(x)")
-}
-
-pub(super) fn is_comparison(operator: Binary) -> bool {
-    use Binary::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
-    matches!(
-        operator,
-        Less | LessEqual | Greater | GreaterEqual | Equal | NotEqual
-    )
 }
 
 /// Whole numbers are computed exactly while there are no columns.
@@ -120,6 +114,92 @@ pub(super) fn check_fits(value: i128, kind: ColumnType) -> Result<()> {
     Err(wrong(format!("{value} is not a {kind}")))
 }
 
+/// A comparison with a literal, or what it gives for all rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Beside<T> {
+    Literal(Binary, T),
+    All(bool),
+}
+
+/// `column operator literal` for whole numbers, with a whole number as the literal.
+pub(super) fn beside_wholes(operator: Binary, literal: f64) -> Beside<i128> {
+    use Binary::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
+    // 2^127 is the first whole number that 128 bits with a sign do not hold.
+    let end = 2_f64.powi(127);
+    if literal.is_nan() || literal.abs() >= end {
+        let is_above = literal.is_nan() || literal > 0.0;
+        return Beside::All(match operator {
+            Less | LessEqual => is_above,
+            Greater | GreaterEqual => !is_above,
+            operator => operator == NotEqual,
+        });
+    }
+    let below = literal.floor() as i128;
+    match operator {
+        operator if literal.floor() == literal => Beside::Literal(operator, below),
+        Less | LessEqual => Beside::Literal(LessEqual, below),
+        Greater | GreaterEqual => Beside::Literal(Greater, below),
+        operator => Beside::All(operator != Equal),
+    }
+}
+
+/// `column operator literal` for floats, with a float as the literal.
+pub(super) fn beside_floats(operator: Binary, literal: i128, is_single: bool) -> Beside<f64> {
+    use Binary::{Equal, Greater, GreaterEqual, Less, LessEqual};
+    let nearest = match is_single {
+        true => f64::from(literal as f32),
+        false => literal as f64,
+    };
+    let below = match order_of(literal, nearest) {
+        Ordering::Equal => return Beside::Literal(operator, nearest),
+        Ordering::Greater => nearest,
+        Ordering::Less if is_single => f64::from((nearest as f32).next_down()),
+        Ordering::Less => nearest.next_down(),
+    };
+    match operator {
+        Less | LessEqual => Beside::Literal(LessEqual, below),
+        Greater | GreaterEqual => Beside::Literal(Greater, below),
+        operator => Beside::All(operator != Equal),
+    }
+}
+
+/// How a whole number stands to a float, without rounding; NaN is larger than all numbers.
+pub fn order_of(whole: i128, real: f64) -> Ordering {
+    // 2^127 is the first whole number that 128 bits with a sign do not hold.
+    let end = 2_f64.powi(127);
+    if real.is_nan() || real >= end {
+        return Ordering::Less;
+    }
+    if real < -end {
+        return Ordering::Greater;
+    }
+    let below = real.floor();
+    let is_between = real > below;
+    match whole.cmp(&(below as i128)) {
+        Ordering::Equal if is_between => Ordering::Less,
+        order => order,
+    }
+}
+
+/// One of them whole with 64 bits, the other a float: the operator with the whole one first.
+pub(super) fn whole_and_real(
+    operator: Binary,
+    a: Operand,
+    b: Operand,
+) -> Option<(Operand, Operand, Binary)> {
+    let number = |operand| match operand {
+        Operand::Column(_, kind) => Some(kind.number()),
+        Operand::Constant(_) => None,
+    };
+    let is_wide = |kind| matches!(kind, NumberType::I64 | NumberType::U64);
+    let (one, other) = (number(a)?, number(b)?);
+    match (is_wide(one), is_wide(other)) {
+        (true, false) if other.is_float() => Some((a, b, operator)),
+        (false, true) if one.is_float() => Some((b, a, operator.exchanged())),
+        _ => None,
+    }
+}
+
 /// One of them `u64`, the other signed: the operator with the unsigned one first.
 pub(super) fn mixed(
     operator: Binary,
@@ -130,16 +210,9 @@ pub(super) fn mixed(
         Operand::Column(_, kind) => Some(kind.number()),
         Operand::Constant(_) => None,
     };
-    let swapped = match operator {
-        Binary::Less => Binary::Greater,
-        Binary::LessEqual => Binary::GreaterEqual,
-        Binary::Greater => Binary::Less,
-        Binary::GreaterEqual => Binary::LessEqual,
-        same => same,
-    };
     match (number(a)?, number(b)?) {
         (NumberType::U64, other) if other.is_signed_integer() => Some((a, b, operator)),
-        (other, NumberType::U64) if other.is_signed_integer() => Some((b, a, swapped)),
+        (other, NumberType::U64) if other.is_signed_integer() => Some((b, a, operator.exchanged())),
         _ => None,
     }
 }

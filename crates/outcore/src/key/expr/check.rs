@@ -1,0 +1,74 @@
+//! Values that an operation has no result for, and rows in which that matters.
+//!
+//! Contract: an integer has no result for a division by zero and for a negative power, and records
+//! have no null for it. A [`Guard`](super::registers::Guard) is a condition of the row under which
+//! a result is used. Where one of an operation's guards does not hold, a missing result is no
+//! fault.
+
+use super::column::{Space, Step, with_type};
+use super::registers::view;
+use super::tree::Binary;
+use crate::key::record::NumberType;
+
+/// A row in which an operation has no result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// Its place among the values of the batch.
+    pub(super) at: usize,
+    /// The right operand.
+    pub(super) operand: i64,
+}
+
+impl Step {
+    /// Whether it is an operation of integers that some values have no result for.
+    pub(super) fn may_fail(&self) -> bool {
+        let Step::Arithmetic { operator, kind, .. } = self else {
+            return false;
+        };
+        match operator {
+            Binary::Power => kind.is_signed_integer(),
+            Binary::FloorDivide | Binary::Modulo => !kind.is_float(),
+            _ => false,
+        }
+    }
+
+    /// The first of `n` values that it has no result for, in a row where that matters.
+    #[allow(clippy::unnecessary_cast, reason = "of one of the types it is none")]
+    pub(super) fn fault(&self, space: &Space, n: usize) -> Option<Fault> {
+        if !self.may_fail() {
+            return None;
+        }
+        let Step::Arithmetic {
+            operator,
+            kind,
+            b,
+            guards,
+            ..
+        } = self
+        else {
+            return None;
+        };
+        let matters = |at: usize| {
+            let mut guards = guards.iter();
+            guards.all(|guard| {
+                (view::<u8>(&space.registers[guard.register], n)[at] != 0) == guard.is_so
+            })
+        };
+        with_type!(*kind, T => {
+            let operands = view::<T>(&space.registers[*b], n);
+            let zero = 0 as T;
+            #[allow(unused_comparisons)]
+            let is_wrong = |operand: T| match operator {
+                Binary::Power => operand < zero,
+                _ => operand == zero,
+            };
+            // Without a branch in the loop: almost always there is none.
+            if !operands.iter().fold(false, |any, operand| any | is_wrong(*operand)) {
+                return None;
+            }
+            let mut faults = operands.iter().enumerate().filter(|(_, operand)| is_wrong(**operand));
+            let (at, operand) = faults.find(|(at, _)| matters(*at))?;
+            Some(Fault { at, operand: *operand as i64 })
+        })
+    }
+}
