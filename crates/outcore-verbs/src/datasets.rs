@@ -22,7 +22,7 @@ use outcore_front::staging::{PackedDirectory, Staging, Work, refuse_without_volu
 use outcore_io::drive::Device;
 use outcore_store::dataset::Named;
 
-/// What the names of datasets need of a face.
+/// The part of a face that datasets need.
 pub trait DatasetHost {
     /// The device that the volume is opened on.
     ///
@@ -40,7 +40,7 @@ pub trait DatasetHost {
     fn copy(&self, bytes: u64, work: &Work<'_>) -> Result<()>;
 }
 
-/// What the names of files mean to one command.
+/// The meaning of the names of files, to one command.
 #[derive(Clone)]
 pub struct Files<H> {
     drives_file: Option<PathBuf>,

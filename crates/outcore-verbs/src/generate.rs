@@ -199,7 +199,7 @@ impl Verb for Gen {
     }
 }
 
-/// What the records are.
+/// The type of the records.
 fn item_of(args: &GenArgs) -> Result<Decided> {
     let record = TypeArgs {
         format: Some(args.format.clone()),

@@ -1,8 +1,7 @@
-//! What a verb needs of the face that runs it: the names of files, somebody who watches, a place
-//! for messages.
+//! The face that runs a verb, as the verb sees it: names of files, watching, messages.
 //!
-//! Contract: the command and Python each implement [`Host`]; a verb cannot tell one from the other
-//! but for whether there are streams. A verb first settles all that can be rejected, then calls
+//! Contract: the command and Python each implement [`Host`]. A verb sees no other difference
+//! between them than whether there are streams. A verb first settles all that can be rejected, then calls
 //! [`Host::start`], works inside [`watch`], and ends with [`Host::end_trace`].
 
 use std::borrow::Cow;
@@ -25,12 +24,12 @@ use crate::report::IoTrace;
 /// A phase and its share of the whole job's time.
 pub type Weight = (&'static str, f64);
 
-/// What a run must not lose to its trace.
+/// Files that a trace must not replace.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Kept<'a> {
-    /// What it reads.
+    /// Inputs of the run.
     pub sources: &'a [Source],
-    /// What it writes.
+    /// Its output.
     pub target: Option<&'a Target>,
     /// Further files that it reads or writes.
     pub files: &'a [PathBuf],
@@ -120,7 +119,7 @@ pub trait Host {
         work: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()>;
 
-    /// What the job works with, once it has said all that it reads and writes.
+    /// The resources of the job, once it has named all that it reads and writes.
     ///
     /// # Errors
     /// The volume cannot be opened; a trace that must not be written; more inputs than the memory

@@ -1,4 +1,4 @@
-//! What outcore can be asked, each verb once: its options, its rules, its job and its report.
+//! The verbs of outcore, each written once: options, rules, job and report.
 //!
 //! Contract: the command and the Python package are faces of these verbs. They read words, run a
 //! verb as its [`host`](host::Host), and say what it reports; no rule is theirs. Nothing here

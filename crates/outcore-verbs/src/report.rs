@@ -1,4 +1,4 @@
-//! What verbs report: values with names, for programs, for people and for documentation.
+//! Reports of verbs: values with names, for programs, people and documentation.
 //!
 //! Contract: each verb has one report, a struct that the macro `report` defines. Its fields are
 //! those of the command's `summary` event and of what Python returns. Their comments are the
@@ -25,7 +25,7 @@ pub struct Field {
     pub name: &'static str,
     /// Its type, as Python writes it.
     pub python_type: String,
-    /// What it says.
+    /// Its documentation.
     pub doc: &'static str,
     /// Whether it holds the fields of another report in its place.
     pub is_flat: bool,
@@ -35,7 +35,7 @@ pub struct Field {
 pub trait Described {
     /// Its name, which is that of Python's class.
     const NAME: &'static str;
-    /// What it is.
+    /// Its documentation.
     const DOC: &'static str;
 
     /// Its fields, in order.
@@ -85,7 +85,7 @@ thread_local! {
     static ARE_PATHS_EXACT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `write` writes, with paths as bytes: a format that has bytes keeps names that are no text.
+/// The result of `write`, which writes paths as bytes. Formats that have bytes keep any name so.
 pub fn with_exact_paths<T>(write: impl FnOnce() -> T) -> T {
     let before = ARE_PATHS_EXACT.replace(true);
     let written = write();
@@ -93,7 +93,7 @@ pub fn with_exact_paths<T>(write: impl FnOnce() -> T) -> T {
     written
 }
 
-/// The path of a file, as text but for [`with_exact_paths`].
+/// The path of a file. It is written as text, and as bytes inside [`with_exact_paths`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place(pub PathBuf);
 

@@ -1,7 +1,7 @@
-//! What verbs on tables share: which inputs are tables, names of columns, and copies of what cannot
-//! be read in parts.
+//! The shared parts of verbs on tables: inputs that are tables, names of columns, copies of inputs
+//! that cannot be read in parts.
 //!
-//! Contract: what is a table says [`outcore_front::what`]. Compressed files are unpacked to scratch
+//! Contract: [`outcore_front::what`] decides what is a table. Compressed files are unpacked to scratch
 //! first, where a job looks for their copies.
 
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub fn names_in(lists: &[String]) -> Vec<String> {
     names.map(column_name).collect()
 }
 
-/// What becomes of rows of text that do not have the columns, or values of their types.
+/// The rule for rows of text that lack columns, or have values of other types.
 pub fn on_bad_row(on_error: Option<OnError>) -> OnBadRow {
     match on_error {
         Some(OnError::Skip) => OnBadRow::Skip,

@@ -1,4 +1,4 @@
-//! What a verb is.
+//! The trait of a verb.
 //!
 //! Contract: a verb is written once, and the faces run it. The command makes flags of its
 //! arguments, and an event and lines of its report; Python makes keywords and a dataclass.
@@ -21,9 +21,9 @@ const READ: &str = "read arguments";
 pub trait Verb: 'static {
     /// Its name in every face.
     const NAME: &'static str;
-    /// What it is asked: options with names, types, help and defaults.
+    /// Its options, with names, types, help and defaults.
     type Args: Args + Send + 'static;
-    /// What it reports.
+    /// Its report.
     type Report: Described + Serialize + Send + 'static;
 
     /// The phases of its job, in order, and their shares of the time.
@@ -58,7 +58,7 @@ pub trait VerbVisitor {
     fn visit<V: Verb>(&mut self);
 }
 
-/// What a report says to people.
+/// A report in words, for people.
 #[derive(Debug, Default)]
 pub struct Words {
     /// Lines for everybody.

@@ -1,7 +1,7 @@
 //! Verbs as subcommands.
 //!
-//! Contract: every verb of [`outcore_verbs`] is a subcommand, whose flags are its arguments. Pure
-//! but for [`VerbCommand::run`], which runs the verb on a host.
+//! Contract: every verb of [`outcore_verbs`] is a subcommand, whose flags are its arguments. All is
+//! pure except for [`VerbCommand::run`], which runs the verb on a host.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::deferred::defer;
 
-/// What a verb answers.
+/// The answer of a verb.
 pub(crate) struct Answer {
     /// Its report.
     pub(crate) report: Value,

@@ -162,7 +162,7 @@ fn killed_jobs_on_graphs_and_vectors_leave_each_output_whole_or_absent() {
         "graph louvain g.graph -o o.npy",
         "graph sample g.graph --source 1 -o o.npy",
         "graph walk g.graph -o o.npy",
-        "graph export g.graph -o o.npy",
+        "graph export g.graph -o o.npz",
     ] {
         walk(&place, kernel);
     }
