@@ -1,8 +1,8 @@
 //! The face that runs a verb, as the verb sees it: names of files, watching, messages.
 //!
 //! Contract: the command and Python each implement [`Host`]. A verb sees no other difference
-//! between them than whether there are streams. A verb first settles all that can be rejected, then calls
-//! [`Host::start`], works inside [`watch`], and ends with [`Host::end_trace`].
+//! between them than whether there are streams. A verb first settles all that can be rejected, then
+//! calls [`Host::start`], works inside [`watch`], and ends with [`Host::end_trace`].
 
 use std::borrow::Cow;
 use std::fmt::Display;

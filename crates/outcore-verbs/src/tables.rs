@@ -1,8 +1,8 @@
 //! The shared parts of verbs on tables: inputs that are tables, names of columns, copies of inputs
 //! that cannot be read in parts.
 //!
-//! Contract: [`outcore_front::what`] decides what is a table. Compressed files are unpacked to scratch
-//! first, where a job looks for their copies.
+//! Contract: [`outcore_front::what`] decides what is a table. Compressed files are unpacked to
+//! scratch first, where a job looks for their copies.
 
 use std::path::{Path, PathBuf};
 
