@@ -14,7 +14,6 @@ vectors; `outcore.sim` simulates drives.
 
 from . import graph as graph
 from . import sim as sim
-from . import _verbs
 from ._api import plan, sort
 from ._column import Column, col, index, x
 from ._dataset import Dataset
@@ -58,12 +57,16 @@ from ._vector import (
     pairs,
     range_search,
 )
-from ._verbs import *
+from ._verbs import GenSummary, VerifyReport, gen, verify
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
 from ._table_view import TableView
 from ._view import LineView, View, sort_view
 
 __all__ = [
+    "GenSummary",
+    "VerifyReport",
+    "gen",
+    "verify",
     "AccessError",
     "CheckFailedError",
     "Column",
@@ -131,8 +134,6 @@ __all__ = [
     "unique",
     "x",
 ]
-
-__all__ += _verbs.__all__
 
 # Where users find them is where tracebacks and help should say they are.
 for _name in __all__:
