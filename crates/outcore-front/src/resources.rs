@@ -1,11 +1,12 @@
 //! What a job may use, from the caller, environment, file and defaults: memory, threads, drives,
 //! device.
 //!
-//! Contract: [`Resources::load`] merges the settings (see [`outcore_io::config`]);
-//! [`Resources::job`] makes a job of them, each on the same device. Scratch is spread by the
-//! drives' weights where they are given, else by measured speed, else evenly, and then cut to what
-//! each drive has room for. Without named drives it goes beside the output; a directory in memory
-//! (tmpfs) is only taken when it is named.
+//! Contract: [`Resources::load`] merges the settings (see [`outcore_io::config`]), and has the C
+//! library of the process give long blocks back where the memory is small. [`Resources::job`] makes
+//! a job of them, each on the same device. Scratch is spread by the drives' weights where they are
+//! given, else by measured speed, else evenly, and then cut to what each drive has room for.
+//! Without named drives it goes beside the output; a directory in memory (tmpfs) is only taken when
+//! it is named.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -12,8 +12,8 @@
 //! |---|---|---|
 //! | `layers` | who may import whom, in the engine and between crates | [`layers`], [`crates`] |
 //! | `circles` | no files, and no packages, that need each other | [`circles`] |
-//! | `room-circles` | no folders of Rust and no modules of Python that need each other | [`circles`], [`python_circles`] |
-//! | `comment-width`, `flag-words`, `std-fs`, `tuple-parameters` | counted per file against a ceiling | [`counted`], [`ceilings`] |
+//! | `room-circles` | no circles of folders or Python modules | [`circles`], [`python_circles`] |
+//! | `comment-width` and others | counted against a ceiling | [`counted`], [`ceilings`] |
 //! | `file-length`, `function-length` | files of 700 lines, at most 900; Python bodies of 100 | [`lengths`] |
 //! | `units` | a size or a time says its unit, last in its name | [`units`] |
 //! | `unsafe` | `unsafe` only in listed files | [`unsafety`] |

@@ -164,7 +164,7 @@ pub(crate) struct SplitArgs {
     /// Files to split, in order, as one input. Default: standard input
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// File name pattern: {part} stands for the part number, from 0; with --by, the name of a
+    /// File name pattern: {part} becomes the part number, from 0; with --by, the name of a
     /// directory. Parts of lines are compressed if it ends in .gz, .zst, .bz2 or .xz; parts of
     /// records get a header if it ends in .npy
     #[arg(short, long, value_name = "PATTERN", value_hint = ValueHint::FilePath)]

@@ -2,13 +2,16 @@
 //!
 //! Contract: [`read`] takes the words of a command and gives them back unless they are of `sort`,
 //! be it as `outcore sort` or by the name that the program was called by. Of `sort` it gives every
-//! option in the one form that the definition has, then `--`, then the operands. What only GNU's
-//! form has is settled here: abbreviated long options (GNU's own come first), `+POS1 [-POS2]`,
-//! `-y`, words for `--sort` and `--check`, options that may be repeated and those that then must
-//! agree, `-k` and `--key` in one order. Which option takes a value is asked of the definition, so
-//! a word is never taken for what it is not. `-h` is GNU's only by the name `sort`; in `outcore
-//! sort` it prints help. An option that nobody knows goes on as it is. Pure, but for the two
-//! environment variables that POSIX has for it.
+//! option in the one form that the definition has, then `--`, then the operands. It settles the
+//! forms that only GNU has:
+//! - abbreviated long options (GNU's own come first);
+//! - `+POS1 [-POS2]`, `-y`, and words for `--sort` and `--check`;
+//! - options that may be repeated, and those that then must agree;
+//! - `-k` and `--key` in one order.
+//!
+//! The definition says which option takes a value, so a word is never taken for another. `-h` is
+//! GNU's only by the name `sort`; in `outcore sort` it prints help. An unknown option goes on as it
+//! is. All is pure except for reading the two environment variables that POSIX has for it.
 
 mod names;
 
@@ -62,8 +65,7 @@ pub(crate) fn definition_for(words: &[OsString]) -> clap::Command {
 }
 
 /// Reads a command line; see the module. `definition` is the one that [`definition_for`] gives for
-/// it; whoever parses the words that come out should use it again, for the flags of `sort` take
-/// time to make.
+/// it. A caller that parses the result should use it again: the flags of `sort` take time to make.
 ///
 /// # Errors
 /// Usage, in GNU's words.

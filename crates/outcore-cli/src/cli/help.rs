@@ -325,8 +325,7 @@ fn page_below(command: &Command, name: &str) -> String {
     page_of_groups(command, &format!("outcore {name}"), &[("Commands", &names)])
 }
 
-/// What is printed for a command whose own name is `path`: what it is for, examples, the commands
-/// below it in groups, flags.
+/// The page of the command `path`: its purpose, examples, the commands below it in groups, flags.
 fn page_of_groups(command: &Command, path: &str, groups: &Groups<'_>) -> String {
     // Its flags, without the list of commands, which has no groups.
     let flags = command

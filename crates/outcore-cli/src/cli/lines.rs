@@ -421,9 +421,9 @@ impl FormatArgs {
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Lines")]
 pub(crate) struct LineArgs {
-    /// Treat the input as lines, whatever it looks like and is called. Otherwise binary data (NULs,
-    /// Parquet, Arrow, .npz, UTF-16, ...) are refused, and .npy files are records. Compressed files
-    /// (gzip, zstd, bzip2, xz, detected by content) are decompressed either way
+    /// Treat the input as lines, whatever it looks like and is called. Otherwise outcore rejects
+    /// binary data (NULs, Parquet, Arrow, .npz, UTF-16, ...), and .npy files are records.
+    /// Compressed files (gzip, zstd, bzip2, xz, detected by content) are decompressed either way
     #[arg(long = "lines", conflicts_with_all = ["format", "record_bytes"], overrides_with = "is_lines")]
     pub(crate) is_lines: bool,
     /// Lines end with NUL instead of newline
