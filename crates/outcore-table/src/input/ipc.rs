@@ -8,8 +8,9 @@
 //! Feather V1 and files of big-endian numbers by name.
 //!
 //! Bounds: a batch is read whole, with all its columns: what it takes, compressed and not, is
-//! checked against the reader's memory before it is decoded. Dictionaries of a file take a quarter
-//! of that memory at most.
+//! checked against the reader's memory before it is decoded. Of compressed batches with long values
+//! that is known when the file is opened ([`super::ipc_lens`]), of others when they are read.
+//! Dictionaries of a file take a quarter of that memory at most.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,7 @@ use outcore_io::transfers::Transfers;
 use outcore_io::units;
 use outcore_io::{Error, Kind, Result};
 
+use super::ipc_lens::{BatchLens, PackedBuffer};
 use super::need::{InputNeed, long_bytes};
 use super::parquet::NO_FOOTER;
 use super::source::{DriveFile, Fetched, Whole};
@@ -65,15 +67,19 @@ struct Batch {
     place: MessageAt,
     dictionaries_count: usize,
     rows_count: u64,
+    /// What it takes when it is opened; 0 where it is not compressed.
+    opened_bytes: u64,
 }
 
 /// A file or stream whose messages have been found.
 pub(super) struct IpcFile {
-    file: DriveFile,
+    file: Arc<DriveFile>,
     schema: SchemaRef,
     version: MetadataVersion,
     dictionaries: Vec<MessageAt>,
     batches: Vec<Batch>,
+    /// Of each column at the root: its longest value, at most, where values are long.
+    long_bytes: Vec<u64>,
     /// The decoder last used, and how many dictionaries it knows.
     decoder: Mutex<Option<(usize, Arc<FileDecoder>)>>,
 }
@@ -110,6 +116,10 @@ impl MessageAt {
 
 fn damaged(cause: &str) -> Error {
     Error::corrupt(READ, cause).hint(HINT)
+}
+
+fn no_schema() -> Error {
+    damaged("a stream without a schema")
 }
 
 fn message(bytes: &[u8]) -> Result<Message<'_>> {
@@ -160,26 +170,45 @@ impl IpcFile {
         let blocks = footer.dictionaries().into_iter().flatten();
         let dictionaries = blocks.map(MessageAt::of).collect::<Result<Vec<_>>>()?;
         let dictionaries_count = dictionaries.len();
-        let mut transfers = file.queue()?;
-        let batches = footer.recordBatches().into_iter().flatten().map(|block| {
+        let schema = Arc::new(schema);
+        let mut found = FoundBatches::of(&file, &schema, false)?;
+        for block in footer.recordBatches().into_iter().flatten() {
             let place = MessageAt::of(block)?;
-            let end_bytes = place.at_bytes.saturating_add(place.metadata_bytes.into());
-            let metadata =
-                file.read_with(&mut transfers, &(place.at_bytes..end_bytes), || Ok(()))?;
-            Ok(Batch {
+            let metadata = found.metadata_of(place)?;
+            found.add(
                 place,
+                &message(without_prefix(&metadata))?,
                 dictionaries_count,
-                rows_count: rows_of(&message(without_prefix(&metadata))?)?,
-            })
-        });
-        let (batches, version) = (batches.collect::<Result<_>>()?, footer.version());
-        drop(transfers);
+            )?;
+        }
+        let (batches, long_bytes) = found.into_parts();
         Ok(IpcFile {
-            file,
-            schema: Arc::new(schema),
-            version,
+            file: Arc::new(file),
+            schema,
+            version: footer.version(),
             dictionaries,
             batches,
+            long_bytes,
+            decoder: Mutex::new(None),
+        })
+    }
+
+    /// The same file, with what all compressed buffers say.
+    pub(super) fn looked_through(&self) -> Result<Self> {
+        let mut found = FoundBatches::of(&self.file, &self.schema, true)?;
+        for batch in &self.batches {
+            let metadata = found.metadata_of(batch.place)?;
+            let message = message(without_prefix(&metadata))?;
+            found.add(batch.place, &message, batch.dictionaries_count)?;
+        }
+        let (batches, long_bytes) = found.into_parts();
+        Ok(IpcFile {
+            file: Arc::clone(&self.file),
+            schema: Arc::clone(&self.schema),
+            version: self.version,
+            dictionaries: self.dictionaries.clone(),
+            batches,
+            long_bytes,
             decoder: Mutex::new(None),
         })
     }
@@ -188,7 +217,7 @@ impl IpcFile {
         let mut transfers = file.queue()?;
         let mut at_bytes = 0;
         let mut found: Option<(SchemaRef, MetadataVersion)> = None;
-        let (mut dictionaries, mut batches) = (Vec::new(), Vec::new());
+        let (mut dictionaries, mut batches) = (Vec::new(), None);
         loop {
             if at_bytes >= file.len_bytes() {
                 return Err(damaged("the stream ends without its end mark")
@@ -217,15 +246,15 @@ impl IpcFile {
                     let schema = message
                         .header_as_schema()
                         .ok_or_else(|| damaged("no schema"))?;
-                    let schema = schema_of(schema)?;
-                    found = Some((Arc::new(schema), message.version()));
+                    let schema = Arc::new(schema_of(schema)?);
+                    batches = Some(FoundBatches::of(&file, &schema, false)?);
+                    found = Some((schema, message.version()));
                 }
                 MessageHeader::DictionaryBatch => dictionaries.push(place),
-                MessageHeader::RecordBatch => batches.push(Batch {
-                    place,
-                    dictionaries_count: dictionaries.len(),
-                    rows_count: rows_of(&message)?,
-                }),
+                MessageHeader::RecordBatch => {
+                    let batches = batches.as_mut().ok_or_else(no_schema)?;
+                    batches.add(place, &message, dictionaries.len())?;
+                }
                 other => {
                     let cause = format!("a message of kind {other:?} where a batch must be");
                     return Err(damaged(&cause).offset(at_bytes));
@@ -233,14 +262,17 @@ impl IpcFile {
             }
             at_bytes = end_bytes;
         }
-        let (schema, version) = found.ok_or_else(|| damaged("a stream without a schema"))?;
+        let (schema, version) = found.ok_or_else(no_schema)?;
         drop(transfers);
+        let batches = batches.ok_or_else(no_schema)?;
+        let (batches, long_bytes) = batches.into_parts();
         Ok(IpcFile {
-            file,
+            file: Arc::new(file),
             schema,
             version,
             dictionaries,
             batches,
+            long_bytes,
             decoder: Mutex::new(None),
         })
     }
@@ -275,10 +307,20 @@ impl IpcFile {
     /// Memory with which a batch can be read, as far as it is stored as it is: its dictionaries may
     /// take a quarter of that.
     pub(super) fn memory_min_bytes(&self, batch: usize) -> u64 {
+        let opened_bytes = self.batches[batch].opened_bytes;
         let dictionaries = &self.dictionaries[..self.batches[batch].dictionaries_count];
         let dictionaries_bytes = dictionaries.iter().map(|place| place.len_bytes());
         let held_bytes = DICTIONARIES_SHARE.saturating_mul(dictionaries_bytes.sum());
-        self.stored_bytes(batch).max(held_bytes)
+        let read_bytes = self.stored_bytes(batch).saturating_add(opened_bytes);
+        read_bytes.max(held_bytes)
+    }
+
+    /// A row whose values are long, at most, of these columns at the root; 0 where none are.
+    pub(super) fn long_bytes(&self, columns: &[usize]) -> u64 {
+        let columns = columns
+            .iter()
+            .filter_map(|&column| self.long_bytes.get(column));
+        columns.fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
     /// What a batch takes to be read; how much it is when it is decompressed, is known when it is.
@@ -412,6 +454,79 @@ impl IpcFile {
     }
 }
 
+/// Batches whose messages are being looked at.
+struct FoundBatches<'f> {
+    file: &'f DriveFile,
+    schema: SchemaRef,
+    transfers: Transfers<usize>,
+    /// Whether every compressed buffer is looked at.
+    is_exact: bool,
+    batches: Vec<Batch>,
+    long_bytes: Vec<u64>,
+}
+
+impl<'f> FoundBatches<'f> {
+    fn of(file: &'f DriveFile, schema: &SchemaRef, is_exact: bool) -> Result<Self> {
+        Ok(FoundBatches {
+            file,
+            transfers: file.queue()?,
+            is_exact,
+            batches: Vec::new(),
+            long_bytes: vec![0; schema.fields().len()],
+            schema: Arc::clone(schema),
+        })
+    }
+
+    /// What a message says of itself, with what is in front of it.
+    fn metadata_of(&mut self, place: MessageAt) -> Result<Bytes> {
+        let end_bytes = place.at_bytes.saturating_add(place.metadata_bytes.into());
+        let range = place.at_bytes..end_bytes;
+        self.file.read_with(&mut self.transfers, &range, || Ok(()))
+    }
+
+    fn add(
+        &mut self,
+        place: MessageAt,
+        message: &Message<'_>,
+        dictionaries_count: usize,
+    ) -> Result<()> {
+        let batch = message
+            .header_as_record_batch()
+            .ok_or_else(|| damaged("a message without a batch"))?;
+        let rows_count = u64::try_from(batch.length());
+        let rows_count = rows_count.map_err(|_| damaged("a negative number of rows"))?;
+        let (file, transfers) = (self.file, &mut self.transfers);
+        let body_bytes = place.at_bytes.saturating_add(place.metadata_bytes.into());
+        let opened = |buffer: PackedBuffer| {
+            let at_bytes = body_bytes.saturating_add(buffer.at_bytes);
+            let end_bytes = at_bytes.saturating_add(size_of::<i64>() as u64);
+            if buffer.len_bytes == 0 || end_bytes > place.range().end {
+                return Ok(0);
+            }
+            let head = file.read_with(transfers, &(at_bytes..end_bytes), || Ok(()))?;
+            let said = head.first_chunk().map(|head| i64::from_le_bytes(*head));
+            // -1 says that the buffer was left as it is.
+            Ok(said.map_or(0, |said| u64::try_from(said).unwrap_or(buffer.len_bytes)))
+        };
+        let lens = BatchLens::of(&self.schema, &batch, self.is_exact, opened)?;
+        for (most, bytes) in self.long_bytes.iter_mut().zip(lens.long_bytes) {
+            *most = bytes.max(*most);
+        }
+        self.batches.push(Batch {
+            place,
+            dictionaries_count,
+            rows_count,
+            opened_bytes: lens.opened_bytes,
+        });
+        Ok(())
+    }
+
+    /// The batches, and the longest values of each column.
+    fn into_parts(self) -> (Vec<Batch>, Vec<u64>) {
+        (self.batches, self.long_bytes)
+    }
+}
+
 /// The schema of a file or stream whose numbers begin with their lowest byte.
 fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<Schema> {
     if schema.endianness() != Endianness::Little {
@@ -474,14 +589,6 @@ fn without_prefix(metadata: &[u8]) -> &[u8] {
         4
     };
     metadata.get(skip..).unwrap_or(&[])
-}
-
-/// The rows of a batch, as its message says.
-fn rows_of(message: &Message<'_>) -> Result<u64> {
-    let batch = message
-        .header_as_record_batch()
-        .ok_or_else(|| damaged("a message without a batch"))?;
-    u64::try_from(batch.length()).map_err(|_| damaged("a negative number of rows"))
 }
 
 /// What the body of a message takes once it is decompressed; nothing where it is not compressed.

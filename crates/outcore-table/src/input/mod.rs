@@ -33,6 +33,7 @@ mod files;
 mod headers;
 mod hive;
 mod ipc;
+mod ipc_lens;
 mod need;
 mod opening;
 mod page_sizes;
@@ -318,12 +319,7 @@ impl TableInput {
     /// # Errors
     /// None that opening it had not.
     pub(crate) fn under(&self, job: &Job) -> Result<TableInput> {
-        let names = self
-            .schema
-            .fields()
-            .iter()
-            .map(|field| field.name().clone());
-        self.narrowed(&names.collect::<Vec<_>>(), job)
+        self.narrowed(&self.names(), job)
     }
 
     /// What `work` fails with for the first row that it fails for alone, with the file and the
@@ -431,6 +427,48 @@ impl TableInput {
             piece_bytes: self.memory_min_bytes(),
             long_bytes: long.max().unwrap_or(0),
         }
+    }
+
+    /// The same pieces, with what all of their pages and buffers say of their lengths: for who has
+    /// too little memory and is about to say how much is enough.
+    ///
+    /// # Errors
+    /// I/O, corrupt.
+    pub(crate) fn looked_through(&self) -> Result<TableInput> {
+        let names = self.names();
+        let mut known = self.narrowed(&names, &self.job)?;
+        for file in &mut known.files {
+            let format = match &*file.format {
+                Format::Parquet(parquet) => Format::Parquet(parquet.looked_through()?),
+                Format::Ipc(ipc) => Format::Ipc(ipc.looked_through()?),
+                Format::Text(_) => continue,
+            };
+            file.format = Arc::new(format);
+        }
+        known.choose(Some(&names))?;
+        Ok(known)
+    }
+
+    /// The columns that are read whose values are long.
+    pub(crate) fn long_names(&self) -> Vec<String> {
+        let mut names = self.names();
+        if self.need().long_bytes == 0 {
+            return Vec::new();
+        }
+        names.retain(|name| self.long_bytes_of(std::slice::from_ref(name)) > 0);
+        names
+    }
+
+    /// The names of the columns that are read.
+    fn names(&self) -> Vec<String> {
+        let fields = self.schema.fields().iter();
+        fields.map(|field| field.name().clone()).collect()
+    }
+
+    /// A row of these columns, at most, where their values are long; 0 where they are not.
+    pub(crate) fn long_bytes_of(&self, columns: &[String]) -> u64 {
+        let narrow = self.narrowed(columns, &self.job);
+        narrow.map_or(0, |narrow| narrow.need().long_bytes)
     }
 
     /// Memory for the schemas and lists of pieces of all files.
@@ -609,7 +647,7 @@ impl TableFile {
                     rows_count: ipc.rows_count(part),
                     stored_bytes: ipc.stored_bytes(part),
                     memory_min_bytes: ipc.memory_min_bytes(part),
-                    long_bytes: need::long_bytes(ipc.stored_bytes(part), ipc.rows_count(part)),
+                    long_bytes: ipc.long_bytes(&self.read),
                 };
                 Ok((0..ipc.batches_count()).map(piece).collect())
             }

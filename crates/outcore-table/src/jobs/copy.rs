@@ -21,6 +21,7 @@ use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 use outcore::{Forecast, Job, Phase, PhasePlan, predicted_text};
+use outcore_io::memory::allow_hint;
 use outcore_io::{Error, Kind, Result, threads, units};
 
 use super::rows_in::with_room;
@@ -152,6 +153,7 @@ pub(super) fn copy_changed(
 ) -> Result<Copied> {
     let started = Instant::now();
     let mut writes = writes.clone();
+    writes.long_columns.extend(input.long_names());
     let repeats_hardly = input.hardly_repeating().into_iter();
     let left_out = repeats_hardly.filter(|name| change.keeps(name));
     writes.without_dictionary.extend(left_out);
@@ -162,11 +164,18 @@ pub(super) fn copy_changed(
     let third_bytes = memory_bytes / 3 / threads_count as u64;
     let reader_bytes =
         with_room(input.memory_min_bytes()).clamp(third_bytes, third_bytes.max(memory_bytes / 2));
+    let long = LongCopies::of(input, schema, writes);
+    long.check(job, input, reader_bytes, schema, writes)?;
+    let thread_bytes = reader_bytes.saturating_add(long.beside_bytes);
+    let _beside = job.budget.reserve(
+        "long values being copied",
+        long.beside_bytes * threads_count as u64,
+    )?;
     let counts: Option<Vec<u64>> = (0..pieces.len()).map(|piece| change.count(piece)).collect();
     let sections = sections(pieces, writes);
     let shape = WriterShape {
         writers_count: threads_count,
-        memory_bytes: memory_bytes - reader_bytes * threads_count as u64,
+        memory_bytes: memory_bytes.saturating_sub(thread_bytes * threads_count as u64),
         rows_count: counts.as_ref().map(|counts| counts.iter().sum()),
     };
     let plan = PassPlan::of(job, COPY, input, (schema, shape.rows_count), threads_count);
@@ -335,6 +344,65 @@ fn sections(pieces: &[Piece], writes: &OutputOptions) -> Vec<Range<usize>> {
     sections
 }
 
+/// What a thread holds of the longest row beside what it was read to.
+struct LongCopies {
+    /// What becomes of it, and what encodes that.
+    beside_bytes: u64,
+    /// A row group that it is in.
+    group_bytes: u64,
+}
+
+impl LongCopies {
+    fn of(input: &TableInput, schema: &SchemaRef, writes: &OutputOptions) -> Self {
+        let long_bytes = input.need().long_bytes;
+        LongCopies {
+            beside_bytes: long_bytes.saturating_mul(1 + writes.encoder_times()),
+            group_bytes: writes
+                .group_min_bytes(schema)
+                .saturating_add(long_bytes + SINK_BYTES),
+        }
+    }
+
+    /// Fails where a reader of `reader_bytes` leaves too little.
+    fn check(
+        &self,
+        job: &Job,
+        input: &TableInput,
+        reader_bytes: u64,
+        schema: &SchemaRef,
+        writes: &OutputOptions,
+    ) -> Result<()> {
+        let needed_bytes = reader_bytes
+            .max(input.memory_min_bytes())
+            .saturating_add(self.beside_bytes)
+            .saturating_add(self.group_bytes);
+        let memory_bytes = job.budget.free_bytes();
+        let is_enough =
+            needed_bytes <= memory_bytes && input.memory_min_bytes() <= memory_bytes / 2;
+        if self.beside_bytes == 0 || is_enough {
+            return Ok(());
+        }
+        let cause = format!(
+            "a long row needs {} to be copied, and there is {}",
+            units::bytes(needed_bytes),
+            units::bytes(memory_bytes)
+        );
+        // Readers have a third, or a half where they need it.
+        let known = input.looked_through()?;
+        let long = LongCopies::of(&known, schema, writes);
+        let written_bytes = long.beside_bytes.saturating_add(long.group_bytes);
+        let read_bytes = with_room(known.memory_min_bytes());
+        let enough_bytes = (written_bytes.saturating_mul(3) / 2)
+            .max(read_bytes.saturating_mul(2))
+            .max(read_bytes.saturating_add(written_bytes))
+            .saturating_add(job.budget.used_bytes() + (4 << 20))
+            .min(1 << 60);
+        let allow = allow_hint(enough_bytes.next_multiple_of(16 << 20));
+        Err(Error::new(Kind::Memory, "copy a table", cause)
+            .hint(format!("{allow} or more, or leave long columns out")))
+    }
+}
+
 /// As many as there are pieces to read, and as the memory suffices for.
 fn threads_count(
     job: &Job,
@@ -342,9 +410,12 @@ fn threads_count(
     (schema, writes): (&SchemaRef, &OutputOptions),
     memory_bytes: u64,
 ) -> usize {
-    let readers = memory_bytes / 3 / with_room(input.memory_min_bytes());
+    let beside_bytes = LongCopies::of(input, schema, writes).beside_bytes;
+    let reader_bytes = with_room(input.memory_min_bytes()).saturating_add(beside_bytes);
+    let readers = memory_bytes / 3 / reader_bytes;
     let writers_bytes = (memory_bytes / 3 * 2).saturating_sub(SINK_BYTES);
-    let writers = writers_bytes / writes.group_min_bytes(schema).max(1);
+    let group_bytes = writes.group_min_bytes(schema).max(1);
+    let writers = writers_bytes / group_bytes.saturating_add(beside_bytes);
     let by_memory = usize::try_from(readers.min(writers)).unwrap_or(usize::MAX);
     let pieces_count = input.pieces().len();
     job.options.threads.min(pieces_count).min(by_memory).max(1)

@@ -24,9 +24,11 @@ use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, new_null_array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::interleave::interleave;
 use outcore::{Forecast, Job, Phase, PhasePlan};
-use outcore_io::{Error, Kind, Result, threads};
+use outcore_io::memory::allow_hint;
+use outcore_io::{Error, Kind, Result, threads, units};
 
 use super::merge::{Block, Runs};
+use super::room::as_key;
 use super::rows_out::WriteShape;
 use super::sort::{create, open, scratch_dir, sort};
 use super::{TableEnds, TableOrder, TableSummary};
@@ -81,7 +83,8 @@ pub fn diff(
         reads: right_reads,
         ..*ends
     };
-    let schema = schema_of_both(job, ends, &right_ends)?;
+    let inputs = [open(job, ends)?, open(job, &right_ends)?];
+    let schema = schema_of_both(&inputs, ends, &right_ends)?;
     let mut keys = by.to_vec();
     if keys.is_empty() {
         keys.extend(
@@ -91,6 +94,9 @@ pub fn diff(
                 .map(|field| KeyColumn::new(field.name())),
         );
     }
+    let long = Long::of(&inputs, &keys);
+    long.check(job, &inputs, &keys, ends.writes)?;
+    drop(inputs);
     let drive = job.options.drives.first();
     let parent = drive.map_or_else(|| scratch_dir(ends.outputs), |drive| drive.dir.clone());
     job.device.sweep_private_dirs(&parent)?;
@@ -119,7 +125,7 @@ pub fn diff(
     let codec = RowCodec::new(schema, &keys)?;
     let shape = Shape::new(schema, &keys, ends.writes.format)?;
     let (began, planned) = (Instant::now(), plan_compare(job, &sides, ends.outputs));
-    let compared = compare(job, ends, &sides, (&codec, &keys, &shape))?;
+    let compared = compare(job, ends, &sides, (&codec, &keys, &shape), long)?;
     let read_bytes = sides.iter().map(TableInput::read_bytes).sum();
     done.read_bytes += read_bytes;
     done.phases.push(Phase {
@@ -160,9 +166,83 @@ fn plan_compare(job: &Job, sides: &[TableInput; 2], outputs: &[PathBuf]) -> Phas
     }
 }
 
+/// The longest rows of both tables; 0 where none are long.
+#[derive(Debug, Clone, Copy)]
+struct Long {
+    row_bytes: u64,
+    key_bytes: u64,
+    piece_bytes: u64,
+}
+
+impl Long {
+    fn of(inputs: &[TableInput; 2], keys: &[KeyColumn]) -> Self {
+        let names: Vec<String> = keys.iter().map(|key| key.name.clone()).collect();
+        let [one, other] = inputs;
+        let need = one.need().and(other.need());
+        let key_bytes = one.long_bytes_of(&names).max(other.long_bytes_of(&names));
+        Long {
+            row_bytes: need.long_bytes,
+            key_bytes: as_key(key_bytes),
+            piece_bytes: need.long_bytes,
+        }
+    }
+
+    fn is_long(self) -> bool {
+        self.row_bytes > 0
+    }
+
+    /// Memory to compare both: of each side a batch that is read, two blocks of a row, its key and
+    /// its bytes, and the last key; and a row of differences, which is put together and written.
+    fn needed_bytes(self, writes: &OutputOptions) -> u64 {
+        let block_bytes = self
+            .row_bytes
+            .saturating_add(self.key_bytes)
+            .saturating_mul(2);
+        let side_bytes = self
+            .piece_bytes
+            .saturating_add(block_bytes.saturating_mul(2))
+            .saturating_add(self.key_bytes.saturating_mul(2));
+        let both_bytes = self.row_bytes.saturating_mul(2);
+        let written_bytes = both_bytes.saturating_mul(2 + writes.encoder_times());
+        side_bytes
+            .saturating_mul(2)
+            .saturating_add(written_bytes)
+            .saturating_add(2 * SINK_BYTES + (16 << 20))
+    }
+
+    /// Fails where there is less, before anything is sorted.
+    fn check(
+        self,
+        job: &Job,
+        inputs: &[TableInput; 2],
+        keys: &[KeyColumn],
+        writes: &OutputOptions,
+    ) -> Result<()> {
+        let (needed_bytes, free_bytes) = (self.needed_bytes(writes), job.budget.free_bytes());
+        if !self.is_long() || needed_bytes <= free_bytes {
+            return Ok(());
+        }
+        let cause = format!(
+            "long rows need {} to be compared, and there is {}",
+            units::bytes(needed_bytes),
+            units::bytes(free_bytes)
+        );
+        let known = [inputs[0].looked_through()?, inputs[1].looked_through()?];
+        let known = Long::of(&known, keys).needed_bytes(writes);
+        let enough_bytes = known.saturating_add(job.budget.used_bytes()).min(1 << 60);
+        let allow = allow_hint(enough_bytes.next_multiple_of(16 << 20));
+        Err(Error::new(Kind::Memory, DIFF, cause)
+            .hint(format!("{allow} or more, or leave long columns out")))
+    }
+}
+
 /// The columns of both, which must be the same.
-fn schema_of_both(job: &Job, left: &TableEnds<'_>, right: &TableEnds<'_>) -> Result<SchemaRef> {
-    let (one, other) = (open(job, left)?, open(job, right)?);
+fn schema_of_both(
+    inputs: &[TableInput; 2],
+    left: &TableEnds<'_>,
+    right: &TableEnds<'_>,
+) -> Result<SchemaRef> {
+    let [one, other] = inputs;
     let first = |ends: &TableEnds<'_>| ends.inputs.first().cloned().unwrap_or_default();
     let paths = (first(left), first(right));
     agree(one.schema(), &paths.0, other.schema(), &paths.1)?;
@@ -266,16 +346,19 @@ fn compare(
     ends: &TableEnds<'_>,
     sides: &[TableInput; 2],
     (codec, keys, shape): (&RowCodec, &[KeyColumn], &Shape),
+    long: Long,
 ) -> Result<DiffSummary> {
     let runs = [
         Runs::of(&sides[0], (codec, keys), true)?,
         Runs::of(&sides[1], (codec, keys), true)?,
     ];
     let free_bytes = job.budget.free_bytes();
-    let reader_bytes = [
-        runs[0].reader_bytes(free_bytes / 4)?,
-        runs[1].reader_bytes(free_bytes / 4)?,
-    ];
+    let reader_of = |run: usize| match long.is_long() {
+        // Long rows were checked to have room.
+        true => Ok(sides[run].memory_min_bytes().max(free_bytes / 16)),
+        false => runs[run].reader_bytes(free_bytes / 4),
+    };
+    let reader_bytes = [reader_of(0)?, reader_of(1)?];
     let output = match ends.outputs {
         [] => None,
         outputs => {
@@ -284,7 +367,8 @@ fn compare(
                 writers_count: 1,
                 output_bytes: (free_bytes / 4).max(least_bytes),
                 batch_bytes: 0,
-                need: sides[0].need().and(sides[1].need()),
+                taken_bytes: 0,
+                longest_bytes: 0,
             };
             let what = (&shape.schema, ends.writes);
             Some(create(job, outputs, what, (writes_shape, None))?)
@@ -295,7 +379,7 @@ fn compare(
     let mut found = std::thread::scope(|scope| {
         let mut heads = Vec::new();
         for (run, reader_bytes) in runs.iter().zip(reader_bytes) {
-            let (sender, receiver) = sync_channel(1);
+            let (sender, receiver) = sync_channel(usize::from(!long.is_long()));
             let feed = move || {
                 let pieces = run.files().first();
                 let fed = pieces.map_or(Ok(()), |pieces| {
@@ -318,6 +402,7 @@ fn compare(
             shape,
             section,
             rows: Vec::new(),
+            rows_at_once: if long.is_long() { 1 } else { ROWS_AT_ONCE },
             found: DiffSummary::default(),
         };
         walk.run(job)?;
@@ -420,6 +505,8 @@ struct Walk<'a> {
     shape: &'a Shape,
     section: Option<Section<'a>>,
     rows: Vec<Difference>,
+    /// Differences that are put together at once, at most.
+    rows_at_once: usize,
     found: DiffSummary,
 }
 
@@ -457,7 +544,7 @@ impl Walk<'_> {
                 job.control.check()?;
             }
             let slots = self.left.slots.len() + self.right.slots.len();
-            if self.rows.len() >= ROWS_AT_ONCE || slots > 8 {
+            if self.rows.len() >= self.rows_at_once || slots > self.rows_at_once.min(4) + 4 {
                 self.put()?;
             }
         }

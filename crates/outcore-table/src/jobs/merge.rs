@@ -113,7 +113,8 @@ pub fn merge(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<Tabl
         writers_count,
         output_bytes: (free_bytes / 4).max(group_bytes * writers_count as u64 + SINK_BYTES),
         batch_bytes: 0,
-        need: input.need(),
+        taken_bytes: 0,
+        longest_bytes: 0,
     };
     let what = (input.schema(), &writes);
     let rows_count = input.rows_count();
@@ -319,7 +320,9 @@ impl<'a> Runs<'a> {
                     rows.clear();
                     self.codec.encode(&block.batch, &mut rows)?;
                     rows.iter().for_each(|row| block.rows.push(row));
+                    rows.clear();
                 }
+                drop(keys);
                 for row in 0..block.len() {
                     let is_wrong = match row {
                         0 => last.as_ref().is_some_and(|last| &last[..] > block.key(0)),

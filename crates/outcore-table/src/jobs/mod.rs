@@ -46,6 +46,7 @@ mod partition;
 mod plain;
 mod plain_out;
 mod random;
+mod room;
 mod rows_in;
 mod rows_out;
 mod select;

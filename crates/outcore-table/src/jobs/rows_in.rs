@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
-use outcore::sort::lines::rows::{MeanRow, RowBatch, RowSource, TakeRows};
+use outcore::sort::lines::rows::{LongRow, MeanRow, RowBatch, RowSource, TakeRows};
 use outcore::{Forecast, Job};
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
@@ -24,7 +24,7 @@ use twox_hash::XxHash3_128;
 
 use super::rows_out::WriteShape;
 use crate::fault;
-use crate::input::{Piece, PieceQueue, TableInput};
+use crate::input::{InputNeed, Piece, PieceQueue, TableInput};
 use crate::rows::{RowCodec, key_of};
 
 /// Pieces from which keys are sampled, and rows of each.
@@ -42,6 +42,10 @@ const PLACE_BITS: u32 = 40;
 /// What a reader gets beside the least that its pieces need, but no more than that: with the least
 /// alone it decodes row by row.
 const ROOM_BYTES: u64 = 2 << 20;
+/// Bytes of rows that are encoded or decoded at once by a thread: within the cache, where memory
+/// allows it.
+const BATCH_BYTES_MAX: u64 = 1 << 20;
+const BATCH_BYTES_MIN: u64 = 64 << 10;
 /// Rows that are encoded at once, at most.
 pub(super) const ROWS_AT_ONCE: usize = 2048;
 
@@ -129,15 +133,10 @@ pub(super) struct ReadShape {
     pub(super) reader_bytes: u64,
     /// Bytes of rows that are encoded at once, about.
     pub(super) batch_bytes: u64,
-    /// A row at most, where values are long.
-    pub(super) long_bytes: u64,
-}
-
-impl ReadShape {
-    /// Memory for the rows that are encoded at once.
-    pub(super) fn rows_bytes(&self) -> u64 {
-        self.batch_bytes.max(self.long_bytes)
-    }
+    /// What a thread holds of the longest row while it makes it, beside such a batch.
+    pub(super) made_bytes: u64,
+    /// That row, where values are long.
+    pub(super) longest: Option<LongRow>,
 }
 
 /// The memory of a reader that does not decode row by row, where its pieces need `piece_bytes` at
@@ -146,6 +145,21 @@ pub(super) fn with_room(piece_bytes: u64) -> u64 {
     piece_bytes
         .max(1)
         .saturating_add(piece_bytes.min(ROOM_BYTES))
+}
+
+/// How it is read by this many threads: they get a quarter of the memory, or their least need and
+/// some more.
+pub(super) fn read_shape_of(memory_bytes: u64, need: InputNeed, threads: usize) -> ReadShape {
+    let (quarter_bytes, half_bytes) = (memory_bytes / 4, memory_bytes / 2);
+    let share_bytes = quarter_bytes / threads as u64;
+    let needed_bytes = with_room(need.piece_bytes);
+    ReadShape {
+        readers_count: threads,
+        reader_bytes: share_bytes.max(needed_bytes).min(half_bytes),
+        batch_bytes: (share_bytes / 16).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX),
+        made_bytes: 0,
+        longest: None,
+    }
 }
 
 /// See the module.
@@ -422,8 +436,12 @@ impl RowSource for RowsIn<'_> {
             RowKeys::Made { .. } => 3,
             _ => 2,
         };
-        let batches_bytes = batches * self.shape.rows_bytes();
-        (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
+        let made_bytes = batches * self.shape.batch_bytes + self.shape.made_bytes;
+        (self.shape.reader_bytes + made_bytes) * self.shape.readers_count as u64
+    }
+
+    fn longest_row(&self) -> Option<LongRow> {
+        self.shape.longest
     }
 
     fn read_forecast(&self) -> Forecast {
@@ -474,6 +492,28 @@ pub(super) fn parts_of(
     let count = batch.num_rows();
     let starts = (0..count).step_by(rows_at_once);
     starts.map(move |from| batch.slice(from, rows_at_once.min(count - from)))
+}
+
+/// A batch in parts of rows that have `bytes_at_once` together, or one row, and [`ROWS_AT_ONCE`] at
+/// most, where they have these lengths.
+pub(super) fn parts_of_lens(
+    batch: &RecordBatch,
+    lens_bytes: &[usize],
+    bytes_at_once: u64,
+) -> impl Iterator<Item = RecordBatch> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let rest = lens_bytes.get(from..).filter(|rest| !rest.is_empty())?;
+        let mut bytes = 0;
+        let fits = |len_bytes: &&usize| {
+            bytes += **len_bytes as u64;
+            bytes <= bytes_at_once
+        };
+        let count = rest.iter().take(ROWS_AT_ONCE).take_while(fits).count();
+        let part = batch.slice(from, count.max(1));
+        from += count.max(1);
+        Some(part)
+    })
 }
 
 /// The number of a row's piece, and its place in there.

@@ -13,7 +13,6 @@ use outcore::sort::lines::rows::{RowPart, RowSink};
 use outcore_io::{Error, Kind, Result, units};
 
 use crate::fault;
-use crate::input::InputNeed;
 use crate::output::{Section, TableOutput};
 use crate::rows::RowCodec;
 
@@ -34,15 +33,18 @@ pub(super) struct WriteShape {
     pub(super) output_bytes: u64,
     /// Bytes of rows that are decoded at once, about.
     pub(super) batch_bytes: u64,
-    /// What the rows need that come.
-    pub(super) need: InputNeed,
+    /// What a thread holds of the longest row, beside such a batch and its row group.
+    pub(super) taken_bytes: u64,
+    /// That row, as it comes, where values are long; 0 where they are not.
+    pub(super) longest_bytes: u64,
 }
 
 impl WriteShape {
     /// Bytes of a row, at most.
     pub(super) fn row_bytes_max(&self) -> u64 {
         let share_bytes = self.output_bytes / self.writers_count as u64;
-        self.batch_bytes.max(share_bytes / ROW_SHARE)
+        let least_bytes = self.batch_bytes.max(self.longest_bytes);
+        least_bytes.max(share_bytes / ROW_SHARE)
     }
 
     /// Fails for a row that does not fit in.
@@ -58,34 +60,17 @@ impl WriteShape {
         }
     }
 
-    /// A memory in which rows of `row_bytes` fit in, on as many threads: an output has a quarter of
-    /// it at least.
-    pub(super) fn enough_for(&self, row_bytes: u64) -> u64 {
-        let share_bytes = row_bytes.min(1 << 50) * ROW_SHARE * self.writers_count as u64;
-        (4 * share_bytes).next_multiple_of(64 << 20)
-    }
-
+    /// The error for a row that nothing said to be so long.
     fn too_long(&self, row_bytes: u64) -> Error {
         let cause = format!(
             "a row takes {}, and in this memory a row may take {}",
             units::bytes(row_bytes),
             units::bytes(self.row_bytes_max())
         );
-        let need = self.need.and(InputNeed {
-            piece_bytes: 0,
-            long_bytes: row_bytes,
-        });
-        // An output has a quarter of the memory, or more where rows are known to be long.
+        // An output has a quarter of the memory at least.
         let enough = |writers_count: usize| {
-            let shape = WriteShape {
-                writers_count,
-                ..*self
-            };
-            let by_shares = match self.need.long_bytes >= row_bytes {
-                true => 0,
-                false => shape.enough_for(row_bytes),
-            };
-            units::bytes_exact(by_shares.max(need.enough_bytes()))
+            let share_bytes = row_bytes.min(1 << 50) * ROW_SHARE * writers_count as u64;
+            units::bytes_exact((4 * share_bytes).next_multiple_of(64 << 20))
         };
         let alone = match self.writers_count {
             1 => String::new(),
@@ -148,8 +133,8 @@ impl<'a> RowsOut<'a> {
 impl RowSink for RowsOut<'_> {
     fn memory_bytes(&self) -> u64 {
         // The rows themselves are the engine's; a batch of arrays, and what is being encoded of it.
-        let batches_bytes = 2 * self.shape.batch_bytes * self.shape.writers_count as u64;
-        self.shape.output_bytes + batches_bytes
+        let taken_bytes = 2 * self.shape.batch_bytes + self.shape.taken_bytes;
+        self.shape.output_bytes + taken_bytes * self.shape.writers_count as u64
     }
 
     fn written_forecast(&self) -> Forecast {
@@ -252,7 +237,8 @@ mod tests {
             writers_count: 2,
             output_bytes: 32 << 20,
             batch_bytes: 1 << 20,
-            need: InputNeed::default(),
+            taken_bytes: 0,
+            longest_bytes: 0,
         };
         let amount = ((1000, 10.0), Forecast::Unknown);
         let sink = RowsOut::new(&output, (&codec, None), shape, amount);

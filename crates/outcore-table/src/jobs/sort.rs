@@ -16,19 +16,15 @@ use outcore_io::output::parent_of;
 use outcore_io::{Error, Result};
 
 use super::copy::written_forecast;
-use super::rows_in::{ReadShape, RowKeys, RowsIn, with_room};
-use super::rows_out::{ROW_SHARE, RowsOut, WriteShape};
-use super::top::{TopIn, TopOut};
+use super::room::{Room, RowCosts, Sorts, as_key};
+use super::rows_in::{ReadShape, RowKeys, RowsIn, read_shape_of, with_room};
+use super::rows_out::{RowsOut, WriteShape};
+use super::top::{KEYS_SHARE, TopIn, TopOut};
 use super::{TableEnds, TableSummary, check_rows};
 use crate::fault;
 use crate::input::{InputNeed, InputOptions, TableInput};
-use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
+use crate::output::{OutputOptions, TableOutput, WriterShape};
 use crate::rows::{KeyColumn, RowCodec, key_of};
-
-/// Bytes of rows that are encoded or decoded at once by a thread: within the cache, where memory
-/// allows it.
-const BATCH_BYTES_MAX: u64 = 1 << 20;
-const BATCH_BYTES_MIN: u64 = 64 << 10;
 
 /// In which order rows come.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -208,11 +204,54 @@ impl Rows<'_> {
                 SchemaRef::new(schema.map_err(|error| fault::arrow("choose columns", &error))?)
             }
         };
-        let (reads_shape, writes_shape) = shapes(job, self.input.need(), (&schema, writes));
+        let writes = &writes.with_long(self.input.long_names());
+        let room = |input: &TableInput| self.room(job, input, &schema, writes);
+        let done = self.run_in(job, outputs, &room(self.input));
+        done.map_err(|error| Room::named(error, || Ok(room(&self.input.looked_through()?))))
+    }
+
+    /// The room that they need, where `input` is what they are made of.
+    fn room<'r>(
+        &self,
+        job: &'r Job,
+        input: &TableInput,
+        schema: &'r SchemaRef,
+        writes: &'r OutputOptions,
+    ) -> Room<'r> {
+        let need = input.need();
+        Room {
+            job,
+            need,
+            written: Some((schema, writes)),
+            costs: match need.long_bytes {
+                0 => RowCosts::default(),
+                long_bytes => self.costs(input, long_bytes),
+            },
+            data_bytes: input.stored_bytes(),
+            sorts: Sorts::Whole,
+        }
+    }
+
+    fn costs(&self, input: &TableInput, long_bytes: u64) -> RowCosts {
+        let costs = RowCosts::of_columns(input, self.codec, long_bytes);
+        let group_bytes = match self.keys {
+            RowKeys::RandomGroups { group, .. } => as_key(input.long_bytes_of(&group.key_names())),
+            _ => 0,
+        };
+        RowCosts {
+            made_bytes: costs.made_bytes.saturating_add(group_bytes),
+            is_unique: self.is_unique,
+            kept_share: if self.first.is_some() { KEYS_SHARE } else { 0 },
+            ..costs
+        }
+    }
+
+    fn run_in(&self, job: &Job, outputs: &[PathBuf], room: &Room<'_>) -> Result<TableSummary> {
+        let (reads_shape, writes_shape) = room.shapes();
         let rows_in = self.input.rows_count();
         let written = self.first.map_or(rows_in, |first| first.min(rows_in));
         let rows_count = (!self.is_unique).then_some(written);
-        let what = (&schema, writes);
+        let what = room.written()?;
         let output = create(job, outputs, what, (writes_shape, rows_count))?;
         job.control.begin_phase("sample", 0);
         let source = RowsIn::open(self.input, self.codec, self.keys, reads_shape)?;
@@ -286,32 +325,6 @@ pub(super) fn create(
     TableOutput::create(&own, outputs, schema, writes, shape)
 }
 
-/// As many threads as the memory is enough for, with a quarter of it, or what they need at least:
-/// to read what has a `need`, and to write a table of a schema.
-pub(super) fn shapes(
-    job: &Job,
-    need: InputNeed,
-    (schema, writes): (&SchemaRef, &OutputOptions),
-) -> (ReadShape, WriteShape) {
-    let memory_bytes = job.budget.free_bytes();
-    let row_bytes = ROW_SHARE.saturating_mul(need.long_bytes);
-    let group_bytes = writes.group_min_bytes(schema).max(row_bytes).max(1);
-    let by_writers = (memory_bytes / 2).saturating_sub(SINK_BYTES) / group_bytes;
-    let writers_max = usize::try_from(by_writers).unwrap_or(usize::MAX);
-    let reads = read_shape(job, need, writers_max);
-    let least_bytes =
-        writes.group_min_bytes(schema).max(1) * reads.readers_count as u64 + SINK_BYTES;
-    let output_bytes = group_bytes.saturating_mul(reads.readers_count as u64) + SINK_BYTES;
-    let output_bytes = output_bytes.min(memory_bytes / 2).max(least_bytes);
-    let writes = WriteShape {
-        writers_count: reads.readers_count,
-        output_bytes: output_bytes.max(memory_bytes / 4),
-        batch_bytes: reads.batch_bytes,
-        need,
-    };
-    (reads, writes)
-}
-
 /// Sorts rows of which none is left out, on this many threads; scratch goes to `dir` where the job
 /// names no drives.
 ///
@@ -346,23 +359,19 @@ pub(super) fn scratch_dir(outputs: &[PathBuf]) -> PathBuf {
 }
 
 /// How an input with this `need` is read: by as many threads as half of the memory is enough for,
-/// `threads_max` at most. They get a quarter of the memory, or their least need and some more.
+/// `threads_max` at most.
 pub(super) fn read_shape(job: &Job, need: InputNeed, threads_max: usize) -> ReadShape {
     let memory_bytes = job.budget.free_bytes();
-    let (quarter_bytes, half_bytes) = (memory_bytes / 4, memory_bytes / 2);
-    let needed_bytes = with_room(need.piece_bytes);
     // A row that was read, and what is made of it.
-    let thread_bytes = needed_bytes.saturating_add(2 * need.long_bytes);
-    let threads = usize::try_from(half_bytes / thread_bytes).unwrap_or(usize::MAX);
+    let made_bytes = need.long_bytes.saturating_mul(2);
+    let thread_bytes = with_room(need.piece_bytes).saturating_add(made_bytes);
+    let threads = usize::try_from(memory_bytes / 2 / thread_bytes).unwrap_or(usize::MAX);
     let threads = threads
         .min(threads_max)
         .clamp(1, job.options.threads.max(1));
-    let share_bytes = quarter_bytes / threads as u64;
     ReadShape {
-        readers_count: threads,
-        reader_bytes: share_bytes.max(needed_bytes).min(half_bytes),
-        batch_bytes: (share_bytes / 16).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX),
-        long_bytes: need.long_bytes,
+        made_bytes,
+        ..read_shape_of(memory_bytes, need, threads)
     }
 }
 

@@ -15,7 +15,9 @@ use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use outcore::Forecast;
-use outcore::sort::lines::rows::{MeanRow, RowBatch, RowPart, RowSink, RowSource, TakeRows};
+use outcore::sort::lines::rows::{
+    LongRow, MeanRow, RowBatch, RowPart, RowSink, RowSource, TakeRows,
+};
 use outcore_io::{Error, Result};
 
 use super::rows_in::RowsIn;
@@ -23,7 +25,7 @@ use super::rows_out::RowsOut;
 use crate::rows::key_of;
 
 /// The keys that are known take this much of the memory, one part in this many.
-const KEYS_SHARE: u64 = 8;
+pub(super) const KEYS_SHARE: u64 = 8;
 /// Bytes of a key that is known, beside its own.
 const KEPT_BYTES: u64 = 64;
 /// Keys of a sample that are shown, at least.
@@ -82,6 +84,10 @@ impl RowSource for TopIn<'_> {
 
     fn mean_row(&self) -> Option<MeanRow> {
         self.rows.mean_row()
+    }
+
+    fn longest_row(&self) -> Option<LongRow> {
+        self.rows.longest_row()
     }
 
     /// The least keys of the sample: rows with others are left out.

@@ -8,10 +8,11 @@
 //! their keys stand for, texts of any kind by their bytes, floats by their bits. Columns are
 //! compared in the order of the first table.
 //!
-//! Bounds: one read; a reader and a batch of rows a thread, and two keys a row group.
+//! Bounds: one read; a reader, a batch of rows and a few keys a thread.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_row::Rows;
@@ -21,8 +22,8 @@ use outcore::sort::lines::rows::RowBatch;
 use outcore_io::{Error, Result, threads};
 use twox_hash::XxHash3_128;
 
-use super::rows_in::{ROWS_AT_ONCE, parts_of};
-use super::sort::read_shape;
+use super::room::{Room, RowCosts, Sorts, arrays_times, as_key};
+use super::rows_in::parts_of_lens;
 use crate::equal::plain_type;
 use crate::fault;
 use crate::input::{InputOptions, PieceQueue, TableInput};
@@ -127,76 +128,126 @@ fn is_alike(one: &Field, other: &Field) -> bool {
     one.data_type() == other.data_type() || is_text(one) && is_text(other)
 }
 
-/// What one piece is like.
+/// What the rows of a piece are like, or of several that follow on to each other.
 #[derive(Default)]
-struct Piece {
+struct Stretch {
+    rows: u64,
     /// Its first key and its last.
     ends: Option<(Vec<u8>, Vec<u8>)>,
-    /// Within the piece.
+    /// Within it.
     first_unordered: Option<u64>,
     equal_keys: u64,
     checksum: u128,
 }
 
+/// Stretches by the number of their first piece, each with the number after its last one; those
+/// that follow on to each other become one, so that there are as many as threads, about.
+#[derive(Default)]
+struct Stretches(BTreeMap<usize, (usize, Stretch)>);
+
+impl Stretches {
+    /// Adds the piece of a number.
+    fn add(&mut self, number: usize, piece: Stretch) {
+        let (mut first, mut end, mut whole) = (number, number + 1, piece);
+        let before = self.0.range(..number).next_back();
+        let before = before.filter(|(_, (end, _))| *end == number);
+        if let Some((_, (_, mut before))) = before
+            .map(|(first, _)| *first)
+            .and_then(|first| self.0.remove_entry(&first))
+            .inspect(|(known, _)| first = *known)
+        {
+            before.append(whole);
+            whole = before;
+        }
+        if let Some((behind_end, behind)) = self.0.remove(&end) {
+            whole.append(behind);
+            end = behind_end;
+        }
+        self.0.insert(first, (end, whole));
+    }
+
+    /// All of them as one.
+    fn joined(self) -> Stretch {
+        let mut whole = Stretch::default();
+        for (_, stretch) in self.0.into_values() {
+            whole.append(stretch);
+        }
+        whole
+    }
+}
+
+/// What verifying holds of the longest row: as bytes and as a key; the first key and the last of
+/// the piece, and of the stretches of all threads.
+fn costs(input: &TableInput, codecs: &Codecs) -> RowCosts {
+    let long_bytes = input.need().long_bytes;
+    if long_bytes == 0 {
+        return RowCosts::default();
+    }
+    let key_bytes = as_key(input.long_bytes_of(&codecs.order.key_names()));
+    let arrays_bytes = (arrays_times(input.schema()) - 1).saturating_mul(long_bytes);
+    let keys_bytes = key_bytes.saturating_mul(5);
+    RowCosts {
+        made_bytes: long_bytes
+            .saturating_add(keys_bytes)
+            .saturating_add(arrays_bytes),
+        ..RowCosts::default()
+    }
+}
+
 fn check(job: &Job, input: &TableInput, codecs: &Codecs) -> Result<TableCheck> {
-    let shape = read_shape(job, input.need(), usize::MAX);
+    let room = |input: &TableInput| Room {
+        job,
+        need: input.need(),
+        written: None,
+        costs: costs(input, codecs),
+        data_bytes: 0,
+        sorts: Sorts::Nothing,
+    };
+    let done = check_in(job, input, codecs, &room(input));
+    done.map_err(|error| Room::named(error, || Ok(room(&input.looked_through()?))))
+}
+
+fn check_in(job: &Job, input: &TableInput, codecs: &Codecs, room: &Room<'_>) -> Result<TableCheck> {
+    let (shape, _) = room.shapes();
+    let made_bytes = shape.made_bytes * shape.readers_count as u64;
+    let _made = job.budget.reserve("rows being verified", made_bytes)?;
     let stored_bytes = input.pieces().iter().map(|piece| piece.stored_bytes).sum();
     job.control.begin_phase("verify", stored_bytes);
     let queue = PieceQueue::new(shape.readers_count);
-    let work = |_thread: usize| -> Result<Vec<(usize, Piece)>> {
+    let stretches = Mutex::new(Stretches::default());
+    let work = |_thread: usize| -> Result<()> {
         let mut reader = input.reader(shape.reader_bytes)?;
-        let (mut found, mut rows) = (Vec::new(), RowBatch::default());
+        let mut rows = RowBatch::default();
         while let Some((number, piece)) = reader.take(&queue) {
-            let mut seen = Piece::default();
-            let mut row = 0;
+            let mut seen = Stretch::default();
             for batch in reader.open(piece)? {
                 let batch = plain(&batch?, codecs.rows.schema())?;
-                for part in parts_of(&batch, ROWS_AT_ONCE) {
+                let lens_bytes = codecs.rows.measure(&batch)?;
+                for part in parts_of_lens(&batch, &lens_bytes, shape.batch_bytes) {
                     job.control.check()?;
                     rows.clear();
                     codecs.rows.encode(&part, &mut rows)?;
-                    seen.add(&rows, codecs.order.keys_of(&part)?.as_ref(), row);
-                    row += part.num_rows() as u64;
+                    seen.add(&rows, codecs.order.keys_of(&part)?.as_ref());
                 }
             }
             job.control.advance(piece.stored_bytes);
-            found.push((number, seen));
+            let mut stretches = stretches.lock().unwrap_or_else(PoisonError::into_inner);
+            stretches.add(number, seen);
         }
-        Ok(found)
+        Ok(())
     };
-    let parts = threads::together("outcore-table-verify", shape.readers_count, work)?;
-    let mut parts: Vec<(usize, Piece)> = parts
-        .into_iter()
-        .collect::<Result<Vec<_>>>()?
-        .into_iter()
-        .flatten()
-        .collect();
-    parts.sort_by_key(|(number, _)| *number);
+    let done = threads::together("outcore-table-verify", shape.readers_count, work)?;
+    done.into_iter().collect::<Result<Vec<()>>>()?;
     input.check_unchanged()?;
-    let mut whole = TableCheck {
+    let stretches = stretches.into_inner();
+    let whole = stretches.unwrap_or_else(PoisonError::into_inner).joined();
+    Ok(TableCheck {
         rows: input.rows_count(),
+        first_unordered: whole.first_unordered,
+        equal_keys: whole.equal_keys,
+        checksum: whole.checksum,
         read_bytes: input.read_bytes(),
-        ..TableCheck::default()
-    };
-    let (mut first_row, mut last): (u64, Option<Vec<u8>>) = (0, None);
-    for (number, piece) in parts {
-        whole.checksum = whole.checksum.wrapping_add(piece.checksum);
-        whole.equal_keys += piece.equal_keys;
-        if let Some((first_key, last_key)) = piece.ends {
-            if let Some(last) = &last {
-                whole.equal_keys += u64::from(*last == first_key);
-                if *last > first_key {
-                    whole.first_unordered.get_or_insert(first_row);
-                }
-            }
-            last = Some(last_key);
-        }
-        if let Some(row) = piece.first_unordered {
-            whole.first_unordered.get_or_insert(first_row + row);
-        }
-        first_row += input.pieces()[number].rows_count;
-    }
-    Ok(whole)
+    })
 }
 
 /// The same rows as columns of plain types.
@@ -209,13 +260,14 @@ fn plain(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
         .map_err(|error| fault::arrow(VERIFY, &error))
 }
 
-impl Piece {
-    /// Adds rows with their keys, if there are any; the first of them is row `first` of the piece.
-    fn add(&mut self, rows: &RowBatch, keys: Option<&Rows>, first: u64) {
+impl Stretch {
+    /// Adds rows with their keys, if there are any.
+    fn add(&mut self, rows: &RowBatch, keys: Option<&Rows>) {
         for (place, bytes) in rows.iter().enumerate() {
             self.checksum = self.checksum.wrapping_add(XxHash3_128::oneshot(bytes));
             let key = keys.map_or(&[][..], |keys| keys.row(place).data());
-            let row = first + place as u64;
+            let row = self.rows;
+            self.rows += 1;
             let Some((_, last)) = &mut self.ends else {
                 self.ends = Some((key.to_vec(), key.to_vec()));
                 continue;
@@ -227,5 +279,25 @@ impl Piece {
             last.clear();
             last.extend_from_slice(key);
         }
+    }
+
+    /// Adds the rows that follow on to it.
+    fn append(&mut self, behind: Stretch) {
+        self.checksum = self.checksum.wrapping_add(behind.checksum);
+        self.equal_keys += behind.equal_keys;
+        if let (Some((_, last)), Some((first, _))) = (&self.ends, &behind.ends) {
+            self.equal_keys += u64::from(last == first);
+            if last > first {
+                self.first_unordered.get_or_insert(self.rows);
+            }
+        }
+        if let Some(row) = behind.first_unordered {
+            self.first_unordered.get_or_insert(self.rows + row);
+        }
+        self.ends = match (self.ends.take(), behind.ends) {
+            (Some((first, _)), Some((_, last))) => Some((first, last)),
+            (one, other) => one.or(other),
+        };
+        self.rows += behind.rows;
     }
 }

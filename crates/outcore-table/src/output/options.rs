@@ -13,10 +13,11 @@ use arrow_ipc::CompressionType;
 use arrow_ipc::writer::IpcWriteOptions;
 use arrow_schema::{DataType, Field, Schema};
 use outcore_io::{Error, Result};
+use parquet::arrow::ArrowSchemaConverter;
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::metadata::SortingColumn;
-use parquet::file::properties::{WriterProperties, WriterVersion};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::schema::types::ColumnPath;
 
 use super::pages::Pages;
@@ -218,6 +219,9 @@ pub struct OutputOptions {
     /// Columns at the root that have none, in Parquet, beside those that jobs know of, whose values
     /// hardly repeat.
     pub without_dictionary: Vec<String>,
+    /// Columns at the root whose values are long: in Parquet they have no dictionary and no
+    /// statistics, for which writers hold values once more.
+    pub long_columns: Vec<String>,
     /// How rows are given to several files.
     pub files: FileRows,
     /// The directory that the files have to themselves, and that is made if it is not there: it
@@ -273,11 +277,33 @@ impl OutputOptions {
             bloom_filters: Vec::new(),
             is_dictionary: true,
             without_dictionary: Vec::new(),
+            long_columns: Vec::new(),
             files: FileRows::Equal,
             directory: None,
             is_replacing: false,
             vectors: VectorLayout::default(),
             stream: None,
+        }
+    }
+
+    /// The same, where values of these columns are long, too.
+    pub(crate) fn with_long(&self, names: Vec<String>) -> Self {
+        let mut options = self.clone();
+        options.long_columns.extend(names);
+        options
+    }
+
+    /// How often a long value that is written is in memory for a moment, beside its array and the
+    /// row group or text that it becomes a part of.
+    pub(crate) fn encoder_times(&self) -> u64 {
+        match self.format {
+            // As it is encoded, as a page, and compressed.
+            TableFormat::Parquet => 3,
+            // In the body of the message, and compressed there.
+            TableFormat::ArrowFile | TableFormat::ArrowStream => 2,
+            // With what quotes it, and compressed.
+            TableFormat::Csv | TableFormat::JsonLines => 3,
+            TableFormat::Vectors => 1,
         }
     }
 
@@ -322,6 +348,11 @@ impl OutputOptions {
             let column = ColumnPath::new(vec![name.clone()]);
             builder = builder.set_column_dictionary_enabled(column, false);
         }
+        for column in self.long_leaves(schema)? {
+            builder = builder
+                .set_column_dictionary_enabled(column.clone(), false)
+                .set_column_statistics_enabled(column, EnabledStatistics::None);
+        }
         for name in &self.bloom_filters {
             let index = column_index(schema, name, WRITE)?;
             let field = schema.field(index);
@@ -336,6 +367,21 @@ impl OutputOptions {
                 builder.set_column_bloom_filter_enabled(ColumnPath::new(vec![name.clone()]), true);
         }
         Ok(builder.build())
+    }
+
+    /// The columns of Parquet that hold long values.
+    fn long_leaves(&self, schema: &Schema) -> Result<Vec<ColumnPath>> {
+        if self.long_columns.is_empty() {
+            return Ok(Vec::new());
+        }
+        let converted = ArrowSchemaConverter::new().convert(schema);
+        let converted = converted.map_err(|error| fault::parquet(WRITE, &error))?;
+        let is_long = |path: &&ColumnPath| {
+            let root = path.parts().first();
+            root.is_some_and(|root| self.long_columns.contains(root))
+        };
+        let paths = converted.columns().iter().map(|column| column.path());
+        Ok(paths.filter(is_long).cloned().collect())
     }
 
     /// The memory that dictionaries take in an open row group before there is a row in it.

@@ -273,6 +273,20 @@ impl RowCodec {
         })
     }
 
+    /// The names of the columns of the key.
+    pub(crate) fn key_names(&self) -> Vec<String> {
+        self.order.iter().map(|key| key.name.clone()).collect()
+    }
+
+    /// Whether a column of the key is in the payload, too.
+    pub(crate) fn repeats_keys(&self) -> bool {
+        let is_given_back = |key: &FieldPlace| {
+            let place = key.column();
+            place.is_some_and(|place| self.layout.in_key[place].is_some())
+        };
+        !self.keys.iter().all(is_given_back)
+    }
+
     /// The columns of the key, each once, and a codec for these alone that makes the same keys.
     ///
     /// # Errors

@@ -17,6 +17,8 @@ use outcore_io::Result;
 const FIXED_BATCH: usize = 1024;
 /// The same of varying lengths.
 const VARYING_BATCH: usize = 512;
+/// Memory for keys that stays from one batch to the next, at most.
+const KEPT_BYTES_MAX: usize = 4 << 20;
 
 /// Neighbours of the input.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +87,15 @@ impl<F: FixedItems, R: Route> Mover for FixedMover<F, R> {
 pub(crate) struct MadeKeys {
     pub(crate) area: Vec<u8>,
     pub(crate) refs: Vec<Ref>,
+}
+
+impl MadeKeys {
+    /// Forgets all keys; the memory stays, except for that of long ones.
+    pub(crate) fn clear(&mut self) {
+        self.area.clear();
+        self.area.shrink_to(KEPT_BYTES_MAX);
+        self.refs.clear();
+    }
 }
 
 /// An item of varying length, and what is known of it.

@@ -23,7 +23,7 @@ use super::level::{Generation, GrowingLevel, Level, Places, now_seed};
 use super::manifest::{self, Manifest, NAME};
 use super::output::merge_groups;
 use super::plan::{ViewPlan, plan_in_blocks, plan_rows, plan_view};
-use super::planned::{by_turns, cut_runs};
+use super::planned::{PlannedRun, by_turns, cut_runs};
 use super::rows::{form_runs, size_of_rows};
 use super::shape::Shape;
 use super::size::{LineLengths, ViewSize};
@@ -34,6 +34,7 @@ use crate::ends::{Input, Phase, Phases};
 use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
 use crate::job::{Job, JobSize, ScratchDrive};
 use crate::key::sort_key::SharedKey;
+use crate::read::longest::{located, measure};
 use crate::read::sample::random;
 use crate::read::source::InputPart;
 use crate::sort::lines::rows::RowSource;
@@ -41,7 +42,7 @@ use crate::sort::lines::sample_lengths;
 use outcore_io::drive::Access;
 use outcore_io::memory::Buf;
 use outcore_io::port::Volume;
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Kind, Result};
 
 /// What building a view did.
 #[derive(Debug, Clone)]
@@ -278,6 +279,13 @@ enum From<'a> {
     Rows(&'a dyn RowSource),
 }
 
+/// The files of an input, open.
+#[derive(Clone, Copy)]
+struct OpenFiles<'a> {
+    volume: &'a Volume,
+    parts: &'a [InputPart],
+}
+
 /// What is to be built.
 struct Request<'a> {
     from: From<'a>,
@@ -386,20 +394,27 @@ impl Request<'_> {
         }
         let parts = open_inputs(volume, inputs, what.unit_bytes(), Access::Read)?;
         let size = self.size(job, volume, &parts, what)?;
-        let mut plan = match &shape {
-            Some(shape) => plan_in_blocks(size, shape.block_units)?,
-            None => plan_view(size)?,
+        let files = OpenFiles {
+            volume,
+            parts: &parts,
         };
-        let shape = shape.unwrap_or_else(|| self.new_shape(job, what, &plan));
-        let cuts = match what.lines() {
-            None => cut_runs(&parts, plan.run_records, shape.unit_bytes as u64),
-            Some(lines) => {
-                let sizes = RunSizes {
-                    run_bytes: plan.run_records,
-                    line_bytes_max: plan.line_bytes_max(),
+        let cut = self.cut(job, files, what, size, shape.as_ref());
+        let (mut plan, shape, cuts) = match (cut, size.lines) {
+            // Once more, with room for the longest line.
+            (Err(error), Some(lines)) if error.kind() == Kind::Memory => {
+                let longest_bytes = longest_line(job, files, what)?;
+                let lines = LineLengths {
+                    longest_bytes,
+                    ..lines
                 };
-                cut_lines(job, volume, &parts, sizes, lines.terminator)?
+                let size = ViewSize {
+                    lines: Some(lines),
+                    ..size
+                };
+                let cut = self.cut(job, files, what, size, shape.as_ref());
+                cut.map_err(|again| located(again, &error))?
             }
+            (cut, _) => cut?,
         };
         plan.set_runs(cuts.len() as u64)?;
         job.control.show_plan(&plan);
@@ -412,6 +427,34 @@ impl Request<'_> {
         let kept = sort_runs(job, volume, &parts, &cuts, &plan, (&mut level, keeps))?;
         check_unchanged(volume, &parts, false)?;
         Ok(FirstRuns { level, kept, plan })
+    }
+
+    /// The plan for files of a size, and the runs that they are cut into.
+    fn cut(
+        &self,
+        job: &Job,
+        files: OpenFiles<'_>,
+        what: &ViewType,
+        size: ViewSize,
+        shape: Option<&Shape>,
+    ) -> Result<(ViewPlan, Shape, Vec<PlannedRun>)> {
+        let plan = match shape {
+            Some(shape) => plan_in_blocks(size, shape.block_units)?,
+            None => plan_view(size)?,
+        };
+        let shape = shape.cloned();
+        let shape = shape.unwrap_or_else(|| self.new_shape(job, what, &plan));
+        let cuts = match what.lines() {
+            None => cut_runs(files.parts, plan.run_records, shape.unit_bytes as u64),
+            Some(lines) => {
+                let sizes = RunSizes {
+                    run_bytes: plan.run_records,
+                    line_bytes_max: plan.line_bytes_max(),
+                };
+                cut_lines(job, files.volume, files.parts, sizes, lines.terminator)?
+            }
+        };
+        Ok((plan, shape, cuts))
     }
 
     /// The same of rows; none stay in memory.
@@ -529,6 +572,18 @@ impl Request<'_> {
             }
         }
     }
+}
+
+/// Reads lines for the longest of them; nothing where records are none.
+fn longest_line(job: &Job, files: OpenFiles<'_>, what: &ViewType) -> Result<Option<u64>> {
+    let Some(lines) = what.lines() else {
+        return Ok(None);
+    };
+    let data_bytes = files.parts.iter().map(|part| part.data_len_bytes).sum();
+    job.control.begin_phase("measure lines", data_bytes);
+    let check = || job.control.check();
+    let longest = measure(files.volume, files.parts, lines.terminator, check)?;
+    Ok(Some(longest.bytes))
 }
 
 /// Fails for more bytes in front of lines, or in the description of rows, than a manifest takes.

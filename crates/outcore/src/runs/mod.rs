@@ -51,7 +51,7 @@ use std::sync::Arc;
 pub use build::{BuildSummary, append, append_rows, append_with, build, build_rows};
 pub use device::{HostMerge, MergeDevice, MergeStream, RunLocation, RunsAbout};
 pub use output::WriteSummary;
-pub use plan::{ViewPlan, plan_view};
+pub use plan::{ViewPlan, has_plan_of_rows, plan_view};
 pub use size::{LineLengths, ViewSize, size_of_lines};
 pub use types::{BuildOptions, LineOrders, LineType, RowType, ViewOrder, ViewType};
 pub use verify::ViewReport;

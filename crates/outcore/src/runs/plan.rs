@@ -121,6 +121,17 @@ pub(super) fn plan_rows(size: ViewSize, block_units: Option<u64>) -> Result<View
     })
 }
 
+/// Whether there is a plan for runs of rows.
+pub fn has_plan_of_rows(size: ViewSize) -> bool {
+    let block_units = block_units_for(&size);
+    let alone = Busy {
+        threads: 1,
+        drives: 0,
+        rounds: 1,
+    };
+    plan_for(size, block_units, alone).is_some()
+}
+
 /// What is planned for, in words.
 fn rows_text(data_bytes: u64, row_bytes: u64) -> String {
     let rows = data_bytes / row_bytes.max(1);
@@ -249,7 +260,8 @@ fn plan_for(size: ViewSize, block_records: u64, busy: Busy) -> Option<ViewPlan> 
     let longest_bytes = AREA_BYTES_MAX - beside_bytes;
     let longest_bytes = longest_bytes - index_of(longest_bytes);
     let room_bytes = room_bytes.min(longest_bytes);
-    if room_bytes < record_bytes.max(AREA_BYTES_MIN.min(size.data_bytes)) {
+    let least_bytes = record_bytes.max(AREA_BYTES_MIN.min(size.data_bytes));
+    if room_bytes < least_bytes.max(size.longest_bytes() + 1) {
         return None;
     }
     let mut run_records = room_bytes / record_bytes;
@@ -627,6 +639,7 @@ mod tests {
                     line_bytes,
                     key_bytes,
                     made_of_bytes: None,
+                    longest_bytes: None,
                 };
                 let size = ViewSize {
                     record_bytes: 1,

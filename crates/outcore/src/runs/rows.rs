@@ -63,6 +63,7 @@ pub(super) fn size_of_rows(
             line_bytes: mean.row_bytes.ceil().max(1.0) as u64,
             key_bytes: Some(mean.key_bytes.ceil() as u64),
             made_of_bytes: Some(source.read_forecast().bytes().unwrap_or(0)),
+            longest_bytes: source.longest_row().map(|longest| longest.row_bytes),
         }),
         keeps_runs: false,
         run_bytes: None,

@@ -15,7 +15,7 @@ use crate::ends::{Input, open_inputs};
 use crate::job::{Job, JobSize};
 use crate::merge::item_rule::PREFIX_WORDS;
 use crate::sort::in_memory::entries_bytes;
-use crate::sort::lines::{LineSize, REF_BYTES, sample_lengths};
+use crate::sort::lines::{KEY_HEAD_BYTES, LineSize, REF_BYTES, sample_lengths};
 use crate::sort::radix::numbers_space_bytes;
 use outcore_io::Result;
 use outcore_io::drive::Access;
@@ -33,6 +33,8 @@ const EASY_RUNS: u64 = 64;
 const EASY_RUN_BYTES_MIN: u64 = 16 << 20;
 /// References to lines beyond those that the mean length predicts.
 const LINES_SPARE: u64 = 1024;
+/// Bytes of a key of each of these, at most.
+const KEY_BYTES_SPARE: u64 = 256;
 
 /// What a view is made of and with.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,6 +62,8 @@ pub struct LineLengths {
     pub key_bytes: Option<u64>,
     /// Of rows that somebody makes: the bytes that are read for them.
     pub made_of_bytes: Option<u64>,
+    /// The longest line where it was measured, or row where that is known: there is room for it.
+    pub longest_bytes: Option<u64>,
 }
 
 impl LineLengths {
@@ -68,6 +72,7 @@ impl LineLengths {
             line_bytes: (size.line_bytes as u64).max(1),
             key_bytes: (size.key_bytes > 0.0).then(|| size.key_bytes.ceil() as u64),
             made_of_bytes: None,
+            longest_bytes: None,
         }
     }
 
@@ -76,11 +81,24 @@ impl LineLengths {
         run_bytes / 4 * 5 / self.line_bytes + LINES_SPARE
     }
 
-    /// Bytes of their keys.
+    /// Bytes of their keys, among which there may be that of the longest.
     pub(super) fn keys_bytes_max(&self, run_bytes: u64) -> u64 {
-        let key_bytes = self.key_bytes.map_or(0, |bytes| bytes + 8);
-        self.lines_max(run_bytes) * key_bytes
+        let Some(key_bytes) = self.key_bytes else {
+            return 0;
+        };
+        let in_proportion = self.lines_max(run_bytes) - LINES_SPARE;
+        let spare_bytes = LINES_SPARE * (key_bytes.min(KEY_BYTES_SPARE) + KEY_HEAD_BYTES);
+        let longest = self.longest_bytes.unwrap_or(0);
+        let is_row = self.made_of_bytes.is_some();
+        let longest_bytes = key_room_bytes(longest as usize, is_row) as u64;
+        in_proportion * (key_bytes + KEY_HEAD_BYTES) + spare_bytes + longest_bytes
     }
+}
+
+/// Room in which the key of an item of this length is made: that of a row is a part of it.
+pub(super) const fn key_room_bytes(item_bytes: usize, is_row: bool) -> usize {
+    let times = if is_row { 1 } else { 2 };
+    times * item_bytes + 64
 }
 
 /// Looks into the lines of `inputs` for what a plan has to know.
@@ -177,7 +195,14 @@ impl ViewSize {
 
     /// The longest line.
     pub(super) fn line_bytes_max(&self) -> u64 {
-        (self.memory_bytes / LINE_SHARE).max(LINE_BYTES_MIN)
+        let least_bytes = LINE_BYTES_MIN.max(self.longest_bytes() + 1);
+        (self.memory_bytes / LINE_SHARE).max(least_bytes)
+    }
+
+    /// The longest line, where it was measured.
+    pub(super) fn longest_bytes(&self) -> u64 {
+        let lines = self.lines.as_ref();
+        lines.and_then(|lines| lines.longest_bytes).unwrap_or(0)
     }
 
     /// Size of a buffer for sorted lines.

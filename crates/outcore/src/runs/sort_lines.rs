@@ -15,10 +15,11 @@ use memchr::{memchr, memrchr};
 use super::manifest::read_range;
 use super::plan::INPUT_PIECES_MAX;
 use super::planned::{FilePart, PlannedRun};
+use super::size::key_room_bytes;
 use crate::job::Job;
 use crate::key::sort_key::NoKey;
 use crate::merge::item_rule::ItemRule;
-use crate::read::longest::measure;
+use crate::read::framing::ItemFraming;
 use crate::read::source::InputPart;
 use crate::sort::lines::{AnyTie, Ref, key_ref, sort_keys, sort_refs, to_line};
 use outcore_io::memory::{allow_hint, block_floor};
@@ -47,7 +48,6 @@ pub(super) fn cut_lines(
     let look = Look {
         job,
         volume,
-        parts,
         sizes,
         terminator,
     };
@@ -101,7 +101,6 @@ pub(super) fn cut_lines(
 struct Look<'a> {
     job: &'a Job,
     volume: &'a Volume,
-    parts: &'a [InputPart],
     sizes: RunSizes,
     terminator: u8,
 }
@@ -147,14 +146,10 @@ impl Look<'_> {
             true => Ok(end_bytes),
             false => {
                 let before = self.last_end(part, (from, to), u64::MAX)?;
-                let check = || self.job.control.check();
-                let longest = measure(self.volume, self.parts, self.terminator, check)?;
-                let line_bytes_max = self.sizes.line_bytes_max;
-                let allow = allow_for_item(self.job, longest.bytes, line_bytes_max);
-                Err(line_too_long(line_bytes_max)
+                // Who cuts looks for the longest line then.
+                Err(line_too_long(self.sizes.line_bytes_max)
                     .path(&part.file.path)
-                    .offset(before.unwrap_or(from))
-                    .hint(allow))
+                    .offset(before.unwrap_or(from)))
             }
         }
     }
@@ -176,8 +171,8 @@ fn line_too_long(line_bytes_max: u64) -> Error {
     Error::new(crate::Kind::Memory, "sort lines", cause).hint("allow more with --memory")
 }
 
-/// The memory to allow so that a run has room for a line or row of `item_bytes`. Now it has room
-/// for `item_bytes_max`, which grows with the memory. Lines that come may be longer.
+/// The memory to allow so that a run has room for a row of `item_bytes`. Now it has room for
+/// `item_bytes_max`, which grows with the memory. Rows that come may be longer.
 pub(super) fn allow_for_item(job: &Job, item_bytes: u64, item_bytes_max: u64) -> String {
     let times = 2 * item_bytes.div_ceil(item_bytes_max.max(1));
     let enough_bytes = job.options.memory_bytes.saturating_mul(times).min(1 << 60);
@@ -326,7 +321,8 @@ fn has_key_room(rule: &ItemRule, keys: &mut Vec<u8>, line_bytes: usize, sizes: S
     if rule.is_whole {
         return true;
     }
-    let wanted_bytes = 2 * line_bytes + 64;
+    let is_row = rule.framing == ItemFraming::LengthPrefixed;
+    let wanted_bytes = key_room_bytes(line_bytes, is_row);
     if keys.capacity() - keys.len() >= wanted_bytes {
         return true;
     }

@@ -11,20 +11,24 @@ use std::sync::{Mutex, PoisonError};
 
 use outcore::Job;
 use outcore::key::sort_key::Tie;
-use outcore::sort::lines::rows::{RowPart, RowSink, RowSource};
+use outcore::sort::lines::rows::{LongRow, RowPart, RowSink, RowSource};
 use outcore::sort::lines::{RowSortOptions, sort_rows};
 use outcore_io::{Error, Result};
+use twox_hash::XxHash3_128;
 
 use super::marks::Marks;
 use super::{DEDUP, Keep};
 use crate::input::TableInput;
 use crate::jobs::TableSummary;
+use crate::jobs::room::{Room, RowCosts, Sorts, as_key};
 use crate::jobs::rows_in::{RowKeys, RowsIn};
-use crate::jobs::sort::{KeyInFront, read_shape};
+use crate::jobs::sort::KeyInFront;
 use crate::rows::{KeyColumn, RowCodec, place_of};
 
 /// Bytes of rows that one thread marks before it takes others.
 const PART_BYTES: u64 = 32 << 20;
+/// Longer keys are kept as numbers.
+const KEPT_KEY_BYTES: usize = 4 << 10;
 
 /// Marks the rows that are kept.
 pub(super) fn mark(
@@ -46,32 +50,63 @@ pub(super) fn mark(
         RowCodec::new(narrow.schema(), order)?,
         RowCodec::new(narrow.schema(), keys)?,
     );
-    let shape = read_shape(job, narrow.need(), usize::MAX);
-    job.control.begin_phase("sample", 0);
-    let source = RowsIn::open(&narrow, &codec, RowKeys::Places { group: &group }, shape)?;
-    let sample_bytes = narrow.read_bytes();
-    let sink = MarkSink {
-        marks,
-        keeps_last: *keep == Keep::Last,
-        edges: Mutex::new(Vec::new()),
-        part_bytes: (source.data_bytes() / shape.readers_count as u64).clamp(1, PART_BYTES),
+    let room = |narrow: &TableInput| Room {
+        job,
+        need: narrow.need(),
+        written: None,
+        costs: costs(narrow, &codec, &group),
+        data_bytes: narrow.stored_bytes(),
+        sorts: Sorts::Whole,
     };
-    let options = RowSortOptions {
-        scratch_dir: scratch_dir.to_path_buf(),
-        ..RowSortOptions::default()
+    let (shape, _) = room(&narrow).shapes();
+    let marked = || {
+        job.control.begin_phase("sample", 0);
+        let source = RowsIn::open(&narrow, &codec, RowKeys::Places { group: &group }, shape)?;
+        let sample_bytes = narrow.read_bytes();
+        let sink = MarkSink {
+            marks,
+            keeps_last: *keep == Keep::Last,
+            edges: Mutex::new(Vec::new()),
+            part_bytes: (source.data_bytes() / shape.readers_count as u64).clamp(1, PART_BYTES),
+            taken_bytes: costs(&narrow, &codec, &group).taken_bytes * shape.readers_count as u64,
+        };
+        let options = RowSortOptions {
+            scratch_dir: scratch_dir.to_path_buf(),
+            ..RowSortOptions::default()
+        };
+        let mut job = job.clone();
+        job.options.threads = shape.readers_count;
+        let done = sort_rows(
+            &job,
+            &source,
+            &sink,
+            &KeyInFront { tie: Tie::Position },
+            &options,
+        )?;
+        sink.join_edges()?;
+        let read_bytes = (sample_bytes, narrow.read_bytes());
+        Ok(TableSummary::of_sort(done, read_bytes, Vec::new()))
     };
-    let mut job = job.clone();
-    job.options.threads = shape.readers_count;
-    let done = sort_rows(
-        &job,
-        &source,
-        &sink,
-        &KeyInFront { tie: Tie::Position },
-        &options,
-    )?;
-    sink.join_edges()?;
-    let read_bytes = (sample_bytes, narrow.read_bytes());
-    Ok(TableSummary::of_sort(done, read_bytes, Vec::new()))
+    marked().map_err(|error| Room::named(error, || Ok(room(&narrow.looked_through()?))))
+}
+
+/// What is held of the longest key: as columns of the order and of the group, and as a row; the
+/// first and the last of a part.
+fn costs(narrow: &TableInput, codec: &RowCodec, group: &RowCodec) -> RowCosts {
+    let key_of = |codec: &RowCodec| as_key(narrow.long_bytes_of(&codec.key_names()));
+    let (key_bytes, group_bytes) = (key_of(codec), key_of(group));
+    match key_bytes {
+        0 => RowCosts::default(),
+        key_bytes => RowCosts {
+            made_bytes: key_bytes.saturating_mul(2).saturating_add(group_bytes),
+            taken_bytes: group_bytes,
+            longest: Some(LongRow {
+                row_bytes: key_bytes + 64,
+                key_bytes,
+            }),
+            ..RowCosts::default()
+        },
+    }
 }
 
 /// Takes keys in order and marks one row of each.
@@ -79,28 +114,54 @@ struct MarkSink<'m> {
     marks: &'m Marks,
     keeps_last: bool,
     part_bytes: u64,
+    /// Memory of all threads for a long key.
+    taken_bytes: u64,
     /// Where parts begin and end.
     edges: Mutex<Vec<Edge>>,
+}
+
+/// A key that is kept to be compared with others: itself, or a number of 256 bits that stands for a
+/// long one, since every part keeps two of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum KeptKey {
+    Whole(Vec<u8>),
+    Long { len_bytes: usize, hashes: [u128; 2] },
+}
+
+impl KeptKey {
+    fn of(key: &[u8]) -> Self {
+        match key.len() <= KEPT_KEY_BYTES {
+            true => KeptKey::Whole(key.to_vec()),
+            false => KeptKey::Long {
+                len_bytes: key.len(),
+                hashes: [0, 1].map(|seed| XxHash3_128::oneshot_with_seed(seed, key)),
+            },
+        }
+    }
 }
 
 /// What a part says about the keys at its two ends.
 struct Edge {
     number: usize,
-    first_key: Vec<u8>,
+    first_key: KeptKey,
     /// The row of the first key that was marked.
     first_marked: u64,
-    last_key: Vec<u8>,
+    last_key: KeptKey,
 }
 
 struct MarkPart<'m> {
     sink: &'m MarkSink<'m>,
     number: usize,
-    first: Option<(Vec<u8>, u64)>,
+    first: Option<(KeptKey, u64)>,
     /// The key that was last seen, and the last of its rows.
     last: Option<(Vec<u8>, u64)>,
 }
 
 impl RowSink for MarkSink<'_> {
+    fn memory_bytes(&self) -> u64 {
+        self.taken_bytes
+    }
+
     fn part_bytes(&self) -> u64 {
         self.part_bytes
     }
@@ -131,7 +192,7 @@ impl RowPart for MarkPart<'_> {
                         self.sink.marks.turn(position)?;
                     }
                     if self.first.is_none() {
-                        self.first = Some((key.to_vec(), position));
+                        self.first = Some((KeptKey::of(key), position));
                     }
                     match last {
                         Some((last, at)) => {
@@ -164,7 +225,7 @@ impl RowPart for MarkPart<'_> {
             number: self.number,
             first_key,
             first_marked,
-            last_key,
+            last_key: KeptKey::of(&last_key),
         });
         Ok(())
     }

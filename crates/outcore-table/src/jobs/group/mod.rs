@@ -27,7 +27,7 @@ mod states;
 mod table;
 mod to;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 use arrow_array::RecordBatch;
@@ -35,8 +35,9 @@ use outcore::Job;
 use outcore::key::sort_key::Tie;
 use outcore_io::Result;
 
-use super::rows_out::{WriteShape, part_bytes};
-use super::sort::{KeyInFront, create, open, read_shape, scratch_dir, shapes, sort_all};
+use super::room::{Room, Sorts};
+use super::rows_out::part_bytes;
+use super::sort::{KeyInFront, create, open, scratch_dir, sort_all};
 use super::{TableEnds, TableSummary};
 use crate::input::TableInput;
 use crate::output::OutputOptions;
@@ -73,25 +74,46 @@ pub fn group_by(
         // No value of it comes twice.
         writes.without_dictionary.push(key.name.clone());
     }
-    let (reads_shape, writes_shape) = shapes(job, input.need(), (&plan.schema, &writes));
-    let what = (&plan.schema, &writes);
-    let output = create(job, ends.outputs, what, (writes_shape, None))?;
+    let writes = writes.with_long(plan.long_names(&input));
+    let room = |input: &TableInput| Room {
+        job,
+        need: input.need(),
+        written: Some((&plan.schema, &writes)),
+        costs: plan.costs(input),
+        data_bytes: input.stored_bytes(),
+        sorts: Sorts::Whole,
+    };
+    let done = grouped(job, ends.outputs, &input, &plan, &room(&input));
+    done.map_err(|error| Room::named(error, || Ok(room(&input.looked_through()?))))
+}
+
+/// The groups of `input`, written.
+fn grouped(
+    job: &Job,
+    outputs: &[PathBuf],
+    input: &TableInput,
+    plan: &Plan,
+    room: &Room<'_>,
+) -> Result<TableSummary> {
+    let (reads_shape, writes_shape) = room.shapes();
+    let what = room.written()?;
+    let output = create(job, outputs, what, (writes_shape, None))?;
     job.control.begin_phase("sample", 0);
-    let source = GroupSource::open(&input, &plan, reads_shape)?;
+    let source = GroupSource::open(input, plan, reads_shape)?;
     let sample_bytes = input.read_bytes();
     let sink = GroupSink {
         part_bytes: part_bytes(&output, writes_shape, source.amount()),
         to: &output,
-        plan: &plan,
+        plan,
         shape: writes_shape,
         written: AtomicU64::new(0),
     };
     let order = KeyInFront { tie: Tie::Bytes };
     let threads_count = writes_shape.writers_count;
-    let dir = scratch_dir(ends.outputs);
+    let dir = scratch_dir(outputs);
     let done = sort_all(job, threads_count, (&source, &sink), &order, dir)?;
     let rows_out = sink.written.into_inner();
-    let summary = TableSummary::published(job, (&input, sample_bytes), output, done)?;
+    let summary = TableSummary::published(job, (input, sample_bytes), output, done)?;
     Ok(TableSummary {
         rows_in: input.rows_count(),
         rows_out,
@@ -118,20 +140,35 @@ pub(super) fn few_groups(
     };
     let plan = Plan::of(whole.schema(), keys, &[counted])?;
     let input = whole.narrowed(&plan.reads, whole.job())?;
-    let reads_shape = read_shape(job, input.need(), usize::MAX);
+    let room = |input: &TableInput| Room {
+        job,
+        need: input.need(),
+        written: None,
+        costs: plan.costs(input),
+        data_bytes: input.stored_bytes(),
+        sorts: Sorts::Whole,
+    };
+    let done = few_of(job, &input, &plan, groups_max, scratch_dir, &room(&input));
+    done.map_err(|error| Room::named(error, || Ok(room(&input.looked_through()?))))
+}
+
+fn few_of(
+    job: &Job,
+    input: &TableInput,
+    plan: &Plan,
+    groups_max: usize,
+    scratch_dir: &Path,
+    room: &Room<'_>,
+) -> Result<Vec<RecordBatch>> {
+    let (reads_shape, writes_shape) = room.shapes();
     job.control.begin_phase("sample", 0);
-    let source = GroupSource::open(&input, &plan, reads_shape)?;
+    let source = GroupSource::open(input, plan, reads_shape)?;
     let few = Few::new(groups_max);
     let sink = GroupSink {
         part_bytes: source.amount().0.max(1),
         to: &few,
-        plan: &plan,
-        shape: WriteShape {
-            writers_count: reads_shape.readers_count,
-            output_bytes: 0,
-            batch_bytes: reads_shape.batch_bytes,
-            need: input.need(),
-        },
+        plan,
+        shape: writes_shape,
         written: AtomicU64::new(0),
     };
     let order = KeyInFront { tie: Tie::Bytes };

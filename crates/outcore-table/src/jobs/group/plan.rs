@@ -10,12 +10,15 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef, SortOptions};
+use outcore::sort::lines::rows::LongRow;
 use outcore_io::{Error, Result};
 
 use super::aggregate::{Aggregate, AggregateKind, GROUP};
 use super::states::{States, Values};
 use crate::equal::{plain_type, with_one_zero};
 use crate::fault;
+use crate::input::TableInput;
+use crate::jobs::room::{RowCosts, arrays_times, as_key};
 use crate::rows::KeyColumn;
 use crate::schema::{FieldPlace, check_names};
 
@@ -141,6 +144,63 @@ impl Plan {
             reads,
             schema,
         })
+    }
+
+    /// What a job holds of the longest row of `input`, of which it reads the columns of the plan.
+    pub(super) fn costs(&self, input: &TableInput) -> RowCosts {
+        let long_bytes = input.need().long_bytes;
+        if long_bytes == 0 {
+            return RowCosts::default();
+        }
+        let key_names: Vec<String> = self.keys.iter().map(|key| key.name.clone()).collect();
+        let names = self
+            .values
+            .iter()
+            .map(|value| self.reads[value.place].clone());
+        let key_long_bytes = input.long_bytes_of(&key_names);
+        let (key_bytes, value_bytes) = (
+            as_key(key_long_bytes),
+            as_key(input.long_bytes_of(&names.collect::<Vec<_>>())),
+        );
+        let states = self.states();
+        let picked = states
+            .iter()
+            .filter(|state| state.values_held() == 1)
+            .count() as u64;
+        let held = states.iter().map(States::values_held).sum::<u64>();
+        let ordered = self.values.iter().filter(|value| value.is_ordered).count() as u64;
+        let values = |count: u64| count.saturating_mul(value_bytes);
+        // States of a group, or a value that is wanted in order.
+        let row_bytes = key_bytes.saturating_add(values(picked.max(ordered.min(1))));
+        let rows = |count: u64| row_bytes.saturating_mul(count);
+        RowCosts {
+            // The columns as bytes, the tables, and the rows that they become, twice.
+            made_bytes: rows(4).saturating_add(rows(2 * ordered.min(1))),
+            taken_bytes: key_bytes
+                .saturating_mul(2)
+                .saturating_add(values(2 * held + ordered))
+                .saturating_mul(arrays_times(&self.schema)),
+            written_bytes: key_long_bytes.saturating_add(values(held)),
+            longest: Some(LongRow {
+                row_bytes,
+                key_bytes,
+            }),
+            is_grouped: true,
+            ..RowCosts::default()
+        }
+    }
+
+    /// Columns of the output whose values are long.
+    pub(super) fn long_names(&self, input: &TableInput) -> Vec<String> {
+        let long = input.long_names();
+        let results = self.aggregates.iter().zip(self.states());
+        let results = results.filter(|(aggregate, states)| {
+            let column = aggregate.column.as_ref();
+            states.values_held() > 0 && column.is_some_and(|column| long.contains(column))
+        });
+        let results = results.map(|(aggregate, _)| aggregate.name.clone());
+        let results: Vec<String> = results.collect();
+        [long, results].concat()
     }
 
     /// States for each aggregate.

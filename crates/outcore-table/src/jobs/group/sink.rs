@@ -42,8 +42,8 @@ pub(super) struct GroupSink<'a> {
 impl RowSink for GroupSink<'_> {
     fn memory_bytes(&self) -> u64 {
         // States, and the arrays that they become.
-        let held_bytes = 4 * self.shape.batch_bytes * self.shape.writers_count as u64;
-        self.shape.output_bytes + held_bytes
+        let taken_bytes = 4 * self.shape.batch_bytes + self.shape.taken_bytes;
+        self.shape.output_bytes + taken_bytes * self.shape.writers_count as u64
     }
 
     fn written_forecast(&self) -> Forecast {

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_array::RecordBatch;
 use arrow_row::Rows;
 use outcore::Forecast;
-use outcore::sort::lines::rows::{MeanRow, RowBatch, RowSource, TakeRows};
+use outcore::sort::lines::rows::{LongRow, MeanRow, RowBatch, RowSource, TakeRows};
 use outcore_io::Result;
 
 use super::plan::Plan;
@@ -298,9 +298,13 @@ impl RowSource for GroupSource<'_> {
 
     fn memory_bytes(&self) -> u64 {
         // A table is written out as rows at once.
-        let step_bytes = (2 * STEP_BYTES as u64).max(4 * self.shape.long_bytes);
+        let step_bytes = 2 * STEP_BYTES as u64 + self.shape.made_bytes;
         let held_bytes = 2 * TABLE_BYTES as u64 + step_bytes;
         (self.shape.reader_bytes + held_bytes) * self.shape.readers_count as u64
+    }
+
+    fn longest_row(&self) -> Option<LongRow> {
+        self.shape.longest
     }
 
     fn read_forecast(&self) -> Forecast {

@@ -89,6 +89,15 @@ impl States {
         }
     }
 
+    /// Values of its column that it holds for a group.
+    pub(super) fn values_held(&self) -> u64 {
+        match self {
+            States::Picked(_) => 1,
+            States::Quantile { .. } => 2,
+            _ => 0,
+        }
+    }
+
     /// Has this many groups; those that are new have seen nothing.
     pub(super) fn grow(&mut self, groups: usize) {
         match self {

@@ -43,10 +43,11 @@ use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 
 use super::copy::copy_changed;
+use super::room::{Room, Sorts};
 use super::rows_out::part_bytes;
-use super::sort::{create, read_shape, scratch_dir, shapes, sort_all};
+use super::sort::{create, read_shape, scratch_dir, sort_all};
 use super::{TableEnds, TableSummary};
-use crate::input::{InputNeed, InputOptions, TableInput};
+use crate::input::{InputOptions, TableInput};
 use crate::output::OutputOptions;
 use held::Scratch;
 use lookup::Right;
@@ -223,25 +224,46 @@ pub fn join(
         sorted_by: plan.sorted_by.clone(),
         ..ends.writes.clone()
     };
-    let [left, right] = [inputs[0].need(), inputs[1].need()];
-    // A row has the long values of both tables.
-    let need = InputNeed {
-        long_bytes: left.long_bytes.saturating_add(right.long_bytes),
-        ..left.and(right)
+    let writes = writes.with_long(plan.long_names(&inputs));
+    let room = |inputs: &[TableInput; 2]| {
+        let [left, right] = [inputs[0].need(), inputs[1].need()];
+        Room {
+            job,
+            need: left.and(right),
+            written: Some((&plan.schema, &writes)),
+            costs: plan.costs(inputs),
+            data_bytes: inputs[0].stored_bytes() + inputs[1].stored_bytes(),
+            sorts: Sorts::Whole,
+        }
     };
-    need.check(job.budget.free_bytes() / 2)?;
-    let (reads_shape, writes_shape) = shapes(job, need, (&plan.schema, &writes));
-    let what = (&plan.schema, &writes);
-    let output = create(job, ends.outputs, what, (writes_shape, None))?;
+    let done = by_sort(job, ends.outputs, &inputs, &plan, &room(&inputs));
+    done.map_err(|error| {
+        let known = || Ok([inputs[0].looked_through()?, inputs[1].looked_through()?]);
+        Room::named(error, || Ok(room(&known()?)))
+    })
+}
+
+/// Sorts the rows of both tables, and pairs those of a key.
+fn by_sort(
+    job: &Job,
+    outputs: &[PathBuf],
+    inputs: &[TableInput; 2],
+    plan: &Plan,
+    room: &Room<'_>,
+) -> Result<TableSummary> {
+    room.need.check(job.budget.free_bytes() / 2)?;
+    let (reads_shape, writes_shape) = room.shapes();
+    let what = room.written()?;
+    let output = create(job, outputs, what, (writes_shape, None))?;
     job.control.begin_phase("sample", 0);
-    let source = JoinSource::open(&inputs, &plan, reads_shape)?;
+    let source = JoinSource::open(inputs, plan, reads_shape)?;
     let read_bytes = || inputs.iter().map(TableInput::read_bytes).sum::<u64>();
     let sample_bytes = read_bytes();
-    let scratch_dir = scratch_dir(ends.outputs);
+    let scratch_dir = scratch_dir(outputs);
     let sink = JoinSink {
         part_bytes: part_bytes(&output, writes_shape, source.amount()),
         output: &output,
-        plan: &plan,
+        plan,
         shape: writes_shape,
         scratch: Scratch::new(job, &scratch_dir),
         written: AtomicU64::new(0),

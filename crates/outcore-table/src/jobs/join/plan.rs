@@ -26,12 +26,14 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, SortOptions};
 use arrow_select::take::take_record_batch;
 use arrow_select::zip::zip;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
-use outcore::sort::lines::rows::RowBatch;
+use outcore::sort::lines::rows::{LongRow, RowBatch};
 use outcore_io::{Error, Result};
 
 use super::types::{Tolerance, cast, common_type, comparable};
 use super::{ColumnPair, JOIN, Join, JoinKind};
 use crate::fault;
+use crate::input::TableInput;
+use crate::jobs::room::{RowCosts, arrays_times, as_key};
 use crate::rows::{KeyColumn, RowCodec, key_of};
 use crate::schema::{FieldPlace, check_names, column_index};
 
@@ -375,6 +377,67 @@ impl Plan {
             is_null: side & NULL_BIT != 0,
             row,
         })
+    }
+
+    /// What a job holds of the longest rows of both tables, of which it reads the columns of the
+    /// plan.
+    pub(super) fn costs(&self, inputs: &[TableInput; 2]) -> RowCosts {
+        let long_of = |which: Which| inputs[which as usize].need().long_bytes;
+        let (left, right) = (long_of(Which::Left), long_of(Which::Right));
+        if left.max(right) == 0 {
+            return RowCosts::default();
+        }
+        let key_of =
+            |which: Which| as_key(inputs[which as usize].long_bytes_of(&self.key_names(which)));
+        let key_bytes = key_of(Which::Left).max(key_of(Which::Right));
+        let left_row = left.saturating_add(key_of(Which::Left));
+        let right_row = right.saturating_add(key_of(Which::Right));
+        let row_bytes = left_row.max(right_row);
+        let times = arrays_times(&self.schema);
+        // Rows that are paired and what they are decoded to; where keys of both are one column,
+        // they are compared and put together by copies.
+        let pair_bytes = left_row.saturating_add(right_row);
+        let arrays_bytes = left.saturating_add(right).saturating_mul(times);
+        let keys = |count: u64| key_bytes.saturating_mul(count);
+        // Of right rows those of a key are held, and one of them that lies on scratch.
+        let held_bytes = right_row.saturating_mul(2).saturating_add(keys(1));
+        let either_bytes = if self.kind.keeps_right() { keys(3) } else { 0 };
+        let pairing_bytes = pair_bytes.saturating_add(arrays_bytes);
+        RowCosts {
+            made_bytes: row_bytes.saturating_add(keys(3)),
+            taken_bytes: held_bytes
+                .saturating_add(pairing_bytes)
+                .saturating_add(either_bytes),
+            written_bytes: left.saturating_add(right),
+            longest: Some(LongRow {
+                row_bytes,
+                key_bytes,
+            }),
+            is_grouped: true,
+            ..RowCosts::default()
+        }
+    }
+
+    /// Columns of the output whose values are long.
+    pub(super) fn long_names(&self, inputs: &[TableInput; 2]) -> Vec<String> {
+        let long = inputs.each_ref().map(TableInput::long_names);
+        let is_long = |which: Which, place: usize| {
+            let side = &self.sides[which as usize];
+            let read = side
+                .carried
+                .get(place)
+                .and_then(|&read| side.reads.get(read));
+            read.is_some_and(|name| long[which as usize].contains(name))
+        };
+        let columns = self.outputs.iter().zip(self.schema.fields());
+        let columns = columns.filter(|(column, _)| match column {
+            OutputColumn::Left(place) => is_long(Which::Left, *place),
+            OutputColumn::Right(place) => is_long(Which::Right, *place),
+            OutputColumn::Either(one, other) => {
+                is_long(Which::Left, *one) || is_long(Which::Right, *other)
+            }
+        });
+        columns.map(|(_, field)| field.name().clone()).collect()
     }
 
     /// Names of the columns of a side's key.

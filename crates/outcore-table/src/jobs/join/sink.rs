@@ -40,8 +40,9 @@ pub(super) struct JoinSink<'a> {
 impl RowSink for JoinSink<'_> {
     fn memory_bytes(&self) -> u64 {
         // Rows that are to be paired, the arrays that they become, what is encoded of these.
-        let held_bytes = 4 * self.shape.batch_bytes + Held::memory_bytes(self.shape.batch_bytes);
-        self.shape.output_bytes + held_bytes * self.shape.writers_count as u64
+        let held_bytes = Held::memory_bytes(self.shape.batch_bytes) + self.shape.taken_bytes;
+        let taken_bytes = 4 * self.shape.batch_bytes + held_bytes;
+        self.shape.output_bytes + taken_bytes * self.shape.writers_count as u64
     }
 
     fn written_forecast(&self) -> Forecast {

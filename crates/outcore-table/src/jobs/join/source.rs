@@ -13,7 +13,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use outcore::Forecast;
-use outcore::sort::lines::rows::{MeanRow, RowBatch, RowSource, TakeRows};
+use outcore::sort::lines::rows::{LongRow, MeanRow, RowBatch, RowSource, TakeRows};
 use outcore_io::Result;
 
 use super::plan::{Plan, Which};
@@ -93,8 +93,12 @@ impl RowSource for JoinSource<'_> {
 
     fn memory_bytes(&self) -> u64 {
         // A batch of Arrow arrays is the reader's; as large again are its rows, and its keys.
-        let batches_bytes = 3 * self.shape.rows_bytes();
-        (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
+        let made_bytes = 3 * self.shape.batch_bytes + self.shape.made_bytes;
+        (self.shape.reader_bytes + made_bytes) * self.shape.readers_count as u64
+    }
+
+    fn longest_row(&self) -> Option<LongRow> {
+        self.shape.longest
     }
 
     fn read_forecast(&self) -> Forecast {

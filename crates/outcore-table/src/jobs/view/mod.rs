@@ -25,12 +25,12 @@ use arrow_schema::{Schema, SchemaRef};
 use outcore::Job;
 use outcore::key::sort_key::{SharedKey, Tie};
 use outcore::runs::{BuildOptions, BuildSummary, RowType, SortedView, append_rows, build_rows};
-use outcore_io::memory::allow_hint;
-use outcore_io::{Error, Kind, Result};
+use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use super::room::{Room, RowCosts, Sorts};
 use super::rows_in::{RowKeys, RowsIn};
-use super::sort::{KeyInFront, TableOrder, codec_of, open_alone, read_shape};
+use super::sort::{KeyInFront, TableOrder, codec_of, open_alone};
 use crate::fault;
 use crate::input::{InputOptions, TableInput};
 use crate::rows::{KeyColumn, RowCodec};
@@ -38,8 +38,6 @@ use crate::rows::{KeyColumn, RowCodec};
 pub use batches::{ViewBatches, ViewStream};
 
 const OPEN: &str = "open view";
-/// A run has room for a row of a 64th of the memory, and a little more.
-const ROW_SHARE: u64 = 64;
 /// The name of the order of rows whose key lies in front of them, in manifests.
 pub const ROW_ORDER: &str =
     "rows of a table, by the key in front, where zeros are equal and so are NaNs";
@@ -142,9 +140,11 @@ pub fn build(
         order_name: ROW_ORDER.to_owned(),
         order: row_order(),
     };
+    let room = |input: &TableInput| room_of(job, input, &codec);
     let built = source_of(job, &input, &codec)
         .and_then(|source| build_rows(job, &source, dir, rows, options));
-    let (view, built) = built.map_err(|error| with_room_for_rows(error, &input))?;
+    let (view, built) =
+        built.map_err(|error| Room::named(error, || Ok(room(&input.looked_through()?))))?;
     Ok((TableView::of(view)?, with_reads(built, &input)))
 }
 
@@ -174,9 +174,11 @@ pub fn append(
     let input = open_alone(job, inputs, &reads)?;
     check_types(view.schema(), input.schema(), first)?;
     let rows = view.rows()?;
+    let room = |input: &TableInput| room_of(job, input, &view.codec);
     let built = source_of(job, &input, &view.codec)
         .and_then(|source| append_rows(job, &source, dir, rows, options));
-    let (view, built) = built.map_err(|error| with_room_for_rows(error, &input))?;
+    let (view, built) =
+        built.map_err(|error| Room::named(error, || Ok(room(&input.looked_through()?))))?;
     Ok((TableView::of(view)?, with_reads(built, &input)))
 }
 
@@ -208,24 +210,27 @@ fn check_types(ours: &Schema, theirs: &Schema, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The same error, or, where values are long, one that names a memory in which both the table can
-/// be read and a run can have its longest row.
-fn with_room_for_rows(error: Error, input: &TableInput) -> Error {
-    let need = input.need();
-    if error.kind() != Kind::Memory || need.long_bytes == 0 {
-        return error;
-    }
-    let by_runs = ROW_SHARE.saturating_mul(need.long_bytes.min(1 << 50));
-    let enough_bytes = need.enough_bytes().max(by_runs.next_multiple_of(64 << 20));
-    let allow = allow_hint(enough_bytes);
-    error.hint(format!("{allow}, or leave the long column out"))
-}
-
 /// The rows of `input` with the keys of `codec`.
 fn source_of<'a>(job: &Job, input: &'a TableInput, codec: &'a RowCodec) -> Result<RowsIn<'a>> {
-    let shape = read_shape(job, input.need(), usize::MAX);
+    let (shape, _) = room_of(job, input, codec).shapes();
     job.control.begin_phase("sample", 0);
     RowsIn::open(input, codec, RowKeys::Columns, shape)
+}
+
+/// The room that runs of these rows need.
+fn room_of<'a>(job: &'a Job, input: &TableInput, codec: &RowCodec) -> Room<'a> {
+    let need = input.need();
+    Room {
+        job,
+        need,
+        written: None,
+        costs: match need.long_bytes {
+            0 => RowCosts::default(),
+            long_bytes => RowCosts::of_columns(input, codec, long_bytes),
+        },
+        data_bytes: input.stored_bytes(),
+        sorts: Sorts::Runs,
+    }
 }
 
 /// The same with what was read of the table.

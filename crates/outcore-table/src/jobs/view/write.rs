@@ -15,7 +15,6 @@ use outcore::{Forecast, Phase, PhasePlan};
 use outcore_io::{Result, threads};
 
 use super::TableView;
-use crate::input::InputNeed;
 use crate::jobs::TableSummary;
 use crate::jobs::copy::sum;
 use crate::jobs::rows_out::{WriteShape, part_bytes};
@@ -77,7 +76,8 @@ impl TableView {
             writers_count: threads_count,
             output_bytes: memory_bytes / 2,
             batch_bytes: 0,
-            need: InputNeed::default(),
+            taken_bytes: 0,
+            longest_bytes: 0,
         };
         let writes = OutputOptions {
             sorted_by: self.keys.to_vec(),

@@ -47,6 +47,16 @@ pub struct WindowColumn {
 }
 
 impl WindowColumn {
+    /// The column whose values it copies, if it does.
+    pub(super) fn copied(&self) -> Option<&String> {
+        match &self.function {
+            WindowFunction::Lag(name, _)
+            | WindowFunction::Lead(name, _)
+            | WindowFunction::First(name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// A column as people write it: `row_number`, `lag(amount)`, `lead(amount,2)`, or with a name
     /// of its own `previous=lag(amount)`. Without one it is called as it is written.
     ///

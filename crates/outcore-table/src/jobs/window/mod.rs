@@ -24,6 +24,7 @@ mod function;
 mod plan;
 mod sink;
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
 use outcore::Job;
@@ -31,10 +32,12 @@ use outcore::key::sort_key::Tie;
 use outcore::sort::lines::rows::RowSource;
 use outcore_io::Result;
 
+use super::room::{Room, Sorts};
 use super::rows_in::{RowKeys, RowsIn};
 use super::rows_out::part_bytes;
-use super::sort::{KeyInFront, create, open, scratch_dir, shapes, sort_all};
+use super::sort::{KeyInFront, create, open, scratch_dir, sort_all};
 use super::{TableEnds, TableSummary, check_rows};
+use crate::input::TableInput;
 use crate::output::OutputOptions;
 use crate::rows::KeyColumn;
 use plan::Plan;
@@ -43,6 +46,8 @@ use sink::WindowSink;
 pub use function::{WindowColumn, WindowFunction};
 
 const WINDOW: &str = "compute window columns";
+/// Rows that are looked at may take this part of the memory, where none of them is long.
+const REACH_SHARE: u64 = 64;
 
 /// What is wanted of the rows of groups.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -72,31 +77,75 @@ pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableS
         sorted_by: plan.sorted_by(),
         ..ends.writes.clone()
     };
-    let what = (&plan.schema, &writes);
-    let (reads_shape, writes_shape) = shapes(job, input.need(), what);
-    let rows_count = wanted.first.is_none().then(|| input.rows_count());
-    let output = create(job, ends.outputs, what, (writes_shape, rows_count))?;
+    let writes = writes.with_long(plan.long_names(&input));
+    let room = |input: &TableInput, reach: u64| Room {
+        job,
+        need: input.need(),
+        written: Some((&plan.schema, &writes)),
+        costs: plan.costs(input, reach),
+        data_bytes: input.stored_bytes(),
+        sorts: Sorts::Whole,
+    };
+    // Where there is no room for as many rows as are looked at, they may be shorter than the
+    // longest.
+    let mut reach = plan.reach_of(&input);
+    while reach > 1 && !room(&input, reach).is_enough() {
+        reach /= 2;
+    }
+    let wanted_rows = wanted.first.is_none().then(|| input.rows_count());
+    let done = windowed(
+        job,
+        ends.outputs,
+        &input,
+        &plan,
+        wanted_rows,
+        &room(&input, reach),
+    );
+    done.map_err(|error| {
+        let known = || {
+            let known = input.looked_through()?;
+            Ok(room(&known, plan.reach_of(&known)))
+        };
+        Room::named(error, known)
+    })
+}
+
+/// The columns of `input` and those that are computed, written: so many rows, if that is known.
+fn windowed(
+    job: &Job,
+    outputs: &[PathBuf],
+    input: &TableInput,
+    plan: &Plan,
+    wanted_rows: Option<u64>,
+    room: &Room<'_>,
+) -> Result<TableSummary> {
+    let (reads_shape, writes_shape) = room.shapes();
+    let what = room.written()?;
+    let output = create(job, outputs, what, (writes_shape, wanted_rows))?;
     job.control.begin_phase("sample", 0);
-    let keys = RowKeys::Made { by: &plan };
-    let source = RowsIn::open(&input, &plan.codec, keys, reads_shape)?;
+    let keys = RowKeys::Made { by: plan };
+    let source = RowsIn::open(input, &plan.codec, keys, reads_shape)?;
     let sample_bytes = input.read_bytes();
     let amount = (source.data_bytes(), source.row_bytes());
     let sink = WindowSink {
         part_bytes: part_bytes(&output, writes_shape, amount),
         output: &output,
-        plan: &plan,
+        plan,
         shape: writes_shape,
+        reach_share_bytes: job.budget.free_bytes()
+            / REACH_SHARE
+            / writes_shape.writers_count as u64,
         written: AtomicU64::new(0),
     };
     let order = KeyInFront { tie: Tie::Bytes };
     let threads_count = writes_shape.writers_count;
-    let dir = scratch_dir(ends.outputs);
+    let dir = scratch_dir(outputs);
     let done = sort_all(job, threads_count, (&source, &sink), &order, dir)?;
     let rows_out = sink.written.into_inner();
-    if wanted.first.is_none() {
+    if wanted_rows.is_some() {
         check_rows(done.lines_in, rows_out)?;
     }
-    let summary = TableSummary::published(job, (&input, sample_bytes), output, done)?;
+    let summary = TableSummary::published(job, (input, sample_bytes), output, done)?;
     Ok(TableSummary {
         rows_out,
         ..summary

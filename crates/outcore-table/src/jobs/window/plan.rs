@@ -22,12 +22,14 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{FieldRef, Schema, SchemaRef, SortOptions};
-use outcore::sort::lines::rows::RowBatch;
+use outcore::sort::lines::rows::{LongRow, RowBatch};
 use outcore_io::{Error, Result};
 
 use super::{WINDOW, Window, WindowColumn, WindowFunction};
 use crate::equal::with_one_zero;
 use crate::fault;
+use crate::input::TableInput;
+use crate::jobs::room::{RowCosts, arrays_times, as_key};
 use crate::jobs::rows_in::EncodeRows;
 use crate::rows::{KeyColumn, RowCodec};
 use crate::schema::{FieldPlace, check_names};
@@ -159,6 +161,66 @@ impl Plan {
             WindowFunction::Lead(_, rows) => (before, behind.max(*rows)),
             _ => (before, behind),
         })
+    }
+
+    /// Rows of `input` that are looked at in one direction, at most.
+    pub(super) fn reach_of(&self, input: &TableInput) -> u64 {
+        let (before, behind) = self.reach();
+        (before.saturating_add(behind) as u64).min(input.rows_count())
+    }
+
+    /// What a job holds of the longest row of `input`, where `reach` rows as long are looked at.
+    pub(super) fn costs(&self, input: &TableInput, reach: u64) -> RowCosts {
+        let long_bytes = input.need().long_bytes;
+        if long_bytes == 0 {
+            return RowCosts::default();
+        }
+        let key_of = |keys: &Keys| {
+            let names = keys.columns.iter().map(|key| key.name.clone());
+            as_key(input.long_bytes_of(&names.collect::<Vec<_>>()))
+        };
+        let (key_bytes, order_bytes) = (key_of(&self.by), key_of(&self.order));
+        let keys_bytes = key_bytes.saturating_add(order_bytes);
+        let row_bytes = long_bytes.saturating_add(keys_bytes).saturating_add(64);
+        let rows = |count: u64| long_bytes.saturating_mul(count);
+        // As many new ones come before all of them are decoded.
+        let held = rows(1 + 2 * reach).saturating_add(rows(2 * u64::from(self.wants_first())));
+        let computed_bytes = self.computed_bytes(input);
+        let ready_bytes = computed_bytes.saturating_mul(1 + reach);
+        let arrays_bytes = held.saturating_mul(arrays_times(&self.schema));
+        RowCosts {
+            made_bytes: rows(1).saturating_add(row_bytes).saturating_add(keys_bytes),
+            taken_bytes: keys_bytes
+                .saturating_add(held)
+                .saturating_add(arrays_bytes)
+                .saturating_add(ready_bytes),
+            written_bytes: long_bytes.saturating_add(computed_bytes),
+            longest: Some(LongRow {
+                row_bytes,
+                key_bytes,
+            }),
+            is_grouped: true,
+            ..RowCosts::default()
+        }
+    }
+
+    /// The longest values that are computed for a row, together.
+    fn computed_bytes(&self, input: &TableInput) -> u64 {
+        let columns = self.columns.iter().filter_map(WindowColumn::copied);
+        let long = columns.map(|name| input.long_bytes_of(std::slice::from_ref(name)));
+        long.sum()
+    }
+
+    /// Columns of the output whose values are long.
+    pub(super) fn long_names(&self, input: &TableInput) -> Vec<String> {
+        let mut long = input.long_names();
+        let computed = self.columns.iter().filter(|column| {
+            let copied = column.copied();
+            copied.is_some_and(|name| input.long_bytes_of(std::slice::from_ref(name)) > 0)
+        });
+        let computed: Vec<String> = computed.map(|column| column.name.clone()).collect();
+        long.extend(computed);
+        long
     }
 
     /// Whether a value of the first row of a group is wanted.

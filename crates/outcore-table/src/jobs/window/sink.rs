@@ -26,6 +26,8 @@ use crate::output::{Section, TableOutput};
 
 /// Batches of rows that may be looked at, in the bytes of one.
 const REACH_BATCHES: u64 = 2;
+/// How often rows that are looked at are in memory: they and as many new ones, and as arrays.
+const HELD_COUNT: u64 = 4;
 
 /// See the module.
 pub(super) struct WindowSink<'a> {
@@ -33,16 +35,19 @@ pub(super) struct WindowSink<'a> {
     pub(super) plan: &'a Plan,
     pub(super) shape: WriteShape,
     pub(super) part_bytes: u64,
+    /// Bytes that rows may have that are looked at, where none of them is long.
+    pub(super) reach_share_bytes: u64,
     /// Rows that were written.
     pub(super) written: AtomicU64,
 }
 
 impl WindowSink<'_> {
     /// Bytes of the rows that are looked at, at most: of short ones as many as are worked on at
-    /// once, of long ones one.
+    /// once or a share of the memory holds, of long ones those that there is room for.
     fn reach_bytes(&self) -> u64 {
         let batches_bytes = REACH_BATCHES * self.shape.batch_bytes;
-        batches_bytes.max(self.shape.row_bytes_max())
+        let short_bytes = batches_bytes.max(self.reach_share_bytes);
+        short_bytes.max(self.shape.taken_bytes / HELD_COUNT)
     }
 }
 
@@ -50,11 +55,12 @@ impl RowSink for WindowSink<'_> {
     fn memory_bytes(&self) -> u64 {
         // Rows that are looked at and as many new ones, the arrays that all of them become, and
         // what is encoded of these.
-        let batches = match self.plan.reach() {
-            (0, 0) => 4,
-            _ => 4 * REACH_BATCHES + 1,
+        let (batches, reach_bytes) = match self.plan.reach() {
+            (0, 0) => (4, 0),
+            _ => (5, HELD_COUNT * self.reach_bytes()),
         };
-        let held_bytes = batches * self.shape.batch_bytes + 4 * self.shape.need.long_bytes;
+        let taken_bytes = reach_bytes.max(self.shape.taken_bytes);
+        let held_bytes = batches * self.shape.batch_bytes + taken_bytes;
         self.shape.output_bytes + held_bytes * self.shape.writers_count as u64
     }
 
@@ -267,12 +273,16 @@ impl WindowPart<'_> {
             units::bytes(kept_bytes),
             units::bytes(self.sink.reach_bytes())
         );
-        // The share of a row is to hold all that is looked at, if all of them are as long.
-        let rows = before.max(behind).saturating_mul(2).max(1) as u64;
+        // Where no rows are known to be long, it is a share of the memory.
+        let rows = before.saturating_add(behind).max(1) as u64;
         let longest_bytes = self.held.ranges.iter().map(ExactSizeIterator::len).max();
         let all_bytes = rows.saturating_mul(longest_bytes.unwrap_or(0) as u64);
-        let enough_bytes = self.sink.shape.enough_for(all_bytes.max(kept_bytes));
-        let enough = units::bytes_exact(enough_bytes);
+        let threads = self.sink.shape.writers_count as u64;
+        let enough_bytes = all_bytes
+            .max(kept_bytes)
+            .min(1 << 40)
+            .saturating_mul(super::REACH_SHARE * threads);
+        let enough = units::bytes_exact(enough_bytes.next_multiple_of(64 << 20));
         Error::new(Kind::Memory, WINDOW, cause).hint(format!(
             "allow --memory {enough}, look less far, use fewer threads, or leave long columns out with --columns",
         ))

@@ -8,7 +8,7 @@ use super::refs::{Ref, sort_refs};
 use crate::key::sort_key::{NoKey, SortKey, Tie};
 
 /// Bytes in front of each key: where its line is.
-pub(super) const KEY_HEAD_BYTES: u64 = 8;
+pub(crate) const KEY_HEAD_BYTES: u64 = 8;
 
 /// Appends the key of the line `from..end` of `area`, which `append_key` makes, to `keys`; returns
 /// a reference to it.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::bucket::LineBucket;
 use super::context::Context;
-use super::plan::{ACROSS, INPUT};
+use super::plan::{ACROSS, INPUT, LONG_MADE};
 use super::refs::Ref;
 use super::rows::RowSource;
 use super::splitters::{LineRoute, LineSplitters};
@@ -92,8 +92,7 @@ impl<const HAS_KEYS: bool> VaryingItems for Lines<'_, HAS_KEYS> {
         keys: &mut MadeKeys,
     ) -> Result<()> {
         let context = self.context;
-        keys.area.clear();
-        keys.refs.clear();
+        keys.clear();
         let mut kept = 0;
         for index in 0..lines.len() {
             let line = lines[index];
@@ -190,6 +189,8 @@ pub(super) fn distribute_made(
     splitters: &LineSplitters,
     source: &dyn RowSource,
 ) -> Result<(Vec<LineBucket>, Vec<Table>)> {
+    let long_bytes = context.plan.long_made_bytes();
+    let _long = context.job.budget.reserve(LONG_MADE, long_bytes)?;
     distribute_by::<true>(context, splitters, |worker, mover, _| {
         source.make(&mut |rows, position| {
             context.check()?;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use super::bucket::LineBucket;
 use super::context::Context;
 use super::distribute::distribute_made;
-use super::rows::{RowSink, RowSource};
+use super::rows::{LongRow, RowSink, RowSource};
 use super::sample::{LineSample, Lines, Share};
 use super::sort::{Ending, ItemSource, sort_from};
 use super::splitters::LineSplitters;
@@ -87,6 +87,10 @@ impl ItemSource for Made<'_> {
 
     fn read_forecast(&self) -> Option<Forecast> {
         Some(self.0.read_forecast())
+    }
+
+    fn longest_row(&self) -> Option<LongRow> {
+        self.0.longest_row()
     }
 
     fn sample(&self, _job: &Job, _ends: &Ends<'_>, lines: Lines<'_>) -> Result<LineSample> {

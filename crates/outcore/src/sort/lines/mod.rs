@@ -35,10 +35,10 @@ pub use check::{Disorder, check_lines};
 pub use made::{RowSortOptions, sort_rows};
 pub use merge::{merge_lines, merge_passes};
 pub(crate) use plan::lines_text;
-pub use plan::{LinePlan, LineSize, plan_lines};
+pub use plan::{LinePlan, LineSize, LongLine, plan_lines};
 pub use sort::{sample_lines, sort_lines};
 
-pub(crate) use arrange::{key_ref, sort_keys, to_line};
+pub(crate) use arrange::{KEY_HEAD_BYTES, key_ref, sort_keys, to_line};
 pub(crate) use context::line_number;
 pub(crate) use emit::{Counts, Gather};
 pub(crate) use offset_value::Coding;

@@ -8,9 +8,9 @@
 //!
 //! Memory holds, beside what all distributions have, the longest line that is being put together
 //! and the tables; where buckets are sorted, 32 bytes a line of references and their copy, and
-//! keys. How long the longest line may be follows from the memory, unless it was measured
-//! ([`LineSize::longest_bytes`]): then there is room for one line of that length at a time, in each
-//! phase.
+//! keys. How long the longest line may be follows from the memory, unless it was measured or is
+//! known of rows ([`LineSize::longest`]): then there is room for one line of that length at a time
+//! in each phase, in the distributions one a thread.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -60,7 +60,8 @@ pub(super) const LONG_KEYS_BYTES_MIN: u64 = 256 << 10;
 pub(super) const TABLES: &str = "tables of lines";
 pub(super) const LONG_KEYS: &str = "a sample of long keys";
 pub(super) const SORTING: &str = "buckets that are sorted, and their output";
-pub(super) const LONG_READ: &str = "a long line that is read back";
+pub(super) const LONG_READ: &str = "long lines that are read back";
+pub(super) const LONG_MADE: &str = "keys of long rows";
 /// Bytes of a table a distinct line, besides the line itself.
 pub(super) const TABLE_ENTRY_BYTES: f64 = 40.0;
 
@@ -81,8 +82,19 @@ pub struct LineSize {
     pub is_unique: bool,
     /// Whether lines are read from files; they are made otherwise, with memory of their own.
     pub is_read: bool,
-    /// Length of the longest line with its terminator, where that was measured.
-    pub longest_bytes: Option<u64>,
+    /// The longest line, where it was measured; the longest row, where that is known.
+    pub longest: Option<LongLine>,
+}
+
+/// The longest of the lines of a sort.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LongLine {
+    /// Its length, with what frames it.
+    pub bytes: u64,
+    /// That of its key; it does not count where lines are their own keys.
+    pub key_bytes: u64,
+    /// Whether buckets of one key are sorted one after another in the same memory.
+    pub is_grouped: bool,
 }
 
 /// How lines will be sorted.
@@ -124,12 +136,21 @@ impl LineSize {
     /// Memory for the longest line where that was measured, and for what is made of it: its key,
     /// and the copy that is kept of the first line of a key.
     fn long_line_bytes(&self) -> Option<u64> {
-        let copies = match (self.key_bytes > 0.0, self.is_unique) {
-            (false, _) => 1,
-            (true, false) => 2,
-            (true, true) => 3,
+        let longest = self.longest?;
+        Some(match (self.key_bytes > 0.0, self.is_unique) {
+            (false, _) => longest.bytes,
+            (true, false) => longest.bytes + longest.key_bytes,
+            (true, true) => 2 * longest.bytes + longest.key_bytes,
+        })
+    }
+
+    /// Whether there is a plan for it.
+    pub fn has_plan(self) -> bool {
+        let size = LineSize {
+            line_bytes: self.line_bytes.max(1.0),
+            ..self
         };
-        self.longest_bytes.map(|longest| copies * longest)
+        on_fewer_threads(size.job, |job| best_plan(LineSize { job, ..size })).is_some()
     }
 }
 
@@ -164,19 +185,38 @@ impl LinePlan {
         one.unwrap_or_else(|| self.common.across_bytes(1))
     }
 
-    /// Memory for a long line that is read back, and for what is made of it.
+    /// Memory for long lines that are read back, one a thread, and for what is made of them.
     pub(super) fn long_read_bytes(&self) -> u64 {
-        self.size.long_line_bytes().unwrap_or(0)
+        self.size.threads as u64 * self.size.long_line_bytes().unwrap_or(0)
+    }
+
+    /// Memory for a sample of long keys: two rows that nothing shorter than all of them tells
+    /// apart, where rows are long.
+    fn long_keys_bytes(&self) -> u64 {
+        let longest = self.size.longest.filter(|_| !self.size.is_read);
+        LONG_KEYS_BYTES_MIN + longest.map_or(0, |longest| 2 * longest.bytes)
+    }
+
+    /// Memory for what is made of long rows while they are distributed, of one a thread: their
+    /// keys, and the copy that is kept of the first row of a key.
+    pub(super) fn long_made_bytes(&self) -> u64 {
+        let (longest, made) = (self.size.longest, self.size.long_line_bytes());
+        let each = longest.zip(made).filter(|_| !self.size.is_read);
+        let each_bytes = each.map_or(0, |(longest, made_bytes)| made_bytes - longest.bytes);
+        self.size.threads as u64 * each_bytes
     }
 
     /// Memory for a bucket that the longest line is in, where that was measured: it is sorted
     /// alone.
     pub(super) fn long_bucket_space(&self) -> Space {
-        let (space, longest) = (self.bucket_space(), self.size.longest_bytes.unwrap_or(0));
+        let (space, longest) = (self.bucket_space(), self.size.longest);
         let has_keys = self.size.key_bytes > 0.0;
+        let key_bytes = longest
+            .filter(|_| has_keys)
+            .map_or(0, |long| long.key_bytes);
         Space {
-            area_bytes: space.area_bytes + longest,
-            key_bytes: space.key_bytes + if has_keys { longest } else { 0 },
+            area_bytes: space.area_bytes + longest.map_or(0, |long| long.bytes),
+            key_bytes: space.key_bytes + key_bytes,
             ..space
         }
     }
@@ -184,7 +224,12 @@ impl LinePlan {
     /// The same in bytes, with buffers for the output.
     fn long_bucket_bytes(&self) -> u64 {
         let space = self.long_bucket_space();
-        space.area_bytes + space.beside_bytes() + 2 * self.chunk_bytes as u64
+        let bytes = match self.size.longest {
+            // One may have more lines, and another more bytes.
+            Some(longest) if longest.is_grouped => 2 * space.area_bytes.max(space.beside_bytes()),
+            _ => space.area_bytes + space.beside_bytes(),
+        };
+        bytes + 2 * self.chunk_bytes as u64
     }
 
     /// How segments are written and read back.
@@ -222,11 +267,11 @@ impl Planned for LinePlan {
         let sorting_bytes = threads as u64 * each_bytes;
         let ledger = match self.size.is_read {
             true => self.with_regions(ledger, self.across_bytes()),
-            false => ledger,
+            false => ledger.during("distribute", LONG_MADE, self.long_made_bytes()),
         };
         ledger
             .during("split", SPLIT_SEGMENTS, self.split_bytes())
-            .during("split", LONG_KEYS, LONG_KEYS_BYTES_MIN)
+            .during("split", LONG_KEYS, self.long_keys_bytes())
             .during("split", LONG_READ, self.long_read_bytes())
             .during("sort", EDGES, EDGES_BYTES)
             .during("sort", SORTING, sorting_bytes.max(self.long_bucket_bytes()))
@@ -251,7 +296,7 @@ impl Planned for LinePlan {
     }
 
     fn shorten_lines(&mut self) -> bool {
-        let is_measured = self.size.longest_bytes.is_some();
+        let is_measured = self.size.longest.is_some();
         let can = self.line_bytes_max > LINE_BYTES_MIN && !is_measured;
         if can {
             self.line_bytes_max = (self.line_bytes_max / 2).max(LINE_BYTES_MIN);
@@ -276,8 +321,8 @@ pub fn plan_lines(size: LineSize) -> Result<LinePlan> {
         ..size
     };
     let mut items = lines_text(size.job.data_bytes, size.line_bytes.round() as u64);
-    if let Some(longest) = size.longest_bytes {
-        let longest = units::bytes(longest);
+    if let Some(longest) = size.longest {
+        let longest = units::bytes(longest.bytes);
         items = format!("{items}, of which the longest has {longest}");
     }
     plan_within(size.job, ("plan the sort of lines", &items), |job| {
@@ -299,7 +344,7 @@ fn table_bytes(size: &LineSize) -> u64 {
     let allowed = size.memory_bytes as f64 * 0.6 / size.threads as f64;
     match size.distinct {
         // A table copies what finds no place in it.
-        Some(distinct) if size.is_unique && size.longest_bytes.is_none() => {
+        Some(distinct) if size.is_unique && size.longest.is_none() => {
             // Room for a half more: an estimate.
             let wanted = 1.5 * distinct as f64 * (size.line_bytes + TABLE_ENTRY_BYTES);
             match wanted <= allowed {
@@ -390,7 +435,7 @@ fn with_buckets(
         element_bytes: None,
         areas: 3,
         has_chunks: true,
-        open_chunks_max: match size.is_ordered || size.longest_bytes.is_some() {
+        open_chunks_max: match size.is_ordered || size.longest.is_some() {
             true => 1,
             false => OPEN_CHUNKS_MAX,
         },
@@ -404,8 +449,8 @@ fn with_buckets(
         bucket_lines_max: (lines * 2.0) as u64 + 64,
         bucket_key_bytes_max: (lines * 2.0 * size.key_space_bytes()) as u64 + 4096,
     };
-    plan.line_bytes_max = match size.longest_bytes {
-        Some(longest) => longest as usize,
+    plan.line_bytes_max = match size.longest {
+        Some(longest) => longest.bytes as usize,
         None => ((size.memory_bytes / 32) as usize).clamp(LINE_BYTES_MIN, LINE_BYTES_LIMIT),
     };
     (plan.bucket_space().area_bytes <= AREA_BYTES_MAX as u64).then_some(plan)
@@ -459,7 +504,7 @@ mod tests {
             is_ordered: false,
             is_unique: false,
             is_read: true,
-            longest_bytes: None,
+            longest: None,
         }
     }
 
@@ -506,7 +551,12 @@ mod tests {
     fn a_measured_line_takes_about_its_length_and_the_memory_that_is_named_is_enough() {
         let with = |memory_bytes| {
             let mut size = size(400 << 20, memory_bytes);
-            (size.job.threads, size.longest_bytes) = (1, Some(300 << 20));
+            size.job.threads = 1;
+            size.longest = Some(LongLine {
+                bytes: 300 << 20,
+                key_bytes: 0,
+                is_grouped: false,
+            });
             size
         };
         let plan = plan_lines(with(364 << 20)).unwrap();

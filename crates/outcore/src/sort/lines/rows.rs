@@ -13,6 +13,8 @@ use crate::ends::Forecast;
 use crate::read::framing::ItemFraming;
 use outcore_io::{Error, Result};
 
+/// Memory of a batch that stays when its rows are taken out, at most.
+const KEPT_BYTES_MAX: usize = 4 << 20;
 /// The longest row.
 const ROW_BYTES_MAX: usize = 1 << 30;
 
@@ -139,9 +141,10 @@ impl RowBatch {
         Ok(())
     }
 
-    /// Takes all rows out; the memory stays.
+    /// Takes all rows out; the memory stays, except for that of long rows.
     pub fn clear(&mut self) {
         self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES_MAX);
         self.rows = 0;
     }
 }
@@ -158,6 +161,15 @@ pub struct MeanRow {
     pub row_bytes: f64,
     /// Its key.
     pub key_bytes: f64,
+}
+
+/// How long the longest row is, at most.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LongRow {
+    /// The row with its length of four bytes.
+    pub row_bytes: u64,
+    /// Its key.
+    pub key_bytes: u64,
 }
 
 /// Makes rows.
@@ -179,6 +191,12 @@ pub trait RowSource: Sync {
     /// How long rows and keys are, where the rows of the sample are shorter than those that are
     /// made: a sample then need not hold long rows.
     fn mean_row(&self) -> Option<MeanRow> {
+        None
+    }
+
+    /// How long the longest row is, where rows are long: the plan makes room for one a thread in
+    /// each phase. Without it a row is refused where no room is left for it.
+    fn longest_row(&self) -> Option<LongRow> {
         None
     }
 

@@ -203,7 +203,7 @@ impl LineSample {
             is_ordered: !is_whole && lines.order.tie() == Tie::Position,
             is_unique,
             is_read: true,
-            longest_bytes: None,
+            longest: None,
         }
     }
 }

@@ -18,8 +18,8 @@ use std::time::Instant;
 use super::bucket::LineBucket;
 use super::context::Context;
 use super::distribute::distribute_input;
-use super::plan::{LinePlan, LineSize, plan_lines};
-use super::rows::RowSink;
+use super::plan::{LinePlan, LineSize, LongLine, plan_lines};
+use super::rows::{LongRow, RowSink};
 use super::sample::{LineSample, Lines, Wanted, sample_input};
 use super::sort_task::sort_buckets;
 use super::split::split_oversized;
@@ -105,6 +105,10 @@ pub(super) trait ItemSource: Sync {
     }
     /// The longest item, where it was measured.
     fn longest(&self) -> Option<Longest> {
+        None
+    }
+    /// The longest row, where rows are made and that is known.
+    fn longest_row(&self) -> Option<LongRow> {
         None
     }
     /// Keys of some items from all over.
@@ -291,8 +295,19 @@ fn plan_for<S: ItemSource>(
         ..size
     };
     if let Some(longest) = source.longest() {
-        size.longest_bytes = Some(longest.bytes);
+        size.longest = Some(LongLine {
+            bytes: longest.bytes,
+            key_bytes: longest.bytes,
+            is_grouped: false,
+        });
         size.line_bytes = longest.mean_of_others_bytes;
+    }
+    if let Some(longest) = source.longest_row() {
+        size.longest = Some(LongLine {
+            bytes: longest.row_bytes,
+            key_bytes: longest.key_bytes,
+            is_grouped: rows.is_some_and(RowSink::keeps_keys_together),
+        });
     }
     let mut plan = plan_lines(size)?;
     if let Some(read) = source.read_forecast() {

@@ -36,6 +36,8 @@ const KEY_BYTES_MAX: usize = LONG_KEYS_BYTES_MIN as usize / SAMPLE_SEGMENTS_MIN;
 const KEY_GROWTH_BITS: u32 = 2;
 /// Segments that are looked at in any case.
 const SAMPLE_SEGMENTS_MIN: usize = 4;
+/// The same where keys are long and shorter fronts of them were not told apart.
+const SAMPLE_SEGMENTS_LONG: usize = 2;
 /// Times that a bucket may be split: more mean that one line is too long.
 const SPLITS_MAX: u32 = 12;
 
@@ -197,9 +199,19 @@ fn sample_segments(
     (parts, in_vain): (usize, u32),
 ) -> Result<LineSample> {
     let more_bits = (KEY_GROWTH_BITS * in_vain).min(usize::BITS / 4);
-    let room_bytes = context.job.budget.left_bytes(LONG_KEYS) as usize / 2;
-    let longest = room_bytes / SAMPLE_SEGMENTS_MIN;
-    let key_bytes_max = (KEY_BYTES_MAX << more_bits).min(longest.max(KEY_BYTES_MAX));
+    // For keys of long rows there is room for two of them.
+    let has_long = context.plan.size.longest.is_some() && context.rows.is_some();
+    let is_long = has_long && in_vain > 1;
+    let left_bytes = context.job.budget.left_bytes(LONG_KEYS) as usize;
+    let (room_bytes, segments_min) = match is_long {
+        true => (left_bytes, SAMPLE_SEGMENTS_LONG),
+        false => (left_bytes / 2, SAMPLE_SEGMENTS_MIN),
+    };
+    let longest = (room_bytes / segments_min).max(KEY_BYTES_MAX);
+    let key_bytes_max = match is_long {
+        true => longest,
+        false => (KEY_BYTES_MAX << more_bits).min(longest),
+    };
     let (wanted, places) = match in_vain {
         0 => (
             (SAMPLE_SEGMENTS_A_PART * parts).min(SAMPLE_SEGMENTS),
@@ -209,7 +221,7 @@ fn sample_segments(
     };
     let begins = |number: usize| number == 0 || !segments[number - 1].is_continued;
     let firsts: Vec<usize> = (0..segments.len()).filter(|&n| begins(n)).collect();
-    let chosen = firsts.len().min(wanted.max(SAMPLE_SEGMENTS_MIN));
+    let chosen = firsts.len().min(wanted.max(segments_min));
     let keys_bytes = match in_vain {
         0 => 0,
         _ => chosen * key_bytes_max,

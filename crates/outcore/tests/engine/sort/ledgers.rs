@@ -209,7 +209,7 @@ fn sorts_and_views_of_lines_have_a_ledger_that_fits_or_name_the_memory() {
                         is_ordered,
                         is_unique: distinct.is_some(),
                         is_read: true,
-                        longest_bytes: None,
+                        longest: None,
                     };
                     plan_lines(size).map(|plan| plan.ledger())
                 });
@@ -220,6 +220,7 @@ fn sorts_and_views_of_lines_have_a_ledger_that_fits_or_name_the_memory() {
                     line_bytes: line_bytes as u64,
                     key_bytes: (key_bytes > 0.0).then_some(key_bytes as u64),
                     made_of_bytes: None,
+                    longest_bytes: None,
                 };
                 let size = ViewSize {
                     job: cell.job(cell.data_bytes),

@@ -1,0 +1,115 @@
+//! How long the values of a batch of Arrow are, as its message says.
+//!
+//! Contract: a message lists the buffers of a batch, those of one column after those of another,
+//! but not whose they are: [`BatchLens::of`] walks the schema as the format says and adds up those
+//! of each column at the root. A compressed buffer says how long it is opened in its own first
+//! bytes, which the caller reads where they matter. A message whose buffers do not match the schema
+//! counts as one without long values: reading it says what is wrong.
+//!
+//! Bounds: a number a column.
+
+use arrow_ipc::RecordBatch;
+use arrow_schema::{DataType, Schema};
+use outcore_io::Result;
+
+use super::need::long_bytes;
+
+/// A compressed buffer of this many bytes, and of as many a row, is looked at: its values may be
+/// long.
+const LOOKED_AT_BYTES: u64 = 16 << 10;
+const LOOKED_AT_ROW_BYTES: u64 = 1 << 10;
+
+/// What the message of a batch says of its length.
+#[derive(Debug, Default)]
+pub(super) struct BatchLens {
+    /// What a compressed batch takes when it is opened; 0 where it is not compressed.
+    pub(super) opened_bytes: u64,
+    /// Of each column at the root: its longest value, at most, where its values are long.
+    pub(super) long_bytes: Vec<u64>,
+}
+
+/// A compressed buffer, by its place in the body of its message.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PackedBuffer {
+    pub(super) at_bytes: u64,
+    pub(super) len_bytes: u64,
+}
+
+impl BatchLens {
+    /// Of a batch of a table of `schema`. `opened` tells how long a compressed buffer is when it is
+    /// opened; it is asked for all of them if `is_exact`, and otherwise for those whose values may
+    /// be long.
+    ///
+    /// # Errors
+    /// What `opened` fails with.
+    pub(super) fn of(
+        schema: &Schema,
+        batch: &RecordBatch<'_>,
+        is_exact: bool,
+        mut opened: impl FnMut(PackedBuffer) -> Result<u64>,
+    ) -> Result<Self> {
+        let rows_count = u64::try_from(batch.length()).unwrap_or(0);
+        let is_packed = batch.compression().is_some();
+        let mut buffers = batch.buffers().into_iter().flatten();
+        let mut variadic = batch.variadicBufferCounts().into_iter().flatten();
+        let mut lens = BatchLens::default();
+        for field in schema.fields() {
+            let count = buffers_of(field.data_type(), &mut || variadic.next());
+            let mut sum_bytes = 0u64;
+            for buffer in buffers.by_ref().take(count) {
+                let packed = PackedBuffer {
+                    at_bytes: u64::try_from(buffer.offset()).unwrap_or(u64::MAX),
+                    len_bytes: u64::try_from(buffer.length()).unwrap_or(0),
+                };
+                let may_be_long = packed.len_bytes >= LOOKED_AT_BYTES
+                    && packed.len_bytes / rows_count.max(1) >= LOOKED_AT_ROW_BYTES;
+                let len_bytes = match is_packed && (is_exact || may_be_long) {
+                    true => opened(packed)?,
+                    false => packed.len_bytes,
+                };
+                sum_bytes = sum_bytes.saturating_add(len_bytes);
+                if is_packed {
+                    lens.opened_bytes = lens.opened_bytes.saturating_add(len_bytes);
+                }
+            }
+            lens.long_bytes.push(long_bytes(sum_bytes, rows_count));
+        }
+        Ok(lens)
+    }
+}
+
+/// Buffers of a column, whose views have as many more as `variadic` says.
+fn buffers_of(data_type: &DataType, variadic: &mut impl FnMut() -> Option<i64>) -> usize {
+    match data_type {
+        DataType::Null => 0,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => 3,
+        DataType::Utf8View | DataType::BinaryView => {
+            2 + usize::try_from(variadic().unwrap_or(0)).unwrap_or(0)
+        }
+        DataType::List(field) | DataType::LargeList(field) | DataType::Map(field, _) => {
+            2 + buffers_of(field.data_type(), variadic)
+        }
+        DataType::ListView(field) | DataType::LargeListView(field) => {
+            3 + buffers_of(field.data_type(), variadic)
+        }
+        DataType::FixedSizeList(field, _) => 1 + buffers_of(field.data_type(), variadic),
+        DataType::Struct(fields) => {
+            let fields = fields.iter();
+            1 + fields
+                .map(|field| buffers_of(field.data_type(), variadic))
+                .sum::<usize>()
+        }
+        DataType::Union(fields, mode) => {
+            let own = 1 + usize::from(*mode == arrow_schema::UnionMode::Dense);
+            let fields = fields.iter();
+            own + fields
+                .map(|(_, field)| buffers_of(field.data_type(), variadic))
+                .sum::<usize>()
+        }
+        DataType::RunEndEncoded(ends, values) => {
+            buffers_of(ends.data_type(), variadic) + buffers_of(values.data_type(), variadic)
+        }
+        // Those of one width, and the keys of dictionaries.
+        _ => 2,
+    }
+}

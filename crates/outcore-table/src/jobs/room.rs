@@ -1,0 +1,333 @@
+//! How much room a job on rows needs where values are long: on how many threads the memory is
+//! enough, and how much memory is enough.
+//!
+//! Contract: a job says with [`RowCosts`] what it holds of its longest row while it makes it, and
+//! while it takes it in order. [`Room::shapes`] divides the memory by that: among as many threads
+//! as all of it is enough for, that of the engine included. So what a plan reserves and what runs
+//! do are the same, and a job that has too little memory says so before it reads its rows.
+//! [`Room::named`] names a memory that is enough: the least for which the same division works out.
+//! Where no values are long, each thread has a part of the memory, as it always had.
+//!
+//! Complexity: a plan of the engine for each memory and number of threads that is tried.
+
+use arrow_schema::{DataType, Schema, SchemaRef};
+use outcore::Job;
+use outcore::job::JobSize;
+use outcore::sort::lines::rows::LongRow;
+use outcore::sort::lines::{LineSize, LongLine};
+use outcore_io::memory::allow_hint;
+use outcore_io::{Error, Kind, Result};
+
+use super::rows_in::{ReadShape, read_shape_of, with_room};
+use super::rows_out::WriteShape;
+use crate::input::{InputNeed, TableInput};
+use crate::output::{OutputOptions, SINK_BYTES};
+use crate::rows::RowCodec;
+
+/// Memories are tried, and named, in such steps.
+const STEP_BYTES: u64 = 16 << 20;
+/// What is looked for among memories stops here: a damaged footer may ask for anything.
+const MOST_BYTES: u64 = 1 << 50;
+/// Batches of usual length that a thread makes or takes at once, at most.
+const BATCHES: u64 = 10;
+/// What a thread holds for groups, however long rows are, at most.
+const TABLES_BYTES: u64 = 5 << 20;
+/// Pieces larger than this part of the memory are a reason for too little of it.
+const PIECE_SHARE: u64 = 8;
+
+/// What a thread of a job holds of the longest row; all 0 where no values are long.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RowCosts {
+    /// While it makes the row, beside the reader's batch.
+    pub(super) made_bytes: u64,
+    /// While it takes it, beside what is encoded of it.
+    pub(super) taken_bytes: u64,
+    /// The row as it is written.
+    pub(super) written_bytes: u64,
+    /// The row as the engine sorts it.
+    pub(super) longest: Option<LongRow>,
+    /// One row of a key is written.
+    pub(super) is_unique: bool,
+    /// All rows of a key are taken one after another.
+    pub(super) is_grouped: bool,
+    /// The part of the memory, one in so many, that is held beside all of this; 0 for none.
+    pub(super) kept_share: u64,
+}
+
+/// Who sorts the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sorts {
+    /// The sort of rows.
+    Whole,
+    /// A view, in runs.
+    Runs,
+    /// Nobody.
+    Nothing,
+}
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub(super) struct Room<'a> {
+    pub(super) job: &'a Job,
+    pub(super) need: InputNeed,
+    /// What is written, and how, if a table is.
+    pub(super) written: Option<(&'a SchemaRef, &'a OutputOptions)>,
+    pub(super) costs: RowCosts,
+    /// Bytes of all rows, about.
+    pub(super) data_bytes: u64,
+    pub(super) sorts: Sorts,
+}
+
+/// A long value of so many bytes as arrow-row has it, which puts strings into blocks of 32 bytes.
+pub(super) fn as_key(long_bytes: u64) -> u64 {
+    match long_bytes {
+        0 => 0,
+        bytes => bytes.saturating_add(bytes / 32 + 64),
+    }
+}
+
+/// How often a decoded value of the columns is in memory for a moment: dictionaries and views are
+/// made of plain values.
+pub(super) fn arrays_times(schema: &Schema) -> u64 {
+    fn is_made(data_type: &DataType) -> bool {
+        match data_type {
+            DataType::Dictionary(..) | DataType::Utf8View | DataType::BinaryView => true,
+            DataType::Struct(fields) => fields.iter().any(|field| is_made(field.data_type())),
+            DataType::List(field)
+            | DataType::LargeList(field)
+            | DataType::ListView(field)
+            | DataType::LargeListView(field)
+            | DataType::FixedSizeList(field, _)
+            | DataType::Map(field, _) => is_made(field.data_type()),
+            _ => false,
+        }
+    }
+    let mut fields = schema.fields().iter();
+    1 + u64::from(fields.any(|field| is_made(field.data_type())))
+}
+
+impl RowCosts {
+    /// Whether values are long.
+    fn is_long(&self) -> bool {
+        self.made_bytes > 0
+    }
+
+    /// Of the rows of `input` as `codec` has them, with values of `long_bytes` in the longest.
+    pub(super) fn of_columns(input: &TableInput, codec: &RowCodec, long_bytes: u64) -> Self {
+        let key_bytes = as_key(input.long_bytes_of(&codec.key_names()));
+        let row_bytes = match codec.repeats_keys() {
+            true => long_bytes.saturating_add(key_bytes),
+            false => as_key(long_bytes),
+        };
+        let times = arrays_times(input.schema());
+        let made = [row_bytes, key_bytes, long_bytes.saturating_mul(times - 1)];
+        RowCosts {
+            made_bytes: made.into_iter().fold(0, u64::saturating_add),
+            taken_bytes: long_bytes.saturating_mul(times),
+            written_bytes: long_bytes,
+            longest: Some(LongRow {
+                row_bytes,
+                key_bytes,
+            }),
+            ..RowCosts::default()
+        }
+    }
+}
+
+impl Room<'_> {
+    /// The memory divided: what reading takes, and what writing takes.
+    pub(super) fn shapes(&self) -> (ReadShape, WriteShape) {
+        let memory_bytes = self.job.budget.free_bytes();
+        let most = self.threads_max(memory_bytes);
+        let halves =
+            std::iter::successors(Some(most), |&threads| (threads > 1).then_some(threads / 2));
+        let threads = match self.costs.is_long() {
+            false => most,
+            true => {
+                let mut halves = halves;
+                let found = halves.find(|&threads| self.holds(memory_bytes, threads));
+                found.unwrap_or(1)
+            }
+        };
+        self.shapes_in(memory_bytes, threads)
+    }
+
+    /// Whether the least that is needed fits in.
+    pub(super) fn is_enough(&self) -> bool {
+        self.holds(self.job.budget.free_bytes(), 1)
+    }
+
+    /// The same error; for too little memory with one that is enough, where pages or values of
+    /// `known`, which has looked through the input, are long.
+    pub(super) fn named(error: Error, known: impl FnOnce() -> Result<Self>) -> Error {
+        if error.kind() != Kind::Memory {
+            return error;
+        }
+        let Ok(room) = known() else {
+            return error;
+        };
+        let whole_bytes = room.job.options.memory_bytes;
+        let is_paged = room.need.piece_bytes > whole_bytes / PIECE_SHARE;
+        if !room.costs.is_long() && !is_paged {
+            return error;
+        }
+        error.hint(format!(
+            "{} or more, or leave long columns out",
+            allow_hint(room.enough_bytes())
+        ))
+    }
+
+    /// The least memory above that of the job which is enough for one thread, in steps.
+    pub(super) fn enough_bytes(&self) -> u64 {
+        let whole_bytes = self.job.options.memory_bytes;
+        let held_bytes = whole_bytes.saturating_sub(self.job.budget.free_bytes());
+        let mut enough_bytes = whole_bytes;
+        loop {
+            let step_bytes = (enough_bytes / 32).max(STEP_BYTES);
+            enough_bytes = (enough_bytes + step_bytes) / STEP_BYTES * STEP_BYTES;
+            let memory_bytes = enough_bytes.saturating_sub(held_bytes);
+            if enough_bytes >= MOST_BYTES || self.holds(memory_bytes, 1) {
+                return enough_bytes;
+            }
+        }
+    }
+
+    /// What is written, and how.
+    ///
+    /// # Errors
+    /// A bug: nothing is.
+    pub(super) fn written(&self) -> Result<(&SchemaRef, &OutputOptions)> {
+        self.written.ok_or_else(|| {
+            Error::usage("write table", "the job has no output").hint("a bug: please report it")
+        })
+    }
+
+    /// What a thread takes to write a row group that has the longest row in it.
+    fn group_bytes(&self) -> u64 {
+        let Some((schema, writes)) = self.written else {
+            return 1;
+        };
+        let least_bytes = writes.group_min_bytes(schema).max(1);
+        least_bytes.saturating_add(self.costs.written_bytes)
+    }
+
+    /// Beside the row group, what encodes the longest row.
+    fn encoder_bytes(&self) -> u64 {
+        let encoder = self.written.map(|(_, writes)| writes.encoder_times());
+        encoder
+            .unwrap_or(0)
+            .saturating_mul(self.costs.written_bytes)
+    }
+
+    /// Threads for whose readers and row groups a half of the memory is enough, each.
+    fn threads_max(&self, memory_bytes: u64) -> usize {
+        let writers = (memory_bytes / 2).saturating_sub(SINK_BYTES) / self.group_bytes();
+        let reader_bytes = with_room(self.need.piece_bytes).saturating_add(self.costs.made_bytes);
+        let readers = memory_bytes / 2 / reader_bytes;
+        let threads = match self.written {
+            Some(_) => readers.min(writers),
+            None => readers,
+        };
+        let threads = usize::try_from(threads).unwrap_or(usize::MAX);
+        threads.clamp(1, self.job.options.threads.max(1))
+    }
+
+    /// What this many threads get of this memory: a quarter of it, or what they need at least.
+    fn shapes_in(&self, memory_bytes: u64, threads: usize) -> (ReadShape, WriteShape) {
+        let reads = ReadShape {
+            made_bytes: self.costs.made_bytes,
+            longest: self.costs.longest,
+            ..read_shape_of(memory_bytes, self.need, threads)
+        };
+        let group_min_bytes = match self.written {
+            Some((schema, writes)) => writes.group_min_bytes(schema).max(1),
+            None => 0,
+        };
+        let least_bytes = group_min_bytes * threads as u64 + SINK_BYTES;
+        let output_bytes = self.group_bytes().saturating_mul(threads as u64) + SINK_BYTES;
+        let output_bytes = output_bytes.min(memory_bytes / 2).max(least_bytes);
+        let writes = WriteShape {
+            writers_count: threads,
+            output_bytes: match self.written {
+                Some(_) => output_bytes.max(memory_bytes / 4),
+                None => 0,
+            },
+            batch_bytes: reads.batch_bytes,
+            taken_bytes: self.costs.taken_bytes.saturating_add(self.encoder_bytes()),
+            longest_bytes: self.costs.longest.map_or(0, |longest| longest.row_bytes),
+        };
+        (reads, writes)
+    }
+
+    /// Whether this memory is enough for all that this many threads hold of long rows.
+    pub(super) fn holds(&self, memory_bytes: u64, threads: usize) -> bool {
+        let (reads, writes) = self.shapes_in(memory_bytes, threads);
+        let all = |each_bytes: u64| each_bytes.saturating_mul(threads as u64);
+        let made_bytes = reads.made_bytes + BATCHES * reads.batch_bytes + TABLES_BYTES;
+        let kept_bytes = match self.costs.kept_share {
+            0 => 0,
+            share => memory_bytes / share,
+        };
+        let source_bytes = all(reads.reader_bytes.saturating_add(made_bytes)) + kept_bytes;
+        let taken_bytes = writes
+            .taken_bytes
+            .saturating_add(BATCHES * writes.batch_bytes);
+        let sink_bytes = writes.output_bytes.saturating_add(all(taken_bytes));
+        let group_bytes = writes.output_bytes.saturating_sub(SINK_BYTES) / threads as u64;
+        // What a view holds to sort is held while rows are made.
+        let beside_bytes = match self.sorts {
+            Sorts::Whole => source_bytes.max(sink_bytes),
+            Sorts::Runs | Sorts::Nothing => source_bytes,
+        };
+        self.need.piece_bytes <= reads.reader_bytes
+            && (self.written.is_none() || self.group_bytes() <= group_bytes)
+            && beside_bytes < memory_bytes
+            && self.has_plan(memory_bytes - beside_bytes, threads)
+    }
+
+    /// Whether the engine has a plan for rows of these lengths.
+    fn has_plan(&self, memory_bytes: u64, threads: usize) -> bool {
+        let longest = self.costs.longest.unwrap_or_default();
+        let job = JobSize {
+            data_bytes: self.data_bytes.max(longest.row_bytes),
+            memory_bytes,
+            held_bytes: 0,
+            threads,
+            drive_count: self.job.options.drives.len().max(1),
+            rates: self.job.options.rates,
+            costs: self.job.options.costs,
+        };
+        let (row_bytes, key_bytes) = (longest.row_bytes.max(64), longest.key_bytes.max(16));
+        match self.sorts {
+            Sorts::Whole => LineSize {
+                job,
+                line_bytes: row_bytes as f64,
+                key_bytes: key_bytes as f64,
+                distinct: None,
+                is_ordered: true,
+                is_unique: self.costs.is_unique,
+                is_read: false,
+                longest: self.costs.longest.map(|longest| LongLine {
+                    bytes: longest.row_bytes,
+                    key_bytes: longest.key_bytes,
+                    is_grouped: self.costs.is_grouped,
+                }),
+            }
+            .has_plan(),
+            Sorts::Nothing => true,
+            Sorts::Runs => outcore::runs::has_plan_of_rows(outcore::runs::ViewSize {
+                job,
+                record_bytes: 1,
+                is_scalar: false,
+                lines: Some(outcore::runs::LineLengths {
+                    line_bytes: row_bytes,
+                    key_bytes: Some(key_bytes),
+                    made_of_bytes: Some(0),
+                    longest_bytes: self.costs.longest.map(|longest| longest.row_bytes),
+                }),
+                keeps_runs: false,
+                run_bytes: None,
+            }),
+        }
+    }
+}
