@@ -120,7 +120,7 @@ struct MarkSink<'m> {
     edges: Mutex<Vec<Edge>>,
 }
 
-/// A key that is kept to be compared with others: itself, or a number of 256 bits that stands for a
+/// A key that is kept to be compared with others: itself, or 256 bits of hashes for a
 /// long one, since every part keeps two of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum KeptKey {
