@@ -3,11 +3,11 @@
 //! Contract: [`parse`] turns the lines of a file into items ([`ItemShape`]), in one pass on all
 //! threads. A piece of the pass is parsed alone; the lines that its borders cut are put together
 //! when all have come ([`Borders`]). Lines end with LF, CR LF, or CR alone. Empty lines are
-//! skipped. So are comments, which are counted: lines of text that begin with `#`, `%` or `//`. In CSV each
-//! line behind the header is an edge. A line that is none, an id that is negative, not whole or not
-//! below 2^64, and a weight that is missing or not finite are errors that name file and line. A
-//! weight may also be written as networkx writes it: `{'weight': 0.5}`. Ids that are names are read
-//! by [`super::named`].
+//! skipped. So are comments, which are counted: lines of text that begin with `#`, `%` or `//`. In
+//! CSV each line behind the header is an edge. A line that is none, an id that is negative, not
+//! whole or not below 2^64, and a weight that is missing or not finite are errors that name file
+//! and line. A weight may also be written as networkx writes it: `{'weight': 0.5}`. Ids that are
+//! names are read by [`super::named`].
 //!
 //! Bounds: one read of the file and one write of the items; a piece's items and two lines a piece
 //! are in memory.
