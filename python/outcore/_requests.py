@@ -200,6 +200,7 @@ class ShuffleRequest(TypedDict):
     lines: bool
     insists: bool
     csv: CsvRows | None
+    is_json: bool
     resources: ResourcesRequest
     epoch: int
     force: bool

@@ -172,6 +172,7 @@ def shuffle(
         lines=kind in _kinds.TEXT,
         insists=insists(lines),
         csv=csv_rows("shuffle", kind == _kinds.CSV, separator, header),
+        is_json=kind == _kinds.JSON,
         resources=resources,
         epoch=number("epoch", epoch),
         force=bool(force),

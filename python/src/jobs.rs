@@ -23,6 +23,7 @@ use outcore_front::resources::Resources;
 use outcore_front::spool::{Spool, unpack_packed};
 use outcore_front::staging::Reads;
 use outcore_front::text;
+use outcore_front::text::json_files::skip_input_marks;
 use outcore_front::text::output::{Dress, Pending};
 use outcore_front::what::{Asked, What};
 
@@ -275,7 +276,14 @@ fn shuffle_files(
                     request::csv_rows(csv).settle_inputs(&job, &mut inputs, &mut spool, make)?;
                 (terminator, dress) = (found.terminator(), found.dress);
             }
-            (Unit::Lines { terminator }, None)
+            if request.is_json {
+                skip_input_marks(&mut inputs)?;
+            }
+            let unit = Unit::Lines {
+                terminator,
+                drops_blanks: request.is_json,
+            };
+            (unit, None)
         }
         false => {
             let decided = records::decide(&request.records.to_request_without_keys()?, &inputs)?;

@@ -137,6 +137,8 @@ pub(crate) struct Shuffle {
     /// Lines, whatever the files look like.
     pub(crate) insists: bool,
     pub(crate) csv: Option<CsvRows>,
+    /// Lines are JSON values.
+    pub(crate) is_json: bool,
     pub(crate) resources: Resources,
     pub(crate) epoch: u64,
     pub(crate) force: bool,

@@ -12,13 +12,13 @@ use outcore::Input;
 use outcore::key::NpyHeader;
 use outcore::runs::{BuildOptions, LineType, SortedView, ViewOrder, ViewType, build as run_build};
 use outcore::{Error, Result};
-use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
+use outcore_front::inputs::{self, ResolvedInput, Source, Streams, bytes_of};
 use outcore_front::records;
 use outcore_front::resources::Resources;
-use outcore_front::spool::{Spool, unpack_packed};
+use outcore_front::spool::{LateSpool, Spool, unpack_packed};
 use outcore_front::staging::Reads;
-use outcore_front::text::csv_files::{bytes_of, settle_view};
 use outcore_front::text::order::OrderSpec;
+use outcore_front::text::view_files::{self, ViewText};
 use outcore_front::view::{self, key as read_key};
 use outcore_io::config::Environment;
 use outcore_io::output::{NewDir, parent_of};
@@ -328,10 +328,9 @@ fn find(
         ..OrderSpec::default()
     };
     // An order that makes no sense is told before files are looked at.
-    let plain = match lines.is_csv {
-        true => None,
-        false => Some(spec.to_lines(lines.terminator)?),
-    };
+    if !lines.is_csv {
+        spec.to_lines(lines.terminator)?;
+    }
     let recognition = recognition(lines.insists, lines.terminator, lines.separator);
     let looked = inputs::find(&request.inputs, Streams::Refused, resources.names())?
         .into_iter()
@@ -346,14 +345,17 @@ fn find(
         spool,
     )?;
     let mut named: Vec<Source> = unpacked.into_iter().map(|input| input.source).collect();
-    let lines = match plain {
-        Some(plain) => plain,
-        None => {
-            let job = run.job(resources, Vec::new());
-            let make = || Spool::beside(&job, resources, beside);
-            settle_view(spec, lines.has_header, &job, &mut named, (spool, make))?
-        }
+    let job = run.job(resources, Vec::new());
+    let make = || Spool::beside(&job, resources, beside);
+    let text = match lines.is_csv {
+        true => ViewText::Csv {
+            has_header: lines.has_header,
+        },
+        false => ViewText::Lines {
+            terminator: lines.terminator,
+        },
     };
+    let lines = view_files::settle(spec, text, &job, &mut named, LateSpool { spool, make })?;
     let files = named.iter().map(|source| Input {
         path: source.path.clone(),
         header_bytes: source.start_bytes,

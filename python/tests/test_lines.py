@@ -176,12 +176,12 @@ def test_lines_without_the_field_are_skipped_and_counted(here: Path) -> None:
     assert raised.value.hint is not None and 'on_error="skip"' in raised.value.hint
     kept = odd.sort(by=".a", on_error="skip")
     summary = kept.write("kept")
-    assert (summary.skipped, summary.records) == (4, 2) and "left out 4" in str(summary)
+    assert (summary.skipped, summary.records) == (3, 2) and "left out 3" in str(summary)
     assert (here / "kept").read_bytes() == b'{"a":1}\n{"a":2}\n'
     # Steps and questions behind it know of them too.
-    assert kept.unique().write("later").skipped == 4
+    assert kept.unique().write("later").skipped == 3
     for ask in (all_of, outcore.Lines.count, lambda lines: lines.sample(9)):
-        with pytest.warns(UserWarning, match="4 lines"):
+        with pytest.warns(UserWarning, match="3 lines"):
             ask(kept)
     assert not (here / "none").exists()
 
@@ -431,3 +431,29 @@ def test_csv_is_shuffled_sampled_split_and_made_unique_by_whole_records(here: Pa
     records = outcore.open("in.jsonl", lines=True)
     with pytest.warns(UserWarning, match="left out 1 line "):
         assert all_of(records.unique(by=".a", on_error="skip")) == [b'{"a":1,"b":2}']
+
+
+def test_a_byte_order_mark_and_blank_lines_are_no_rows_of_json_lines(tmp_path):
+    messy = b'\xef\xbb\xbf{"id":3}\n{"id":1}\n\n{"id":2}\n \t\n'
+    rows = [b'{"id":1}', b'{"id":2}', b'{"id":3}']
+    names = [tmp_path / "in.jsonl", tmp_path / "in.jsonl.gz"]
+    names[0].write_bytes(messy)
+    names[1].write_bytes(gzip.compress(messy))
+    for name in names:
+        out = tmp_path / "out.jsonl"
+        outcore.shuffle(name, out, force=True)
+        assert sorted(out.read_bytes().splitlines()) == rows
+        outcore.sort(name, out, by=".id", force=True)
+        assert out.read_bytes().splitlines() == rows
+        for steps in (
+            outcore.open(name, lines=True).sort(by=".id"),
+            outcore.open(name, lines=True).shuffle().sort(by=".id"),
+            outcore.open(name, lines=True).unique(by=".id"),
+        ):
+            assert [line for lines in steps for line in lines] == rows
+        assert outcore.open(name, lines=True).check(by=".id").line == rows[0]
+        view = outcore.sort_view(name, tmp_path / "view", by=".id", force=True)
+        assert list(view) == rows
+    # Lines that are not read as JSON keep every byte.
+    plain = outcore.open(names[0], lines=True)
+    assert plain.head(99) == messy.splitlines()

@@ -21,6 +21,7 @@ use crate::records::{self, TypeRequest};
 use crate::resources::{Resources, default_scratch_dir};
 use crate::spool::{Spool, unpack_packed};
 use crate::text::csv_files::{COUNT_COLUMN, CsvSort};
+use crate::text::json_files::skip_input_marks;
 use crate::text::output::Dress;
 
 /// What the user's settings allow, and the observer of the job.
@@ -77,6 +78,8 @@ pub enum Request {
         terminator: u8,
         /// What may be taken for lines.
         recognition: Recognition,
+        /// Whether they are JSON values; then a byte order mark is passed over.
+        is_json: bool,
     },
 }
 
@@ -105,11 +108,16 @@ pub fn open(request: &Request, resources: &Resources) -> Result<Opened> {
             inputs: names,
             terminator,
             recognition,
+            is_json,
         } => {
             let sources = inputs::find(names, Streams::Refused, resources.names())?;
             let look = |source| inputs::look_at_lines(source, *recognition);
             let inputs = sources.clone().into_iter().map(look);
-            let files = LineFiles::new(inputs.collect::<Result<_>>()?, *recognition, resources);
+            let mut inputs = inputs.collect::<Result<Vec<_>>>()?;
+            if *is_json {
+                skip_input_marks(&mut inputs)?;
+            }
+            let files = LineFiles::new(inputs, *recognition, *is_json, resources);
             Ok(Opened {
                 dataset: Dataset::lines(files.clone(), *terminator),
                 sources,
@@ -144,6 +152,7 @@ struct Files {
     inputs: Vec<ResolvedInput>,
     /// Anything of what was made on scratch.
     recognition: Recognition,
+    is_json: bool,
     resources: Resources,
     beside: PathBuf,
     /// What compressed files hold.
@@ -151,15 +160,17 @@ struct Files {
 }
 
 impl LineFiles {
-    /// Files that have been looked at.
+    /// Files that have been looked at; `is_json` says that their lines are JSON values.
     pub fn new(
         inputs: Vec<ResolvedInput>,
         recognition: Recognition,
+        is_json: bool,
         resources: &Resources,
     ) -> Self {
         LineFiles(Arc::new(Mutex::new(Files {
             inputs,
             recognition,
+            is_json,
             resources: resources.clone(),
             beside: PathBuf::from("."),
             spool: None,
@@ -205,7 +216,10 @@ impl LineSource for LineFiles {
         let Files {
             resources, spool, ..
         } = &mut *files;
-        let unpacked = unpack_packed(job, resources, beside, packed, spool)?;
+        let mut unpacked = unpack_packed(job, resources, beside, packed, spool)?;
+        if files.is_json {
+            skip_input_marks(&mut unpacked)?;
+        }
         files.inputs = unpacked;
         files.recognition = Recognition::ANYTHING;
         Ok(())

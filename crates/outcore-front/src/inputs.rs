@@ -544,6 +544,15 @@ pub fn look_at_lines(source: Source, recognition: Recognition) -> Result<Resolve
     }
 }
 
+/// Bytes of text in files.
+///
+/// # Errors
+/// A file that is not there.
+pub fn bytes_of(files: &[Source]) -> Result<u64> {
+    let bytes = |file: &Source| Ok(file.len_bytes()?.saturating_sub(file.start_bytes));
+    files.iter().map(bytes).sum()
+}
+
 /// What a file holds.
 ///
 /// # Errors

@@ -137,7 +137,7 @@ pub fn split(
 ) -> Result<(u64, Vec<PathBuf>)> {
     let records = match reader.frame() {
         Frame::Bytes(record_bytes) => Some(data_bytes / record_bytes as u64),
-        Frame::Terminator(_) | Frame::Csv { .. } => None,
+        Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => None,
     };
     request.check(match records {
         Some(_) => Holds::Records,

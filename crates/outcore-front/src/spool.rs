@@ -36,6 +36,27 @@ pub struct Spool {
     limit_bytes: u64,
 }
 
+/// A spool that is made when the first file goes there.
+pub struct LateSpool<'s, M> {
+    /// What there is so far.
+    pub spool: &'s mut Option<Spool>,
+    /// Makes it.
+    pub make: M,
+}
+
+impl<M: Fn() -> Result<Spool>> LateSpool<'_, M> {
+    /// The spool.
+    ///
+    /// # Errors
+    /// What making it fails with.
+    pub(crate) fn get(&mut self) -> Result<&mut Spool> {
+        match &mut self.spool {
+            Some(spool) => Ok(spool),
+            none => Ok(none.insert((self.make)()?)),
+        }
+    }
+}
+
 impl Spool {
     /// A private directory in `parent`; at most `limit_bytes` are copied into it.
     ///

@@ -12,6 +12,8 @@ use std::path::Path;
 use outcore::{Context, Error, Input, Job, NpyHeader, Result};
 use outcore_io::memory::Reservation;
 
+use crate::edges::fields::line_end;
+
 const READ: &str = "read vertices";
 /// The longest header of an array.
 const HEAD_BYTES: usize = 64 << 10;
@@ -55,7 +57,8 @@ pub fn read_names(job: &Job, path: &Path) -> Result<(Vec<String>, Reservation)> 
     let bytes = Context::of_job(job)
         .read_inputs::<u8>(&[Input::raw(path)])
         .collect()?;
-    let lines = bytes.split(|byte| *byte == b'\n').enumerate();
+    let end = line_end(&bytes);
+    let lines = bytes.split(|byte| *byte == end).enumerate();
     let lines = lines.map(|(number, line)| (number + 1, line.trim_ascii()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && line[0] != b'#');
     let name = |(number, line): (usize, &[u8])| match std::str::from_utf8(line) {
@@ -113,7 +116,8 @@ fn text(job: &Job, path: &Path) -> Result<Vec<u64>> {
     let bytes = Context::of_job(job)
         .read_inputs::<u8>(&[Input::raw(path)])
         .collect()?;
-    let lines = bytes.split(|byte| *byte == b'\n').enumerate();
+    let end = line_end(&bytes);
+    let lines = bytes.split(|byte| *byte == end).enumerate();
     let lines = lines.map(|(number, line)| (number + 1, line.trim_ascii()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && line[0] != b'#');
     let id = |(number, line): (usize, &[u8])| {

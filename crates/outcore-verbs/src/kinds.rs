@@ -105,11 +105,13 @@ static RULES: [Rule; 41] = [
     rule(&["zip"], RECORDS, "records").instead("join tables with `outcore join`"),
     rule(
         &["count"],
-        TEXT.and(RECORDS),
-        "lines, CSV, JSON lines and records",
+        LINES.and(CSV).and(RECORDS),
+        "lines, CSV and records",
     )
     .of(&["unique"])
-    .instead("`outcore count-by` counts rows of tables"),
+    .instead(
+        "`outcore group-by --by COLUMN,... --agg n=count` counts rows of tables and of JSON lines",
+    ),
     rule(&["conditions"], RECORDS, "records")
         .of(&["merge", "count-by"])
         .instead("`outcore filter` keeps some rows of tables"),
@@ -238,8 +240,8 @@ struct GivenOption {
     id: String,
     /// As the command spells it, in all its forms.
     name: String,
-    /// The shortest of them.
-    short: String,
+    /// The longest of them.
+    long: String,
 }
 
 /// The options on a command line.
@@ -271,9 +273,9 @@ impl Given {
             command: names.join(" "),
             options: options
                 .map(|option| {
-                    let (name, short) = name_of(option);
+                    let (name, long) = name_of(option);
                     let id = option.get_id().to_string();
-                    GivenOption { id, name, short }
+                    GivenOption { id, name, long }
                 })
                 .collect(),
         }
@@ -313,7 +315,7 @@ impl Given {
         let (cause, or) = match said {
             Some(said) => (
                 format!(", as which {} reads the input", said.name),
-                format!(" or {}", said.short),
+                format!(" or {}", said.long),
             ),
             None => (String::new(), String::new()),
         };
@@ -324,8 +326,8 @@ impl Given {
             rule.words
         );
         Error::usage("read arguments", cause).hint(match rule.instead {
-            "" => format!("leave {}{or} out", option.short),
-            instead => format!("leave {}{or} out; {instead}", option.short),
+            "" => format!("leave {}{or} out", option.long),
+            instead => format!("leave {}{or} out; {instead}", option.long),
         })
     }
 }
@@ -367,12 +369,12 @@ pub fn unreached(root: &Command) -> Vec<String> {
     unreached
 }
 
-/// An option as it is spelled: its long form, and its short one.
+/// An option as it is spelled: all its forms, and the longest.
 fn name_of(option: &Arg) -> (String, String) {
     let long = option.get_long().map(|long| format!("--{long}"));
     let short = option.get_short().map(|short| format!("-{short}"));
     match (long, short) {
-        (Some(long), Some(short)) => (format!("{long} ({short})"), short),
+        (Some(long), Some(short)) => (format!("{long} ({short})"), long),
         (Some(only), None) | (None, Some(only)) => (only.clone(), only),
         (None, None) => (option.get_id().to_string(), option.get_id().to_string()),
     }

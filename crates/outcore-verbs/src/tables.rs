@@ -6,7 +6,6 @@
 
 use std::path::{Path, PathBuf};
 
-use outcore::key::column::{column_name, listed};
 use outcore::{Error, Job, Result};
 use outcore_front::inputs;
 use outcore_front::resources::Resources;
@@ -20,12 +19,6 @@ use crate::option::OnError;
 
 /// What errors about arguments say was being done.
 pub const READ: &str = "read arguments";
-
-/// The names in lists with commas between them. One in backquotes may hold commas, or be empty.
-pub fn names_in(lists: &[String]) -> Vec<String> {
-    let names = lists.iter().flat_map(|list| listed(list));
-    names.map(column_name).collect()
-}
 
 /// The rule for rows of text that lack columns, or have values of other types.
 pub fn on_bad_row(on_error: Option<OnError>) -> OnBadRow {

@@ -131,6 +131,7 @@ fn what_is_read(request: &Dataset) -> Result<Request> {
             inputs: request.inputs.clone(),
             terminator: request.terminator,
             recognition: recognition(request.insists, request.terminator, separator),
+            is_json: request.steps.iter().any(Step::is_of_json),
         });
     }
     let mut groups = vec![(request.inputs.clone(), request.records.to_request()?)];

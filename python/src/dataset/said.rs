@@ -70,6 +70,11 @@ pub(crate) enum Step {
 }
 
 impl Step {
+    /// Whether it takes lines for JSON values.
+    pub(super) fn is_of_json(&self) -> bool {
+        matches!(self, Step::SortLines(step) if !step.is_csv && !step.by.is_empty())
+    }
+
     /// The byte between fields of lines, where the step has one.
     pub(super) fn separator(&self) -> Option<u8> {
         match self {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use outcore_front::inputs::is_stdout;
 use outcore_io::units;
+use outcore_verbs::option::BadRowArgs;
 
 use super::lines::{FormatArgs, LineArgs, OrderArgs, RowArgs};
 use super::tables::TableArgs;
@@ -216,6 +217,9 @@ pub(crate) struct SplitArgs {
         help_heading = "Tables (Parquet and Arrow)"
     )]
     pub(crate) columns: Vec<String>,
+    /// Let files of one table lack columns, or have columns of other types; see `outcore convert`
+    #[arg(long, help_heading = "Tables (Parquet and Arrow)")]
+    pub(crate) union: bool,
     /// Read CSV or JSON lines as a table with these column types; see `outcore convert`
     #[arg(
         long,
@@ -233,11 +237,27 @@ pub(crate) struct SplitArgs {
         help_heading = "Tables (Parquet and Arrow)"
     )]
     pub(crate) codec: Option<String>,
+    #[command(flatten)]
+    pub(crate) bad_rows: BadRowArgs,
     /// Print the plan (predicted traffic and time), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordingArgs,
+}
+
+impl SplitArgs {
+    /// How tables are read and written.
+    pub(crate) fn tables(&self) -> TableArgs {
+        TableArgs {
+            columns: self.columns.clone(),
+            union: self.union,
+            codec: self.codec.clone(),
+            schema: self.schema.clone(),
+            infer: self.infer,
+            ..TableArgs::from(&self.bad_rows)
+        }
+    }
 }
 
 /// Print the first lines, records or rows of the input

@@ -340,13 +340,9 @@ pub(crate) struct GraphConvertArgs {
     #[arg(long, help_heading = "Edges")]
     pub(crate) undirected: bool,
     /// Columns of CSV and tables (Parquet, Arrow) that have source and target: whole numbers, or
-    /// strings with --relabel. Default: the first two
-    #[arg(
-        long,
-        value_name = "SOURCE,TARGET",
-        value_delimiter = ',',
-        help_heading = "Edges"
-    )]
+    /// strings with --relabel. Default: the first two. A name in backquotes may hold commas, or be
+    /// empty
+    #[arg(long, value_name = "SOURCE,TARGET", help_heading = "Edges")]
     pub(crate) columns: Vec<String>,
     /// Edges have weights: after the two ids (after pairs of u32 as a float of 4 bytes, after pairs
     /// of u64 as one of 8), or in the column COLUMN of CSV or tables

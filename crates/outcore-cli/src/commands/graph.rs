@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
+use outcore::key::column::{column_name, column_names};
 use outcore::{Error, Job, Output, Result, ScratchDrive};
 use outcore_front::inputs::{self, Streams, is_stdout};
 use outcore_front::output::{Consent, Holds, Target, check_terminal, file_or_pipe};
@@ -153,7 +154,7 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let done = watch(reporter, interrupt, &job.control, &[], || {
         if is_table {
-            return table::convert_edges(&job, (&args.inputs, &args.columns), &dir, &options);
+            return table::convert_edges(&job, &args.inputs, &dir, &options);
         }
         let are_records = args.format.is_some_and(EdgeFormat::is_binary);
         let from = (&sources[..], are_records);
@@ -214,15 +215,15 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
 
 /// How edges become a graph, as far as the flags say it.
 fn convert_options(args: &GraphConvertArgs) -> ConvertOptions {
-    let weight_column = args.weights.clone().filter(|column| !column.is_empty());
+    let weight_column = args.weights.as_ref().filter(|column| !column.is_empty());
     ConvertOptions {
         read: ReadOptions {
             called: Vec::new(),
             format: args.format,
             is_weighted: args.weights.is_some(),
             weight_type: args.weight_type,
-            weight_column,
-            columns: args.columns.clone(),
+            weight_column: weight_column.map(|column| column_name(column)),
+            columns: column_names(&args.columns),
             has_no_header: args.no_header,
             is_bipartite: args.bipartite,
         },

@@ -161,7 +161,7 @@ fn plan(job: &Job, stream: &Stream, wanted: &Wanted) -> Result<FilePass> {
     let files = plain_files(&stream.sources, frame, stream.recognition)?;
     let element_bytes = match frame {
         Frame::Bytes(bytes) => bytes,
-        Frame::Terminator(_) | Frame::Csv { .. } => 1,
+        Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => 1,
     };
     let steps = format!("read {} -> {}", stream.what, wanted.name);
     let files = (files.as_deref(), element_bytes);
@@ -172,7 +172,7 @@ fn plan(job: &Job, stream: &Stream, wanted: &Wanted) -> Result<FilePass> {
                 let read_bytes = kept_bytes.next_multiple_of(BLOCK_BYTES as u64).min(bytes);
                 (read_bytes.into(), kept_bytes.into())
             }
-            Frame::Terminator(_) | Frame::Csv { .. } => {
+            Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => {
                 (Forecast::AtMost(bytes), Forecast::AtMost(bytes))
             }
         };

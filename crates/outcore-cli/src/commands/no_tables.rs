@@ -136,7 +136,7 @@ pub(crate) fn shuffle(_: &Context, _: &ShuffleArgs, _: Resources) -> Result<u8> 
 
 pub(crate) fn convert_edges(
     _: &Job,
-    _: (&[PathBuf], &[String]),
+    _: &[PathBuf],
     _: &Path,
     _: &ConvertOptions,
 ) -> Result<ConvertSummary> {

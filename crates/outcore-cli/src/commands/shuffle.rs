@@ -125,11 +125,18 @@ fn prepare_lines(
             let csv = job.settle_csv(context, csv, Look::Whole)?;
             (csv.terminator(), csv.dress)
         }
-        Rows::Lines | Rows::Json => (args.lines.terminator(), Dress::default()),
+        Rows::Json => {
+            job.settle_json()?;
+            (args.lines.terminator(), Dress::default())
+        }
+        Rows::Lines => (args.lines.terminator(), Dress::default()),
     };
     let (output, pending) = job.open_output(&dress)?;
     Ok(Prepared {
-        unit: Unit::Lines { terminator },
+        unit: Unit::Lines {
+            terminator,
+            drops_blanks: matches!(rows, Rows::Json),
+        },
         inputs: job.inputs(),
         output,
         pending: Some(pending),

@@ -95,6 +95,9 @@ pub(crate) fn run(
         ..LineSortOptions::default()
     };
     let look = look_at(args, &lines);
+    if args.text.jsonl {
+        lines.settle_json()?;
+    }
     let csv = args.text.csv.then(|| csv_of(context, args)).transpose()?;
     let as_found = lines.files.clone();
     let settled = csv.as_ref().map(|csv| lines.settle_csv(context, csv, look));

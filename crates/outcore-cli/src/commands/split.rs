@@ -31,12 +31,9 @@ const PASS: &str = "split";
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &mut SplitArgs) -> Result<u8> {
     let flags = args.rows.text_flags()?;
-    let is_table = args.infer
-        || args.schema.is_some()
-        || args.codec.is_some()
+    let is_table = args.tables().is_given()
         || args.part_bytes.is_some()
         || args.train.is_some()
-        || !args.columns.is_empty()
         || !args.by.is_empty();
     let asked = Asked {
         inputs: &args.inputs,
@@ -139,7 +136,7 @@ fn begin_pass(
     let files = plain_files(&job.files, frame, recognition)?;
     let (element_bytes, what) = match frame {
         Frame::Bytes(bytes) => (bytes, "records"),
-        Frame::Terminator(_) | Frame::Csv { .. } => (1, "lines"),
+        Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => (1, "lines"),
     };
     let (files, steps) = (
         (files.as_deref(), element_bytes),

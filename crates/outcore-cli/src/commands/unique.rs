@@ -71,6 +71,7 @@ pub(crate) fn run(context: &Context, args: &mut UniqueArgs) -> Result<u8> {
         count: args.count,
         replace: lines.replace,
         on_no_key: args.tables.on_no_key(&args.text.by)?,
+        drops_blanks: args.text.jsonl,
         ..LineSortOptions::default()
     };
     let (order, dress, options) = settle(context, args, order, &mut lines, options)?;
@@ -139,11 +140,6 @@ fn what_is_read(context: &Context, args: &UniqueArgs) -> Result<What> {
 /// The order of lines; that of columns of CSV is only known with their header.
 fn order_of(args: &UniqueArgs) -> Result<Box<dyn SortKey>> {
     args.text.check_together(&args.order, args.lines)?;
-    if args.count && args.text.jsonl {
-        let cause = "--count in front of JSON lines would make no JSON";
-        return Err(Error::usage("read arguments", cause)
-            .hint("count with `outcore group-by --by COLUMN,... --agg n=count`, or count lines as uniq -c does with --lines and without --jsonl"));
-    }
     if args.text.jsonl && args.order.is_given() {
         return Err(Error::usage(
             "read arguments",
@@ -160,7 +156,8 @@ fn order_of(args: &UniqueArgs) -> Result<Box<dyn SortKey>> {
     Ok(Box::new(GnuOrder::new(&sort)?))
 }
 
-/// Makes files of CSV ready; gives the order that is meant, and what makes CSV of its lines again.
+/// Makes files of CSV and JSON lines ready; gives the order that is meant, and what makes CSV of
+/// its lines again.
 fn settle(
     context: &Context,
     args: &UniqueArgs,
@@ -168,6 +165,9 @@ fn settle(
     lines: &mut LineJob,
     options: LineSortOptions,
 ) -> Result<(Box<dyn SortKey>, Dress, LineSortOptions)> {
+    if args.text.jsonl {
+        lines.settle_json()?;
+    }
     if !args.text.csv {
         return Ok((order, Dress::default(), options));
     }

@@ -16,12 +16,13 @@ use outcore::{Error, Phase, Result};
 use outcore::{Input, Output};
 use outcore_front::content::Recognition;
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
-use outcore_front::inputs::{self, ResolvedInput, Source, Streams, key_of};
+use outcore_front::inputs::{self, ResolvedInput, Source, Streams, bytes_of, key_of};
 use outcore_front::output::{self as targets, Consent, Holds, Sink, Target};
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_front::spool::{self, Spool};
-use outcore_front::text::csv_files::{CsvSort, Look, SortedCsv, bytes_of};
+use outcore_front::text::csv_files::{CsvSort, Look, SortedCsv};
+use outcore_front::text::json_files::skip_marks;
 use outcore_front::text::output::{self as text_output, Dress, Pending, not_one_file};
 use outcore_front::text::reader::Frame;
 use outcore_front::what::{Asked, What};
@@ -218,6 +219,11 @@ impl LineJob {
         });
         (self.files, self.spool) = (files, spool);
         settled
+    }
+
+    /// Passes over the byte order marks of files of JSON lines.
+    pub(crate) fn settle_json(&mut self) -> Result<()> {
+        skip_marks(&mut self.files)
     }
 
     /// The name under which the user knows a file of [`LineJob::files`].
@@ -489,7 +495,8 @@ pub(crate) fn frame_of(rows: &Rows, terminator: u8) -> Frame {
             separator: csv.separator,
             has_header: csv.has_header,
         },
-        Rows::Lines | Rows::Json => Frame::Terminator(terminator),
+        Rows::Json => Frame::Json(terminator),
+        Rows::Lines => Frame::Terminator(terminator),
     }
 }
 

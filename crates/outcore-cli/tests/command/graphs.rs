@@ -737,12 +737,9 @@ fn a_result_is_not_called_what_it_is_not_and_no_iteration_computes_nothing() {
 }
 
 #[test]
-fn names_and_line_ends_that_do_not_fit_are_rejected_before_anything_is_made() {
+fn names_that_do_not_fit_are_rejected_before_anything_is_made() {
     let place = TestDir::new();
-    place.write("cr.csv", b"a,b\r0,1\r1,2\r");
     place.write("e.csv", b"a,b\r\n0,1\r\n1,2\r\n");
-    let cr = place.run(&["graph", "convert", "cr.csv", "-o", "cr.graph"]);
-    cr.fails(2, &["CR alone", "cr.csv"], "tr ");
     place
         .run(&["graph", "convert", "e.csv", "-o", "e.graph"])
         .ok();
@@ -751,4 +748,58 @@ fn names_and_line_ends_that_do_not_fit_are_rejected_before_anything_is_made() {
     place.write("big.txt", b"18446744073709551615 18446744073709551614\n");
     let big = place.run(&["graph", "convert", "big.txt", "-o", "big.graph"]);
     big.fails(2, &["largest id is 18446744073709551615"], "--relabel");
+}
+
+#[test]
+fn lines_of_edges_may_end_with_a_carriage_return_alone() {
+    let place = TestDir::new();
+    place.write("lf.csv", b"a,b\n0,1\n1,2\n");
+    run(&place, "graph convert lf.csv -o lf.graph").ok();
+    let files: [(&str, &[u8]); 4] = [
+        ("cr.csv", b"a,b\r0,1\r1,2"),
+        ("cr.txt", b"# old\r0 1\r1 2\r"),
+        ("cr.tsv", b"0\t1\r1\t2\r"),
+        (
+            "cr.mtx",
+            b"%%MatrixMarket matrix coordinate pattern general\r3 3 2\r1 2\r2 3\r",
+        ),
+    ];
+    for (name, text) in files {
+        place.write(name, text);
+        run(&place, &format!("graph convert {name} -o {name}.graph")).ok();
+        let found = lines(&place, &format!("graph bfs {name}.graph --source 0"));
+        assert_eq!(
+            found,
+            lines(&place, "graph bfs lf.graph --source 0"),
+            "{name}"
+        );
+    }
+    place.write("names.csv", b"a,b\rx,y\ry,z\r");
+    run(&place, "graph convert names.csv -o names.graph --relabel").ok();
+    let told = run(&place, "graph info names.graph").ok().text();
+    assert!(told.contains("3 vertices"), "{told}");
+    place.write("bad.txt", b"0 1\r1 2\rx\r");
+    run(&place, "graph convert bad.txt -o bad.graph").fails(4, &["line 3 is not an edge"], "");
+    place.write("seeds.txt", b"0\r1\r");
+    run(&place, "graph sample lf.graph seeds.txt -o s.npy").ok();
+}
+
+#[test]
+fn names_of_columns_of_edges_are_quoted_as_those_of_tables() {
+    let place = TestDir::new();
+    place.write("e.csv", b"\"from,to\",w:km,\n0,2.5,1\n1,4,2\n");
+    place.write("w.txt", b"0 1 2.5\n1 2 4\n");
+    run(&place, "graph convert w.txt -o w.graph --weights").ok();
+    place.run(&["convert", "e.csv", "-o", "e.parquet"]).ok();
+    for name in ["e.csv", "e.parquet"] {
+        let columns = ["--columns", "`from,to`,``", "--weights=`w:km`"];
+        let convert = ["graph", "convert", name, "-o", "g.graph", "--force"];
+        place.run(&[&convert[..], &columns].concat()).ok();
+        let found = lines(&place, "graph sssp g.graph --source 0");
+        assert_eq!(
+            found,
+            lines(&place, "graph sssp w.graph --source 0"),
+            "{name}"
+        );
+    }
 }

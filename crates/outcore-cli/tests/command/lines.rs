@@ -480,7 +480,7 @@ fn quotes_inside_fields_of_csv_are_bytes_and_headers_need_no_newline() {
     let wanted = b"id,size\n1,6\" disk\n2,5\" disk\n3,\"a\nb\"\n";
     assert_eq!(sorted.ok().stdout, wanted);
     let both = place.run(&["sort", "--csv", "--by", "id", "-z", "in.csv"]);
-    both.fails(2, &["-z"], "leave -z");
+    both.fails(2, &["-z"], "leave --zero-terminated");
 }
 
 #[test]

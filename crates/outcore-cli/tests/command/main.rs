@@ -22,6 +22,7 @@ mod lines;
 mod lookups;
 mod memory_grid;
 mod messy_csv;
+mod messy_json;
 mod npy;
 mod odd_text;
 mod options;

@@ -50,7 +50,7 @@ fn text_that_is_added_has_the_types_of_the_view() {
         .ok();
     place
         .run(&words("view append l.view lines.txt -t ;"))
-        .fails(2, &["--field-separator"], "leave -t out");
+        .fails(2, &["--field-separator"], "leave --field-separator out");
 }
 
 #[test]

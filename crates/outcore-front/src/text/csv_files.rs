@@ -7,13 +7,13 @@
 //! with file, line and offset. Where a record spans lines, or lines end with CR alone, the files
 //! are copied to scratch with a NUL after each record instead of a newline (with a newline where
 //! they are added to a view that has those); else they are sorted where they are. Blank lines have
-//! no columns to order by; where no column orders records, they are left out, for which their file
-//! is copied. A last record that is not ended is ended as those before it, with CR and LF too (for
-//! which its file is copied). Memory: a block of 1 MiB and those of a [`BlockReader`], and the
-//! header, of at most 16 MiB.
+//! no columns to order by, and a sort leaves them out; for a view, and where no column orders
+//! records, their file is copied without them. A last record that is not ended is ended as those
+//! before it, with CR and LF too (for which its file is copied). Memory: a block of 1 MiB and those
+//! of a [`BlockReader`], and the header, of at most 16 MiB.
 //!
 //! [`SortedCsv`] is the order of what it has found, for the command and for Python; for a view it
-//! is a [`LineType`] ([`settle_view`]).
+//! is a [`LineType`] ([`super::view_files`]).
 
 use std::path::Path;
 
@@ -33,8 +33,8 @@ use super::order::{CsvSpec, OrderSpec};
 use super::output::Dress;
 use crate::blocks::{BlockReader, BlockWriter};
 use crate::content::HEAD_BYTES;
-use crate::inputs::{ResolvedInput, Source, explain};
-use crate::spool::Spool;
+use crate::inputs::{ResolvedInput, Source, bytes_of, explain};
+use crate::spool::{LateSpool, Spool};
 
 /// The column that says how many records are equal.
 pub const COUNT_COLUMN: &str = "count";
@@ -243,21 +243,21 @@ pub(super) fn separator_in(job: &Job, name: &Path, (head, is_all): (&[u8], bool)
 ///
 /// # Errors
 /// As there.
-pub fn settle_view(
+pub(super) fn settle_view(
     spec: OrderSpec,
     has_header: bool,
     job: &Job,
     files: &mut [Source],
-    spool: (&mut Option<Spool>, impl Fn() -> Result<Spool>),
+    spool: LateSpool<'_, impl Fn() -> Result<Spool>>,
 ) -> Result<LineType> {
     let separator = separator_of(job, spec.separator, files)?;
     let how = How {
         separator,
         has_header,
         look: Look::Whole,
-        drops_blanks: false,
+        drops_blanks: true,
     };
-    let (dress, _) = settle(job, files, spool, how, None)?;
+    let (dress, _) = settle(job, files, (spool.spool, spool.make), how, None)?;
     let names = has_header.then(|| names(&dress.header, separator));
     let names = names.transpose()?;
     let spec = OrderSpec {
@@ -272,20 +272,19 @@ pub fn settle_view(
     })
 }
 
-/// Makes files ready that are added to a view of `lines`, if these are of CSV.
+/// Makes files ready that are added to a view of CSV: `csv` says how its fields are told apart, and
+/// `lines` how its records end and what stands before them.
 ///
 /// # Errors
 /// As [`CsvSort::settle`]; usage for another header, and for records that span lines where none of
 /// the view does.
-pub fn settle_further(
+pub(super) fn settle_further(
+    csv: &CsvSpec,
     lines: &LineType,
     job: &Job,
     files: &mut [Source],
-    spool: (&mut Option<Spool>, impl Fn() -> Result<Spool>),
+    spool: LateSpool<'_, impl Fn() -> Result<Spool>>,
 ) -> Result<()> {
-    let Some(csv) = OrderSpec::of_name(&lines.order_name)?.csv else {
-        return Ok(());
-    };
     let known = Dress {
         header: lines.front.to_vec(),
         is_framed: lines.other_end().is_some(),
@@ -295,21 +294,9 @@ pub fn settle_further(
         separator: csv.separator,
         has_header: csv.names.is_some(),
         look: Look::Whole,
-        drops_blanks: false,
+        drops_blanks: true,
     };
-    settle(job, files, spool, how, Some(known)).map(|_| ())
-}
-
-/// Bytes of text in files.
-///
-/// # Errors
-/// A file that is not there.
-pub fn bytes_of(files: &[Source]) -> Result<u64> {
-    let mut data_bytes = 0;
-    for file in files {
-        data_bytes += file.len_bytes()?.saturating_sub(file.start_bytes);
-    }
-    Ok(data_bytes)
+    settle(job, files, (spool.spool, spool.make), how, Some(known)).map(|_| ())
 }
 
 /// How files are made ready.
@@ -319,7 +306,7 @@ struct How {
     separator: u8,
     has_header: bool,
     look: Look,
-    /// Whether blank lines are left out: nothing else leaves them out.
+    /// Whether blank lines are left out here: no sort leaves them out later.
     drops_blanks: bool,
 }
 

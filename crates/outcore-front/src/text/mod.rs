@@ -11,22 +11,26 @@
 //! | `csv_scan` | one read of a file of CSV |
 //! | [`gnu`] | `sort(1)` of GNU coreutils, in the C locale |
 //! | [`json`] | fields of JSON |
+//! | [`json_files`] | files of JSON lines as the engine can take them |
 //! | [`output`] | lines into what the engine does not write itself: compressed files, headers |
 //! | [`order`] | an order of lines as text, for a file to hold |
 //! | [`reader`] | lines or records as they come, compressed ones too |
 //! | [`sample`] | some of them at random |
+//! | [`view_files`] | files of text as a view can take them |
 
 pub mod csv;
 pub mod csv_files;
 mod csv_scan;
 pub mod gnu;
 pub mod json;
+pub mod json_files;
 mod json_layout;
 mod json_scan;
 pub mod order;
 pub mod output;
 pub mod reader;
 pub mod sample;
+pub mod view_files;
 
 use outcore::key::sort_key::NoKey;
 

@@ -123,6 +123,11 @@ impl OrderSpec {
         Ok(global)
     }
 
+    /// Whether lines are JSON values, ordered by fields of theirs.
+    pub(super) fn is_json(&self) -> bool {
+        self.csv.is_none() && !self.by.is_empty()
+    }
+
     /// Lines in this order.
     ///
     /// # Errors

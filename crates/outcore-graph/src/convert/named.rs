@@ -28,7 +28,7 @@ use super::relabel::{NamesFile, Relabelled, number_edges};
 use super::{CONVERT, VERTICES_MAX};
 use crate::edges::borders::Borders;
 use crate::edges::named::{NAME_BYTES_MAX, NamedEdge, NamedFile};
-use crate::edges::text::not_an_edge;
+use crate::edges::text::{Place, not_an_edge};
 use crate::format::weight::WeightType;
 use outcore::primitives::appended::{AppendedFile, append_to};
 
@@ -195,7 +195,8 @@ impl<'a> NamedRows<'a> {
         let text = sample(&self.volume, &job.budget, parts, 1, sizes.0, sizes.1, 1)?;
         // All files of a conversion are of one format.
         let syntax = self.files.first().map(|file| file.syntax);
-        for line in text.split(|byte| *byte == b'\n') {
+        let line_end = syntax.map_or(b'\n', |syntax| syntax.line_end());
+        for line in text.split(|byte| *byte == line_end) {
             let syntax = syntax.map(|syntax| syntax.with_weights(self.weights));
             let edge = syntax.and_then(|syntax| syntax.named(line).ok().flatten());
             if let Some(edge) = edge {
@@ -218,7 +219,8 @@ impl<'a> NamedRows<'a> {
         };
         let first_bytes = self.blocks.parts()[part].first_position;
         let mut from = 0;
-        let ends = memchr::memchr_iter(b'\n', lines).chain(Some(lines.len()));
+        let line_end = file.syntax.line_end();
+        let ends = memchr::memchr_iter(line_end, lines).chain(Some(lines.len()));
         for end in ends {
             let line = lines.get(from..end).unwrap_or_default();
             let line_bytes = at_bytes + from as u64;
@@ -234,8 +236,12 @@ impl<'a> NamedRows<'a> {
                     push_ends(rows, &edge, first_bytes + line_bytes, self.weights)?;
                 }
                 Err(fault) => {
-                    let at_bytes = file.header_bytes + line_bytes;
-                    return Err(not_an_edge(&fault, &file.path, at_bytes));
+                    let place = Place {
+                        path: &file.path,
+                        at_bytes: file.header_bytes + line_bytes,
+                        line_end,
+                    };
+                    return Err(not_an_edge(&fault, place));
                 }
             }
             if rows.bytes() >= BATCH_BYTES {
@@ -297,15 +303,16 @@ impl RowSource for NamedRows<'_> {
             .read_each(&self.volume, &pool, check, |block, text| {
                 let part = block.part;
                 let at_bytes = block.position - self.blocks.parts()[part].first_position;
-                if text.len() >= LINE_BYTES_MAX && memchr::memchr(b'\n', text).is_none() {
-                    let file = &self.files[part];
+                let file = &self.files[part];
+                let line_end = file.syntax.line_end();
+                if text.len() >= LINE_BYTES_MAX && memchr::memchr(line_end, text).is_none() {
                     let cause = format!("a line is longer than {LINE_BYTES_MAX} bytes");
                     return Err(Error::corrupt(CONVERT, cause)
                         .path(&file.path)
                         .offset(file.header_bytes + at_bytes)
                         .hint("check --type, or that the file is text"));
                 }
-                let (lines_bytes, lines) = self.borders[part].whole(at_bytes, text);
+                let (lines_bytes, lines) = self.borders[part].whole(at_bytes, text, line_end);
                 self.take_lines((part, lines_bytes, lines), (&mut rows, take))?;
                 let bytes = text.len() as u64;
                 let is_last = self.left_bytes.fetch_sub(bytes, Ordering::AcqRel) == bytes;

@@ -34,8 +34,18 @@ struct Cut {
 
 impl Borders {
     /// The whole lines of the piece that begins `first_bytes` into the text, and where they begin.
-    pub(crate) fn whole<'t>(&self, first_bytes: u64, piece: &'t [u8]) -> (u64, &'t [u8]) {
-        let ends = (memchr::memchr(b'\n', piece), memchr::memrchr(b'\n', piece));
+    ///
+    /// Lines end with `line_end`.
+    pub(crate) fn whole<'t>(
+        &self,
+        first_bytes: u64,
+        piece: &'t [u8],
+        line_end: u8,
+    ) -> (u64, &'t [u8]) {
+        let ends = (
+            memchr::memchr(line_end, piece),
+            memchr::memrchr(line_end, piece),
+        );
         let (cut, whole) = match ends {
             (Some(first), Some(last)) => {
                 let cut = Cut {
@@ -114,7 +124,7 @@ impl Part {
 impl CutLines {
     /// Shows the lines that lie whole in the piece that begins `first_bytes` into the texts, and
     /// those that are whole with it, with their places, to `take`. The piece is of the text that
-    /// lies at `text`.
+    /// lies at `text`, whose lines end with `line_end`.
     ///
     /// # Errors
     /// [`outcore::Kind::Corrupt`] for a line that is too long; what `take` fails with.
@@ -122,11 +132,12 @@ impl CutLines {
         &self,
         (first_bytes, piece): (u64, &[u8]),
         text: &Range<u64>,
+        line_end: u8,
         mut take: impl FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let end_bytes = first_bytes + piece.len() as u64;
         let (has_begin, has_end) = (first_bytes == text.start, end_bytes == text.end);
-        let whole = whole_lines(piece, (has_begin, has_end));
+        let whole = whole_lines(piece, (has_begin, has_end), line_end);
         let part = |bytes: Range<usize>, (has_begin, has_end): (bool, bool)| Part {
             at_bytes: first_bytes + bytes.start as u64,
             bytes: piece[bytes].to_vec(),
@@ -189,14 +200,15 @@ fn check_length(line: &[u8]) -> Result<()> {
 pub(crate) fn whole_lines(
     piece: &[u8],
     (has_begin, has_end): (bool, bool),
+    line_end: u8,
 ) -> Option<Range<usize>> {
     let begin = match has_begin {
         true => Some(0),
-        false => memchr::memchr(b'\n', piece).map(|end| end + 1),
+        false => memchr::memchr(line_end, piece).map(|end| end + 1),
     };
     let end = match has_end {
         true => Some(piece.len()),
-        false => memchr::memrchr(b'\n', piece).map(|end| end + 1),
+        false => memchr::memrchr(line_end, piece).map(|end| end + 1),
     };
     Some(begin?..end?)
 }
@@ -243,7 +255,7 @@ mod tests {
                         }
                         Ok(())
                     };
-                    cut.each((first, piece), &at, take).unwrap();
+                    cut.each((first, piece), &at, b'\n', take).unwrap();
                 }
                 assert!(cut.is_over());
                 assert_eq!(lines_of(found.strip_suffix(b"\n").unwrap()), lines_of(text));
@@ -256,7 +268,8 @@ mod tests {
         let (cut, piece) = (CutLines::default(), vec![0; 400 << 10]);
         let mut pieces = (0..5).map(|number| {
             let first = number * piece.len() as u64;
-            cut.each((first, &piece), &(0..5 * piece.len() as u64), |_, _| Ok(()))
+            let text = 0..5 * piece.len() as u64;
+            cut.each((first, &piece), &text, b'\n', |_, _| Ok(()))
         });
         assert!(pieces.any(|done| done.is_err()));
     }
@@ -276,7 +289,7 @@ mod tests {
             // The last piece comes first.
             let pieces = text.chunks(piece_bytes).enumerate();
             for (number, piece) in pieces.collect::<Vec<_>>().into_iter().rev() {
-                let (at, whole) = borders.whole((number * piece_bytes) as u64, piece);
+                let (at, whole) = borders.whole((number * piece_bytes) as u64, piece, b'\n');
                 if let Some(whole) = whole.strip_suffix(b"\n") {
                     take(at, whole);
                 }

@@ -4,7 +4,8 @@
 //! Contract: [`csv_field`] reads quotes as RFC 4180 has them, within one line; [`csv_names`] reads
 //! a header with it. Fields that tabs end have no quotes. [`separated`] reads fields that are apart
 //! by blanks, or by commas, and rejects a line that mixes both: `1 2 0,75` has a decimal comma or a
-//! fourth field, and nobody can tell which. [`apart`] splits at blanks alone.
+//! fourth field, and no reader can tell which. [`apart`] splits at blanks alone. Lines end with LF,
+//! CR LF, or CR alone ([`line_end`]).
 
 use std::borrow::Cow;
 
@@ -13,6 +14,16 @@ use std::borrow::Cow;
 pub(crate) struct Fault(pub(super) String);
 
 type Field<'l> = std::result::Result<Option<Cow<'l, [u8]>>, Fault>;
+
+/// The byte that ends the lines of a text with this front: a newline, or a carriage return if the
+/// front has one and no newline.
+pub(crate) fn line_end(front: &[u8]) -> u8 {
+    let has = |end| memchr::memchr(end, front).is_some();
+    match !has(b'\n') && has(b'\r') {
+        true => b'\r',
+        false => b'\n',
+    }
+}
 
 /// The next of the fields that `delimiter` ends, without the blanks around it and the quotes.
 pub(super) fn csv_field<'l>(rest: &mut Option<&'l [u8]>, delimiter: u8) -> Field<'l> {

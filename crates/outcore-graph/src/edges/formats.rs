@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::{Error, Job, Result};
 
-use super::fields::{csv_delimiter, csv_names};
+use super::fields::{csv_delimiter, csv_names, line_end};
 use super::item::ItemShape;
 use super::npz::{self, Matrix};
 use super::serial::{self, Serial};
@@ -316,7 +316,7 @@ pub(super) fn header_of(
     }
     let text = &head[header.bytes as usize..];
     if !format.is_binary() {
-        refuse_lone_cr(path, text)?;
+        header.syntax.line_end = line_end(text);
     }
     match format {
         EdgeFormat::MatrixMarket => matrix_market(path, text, (options, &mut header))?,
@@ -340,20 +340,6 @@ fn refuse_packed(path: &Path, head: &[u8]) -> Result<()> {
     }
 }
 
-/// Fails for text whose lines end with CR alone: all of it would be one line.
-fn refuse_lone_cr(path: &Path, head: &[u8]) -> Result<()> {
-    let has_lines = memchr::memchr(b'\n', head).is_some();
-    let is_between = |at: usize| at + 1 < head.len();
-    match memchr::memchr(b'\r', head).filter(|at| !has_lines && is_between(*at)) {
-        None => Ok(()),
-        Some(_) => Err(
-            Error::usage(READ, "its lines end with CR alone, and edges need LF")
-                .path(path)
-                .hint("convert it first: tr '\\r' '\\n' < IN > OUT"),
-        ),
-    }
-}
-
 fn corrupt(path: &Path, cause: impl Into<String>) -> Error {
     Error::corrupt(READ, cause).path(path)
 }
@@ -366,7 +352,8 @@ fn matrix_market(
 ) -> Result<()> {
     let mut at = header.bytes as usize;
     let mut is_symmetric = None;
-    for line in head.split_inclusive(|byte| *byte == b'\n') {
+    let line_end = header.syntax.line_end;
+    for line in head.split_inclusive(|byte| *byte == line_end) {
         at += line.len();
         let text = String::from_utf8_lossy(line);
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
@@ -427,6 +414,7 @@ fn matrix_market(
         header.is_undirected = is_symmetric == Some(true);
         header.syntax = Syntax {
             target_from: sides.target_from,
+            line_end,
             ..Syntax::blanks(header.weights.is_some()).counted_from_one(*rows, *columns)
         };
         return Ok(());
@@ -442,7 +430,8 @@ fn matrix_market(
 fn csv(path: &Path, head: &[u8], options: &ReadOptions, header: &mut Header) -> Result<()> {
     let mut first: &[u8] = &[];
     let mut delimiter = b',';
-    for line in head.split_inclusive(|byte| *byte == b'\n') {
+    let line_end = header.syntax.line_end;
+    for line in head.split_inclusive(|byte| *byte == line_end) {
         let text = line.trim_ascii();
         delimiter = csv_delimiter(text);
         // A comment that could be a header is one.
@@ -455,7 +444,7 @@ fn csv(path: &Path, head: &[u8], options: &ReadOptions, header: &mut Header) -> 
         header.skipped += u64::from(!text.is_empty());
     }
     // Blanks at the ends of a line may be separators.
-    let line = first.strip_suffix(b"\n").unwrap_or(first);
+    let line = first.strip_suffix(&[line_end]).unwrap_or(first);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let names = csv_names(line, delimiter).map_err(|fault| {
         let cause = format!("the first line is not the names of columns: {}", fault.0);
@@ -482,6 +471,7 @@ fn csv(path: &Path, head: &[u8], options: &ReadOptions, header: &mut Header) -> 
     header.syntax = Syntax {
         source,
         target,
+        line_end,
         ..Syntax::delimited(delimiter, weight)
     };
     Ok(())

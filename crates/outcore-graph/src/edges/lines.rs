@@ -22,7 +22,7 @@ use super::borders::{CutLines, whole_lines};
 use super::formats::{EdgeFormat, format_of, header_of, weights_of};
 use super::item::{Edge, fail};
 use super::syntax::Syntax;
-use super::text::not_an_edge;
+use super::text::{Place, not_an_edge};
 use super::{PLACES, READ, ReadOptions, check_entries, look_at_places};
 use crate::format::weight::WeightType;
 
@@ -150,7 +150,8 @@ impl LineFiles {
             let data = (file.header_bytes, file.len_bytes());
             look_at_places(&file.path, data, (1, places), |at_bytes, piece| {
                 let borders = file.borders(file.text.start + at_bytes, piece.len());
-                let whole = whole_lines(piece, borders).unwrap_or_default();
+                let whole = whole_lines(piece, borders, file.syntax.line_end());
+                let whole = whole.unwrap_or_default();
                 bytes += whole.len() as u64;
                 let _ = file.syntax.each_edge(&piece[whole], |edge| {
                     let largest = edge.source.max(edge.target);
@@ -170,7 +171,7 @@ impl LineFiles {
         let piece = batch.bytes(0);
         if batch.is_sample {
             let borders = file.borders(batch.first, piece.len());
-            if let Some(whole) = whole_lines(piece, borders) {
+            if let Some(whole) = whole_lines(piece, borders, file.syntax.line_end()) {
                 file.each_edge(batch.first + whole.start as u64, &piece[whole], &mut take);
             }
             // Its lines come again.
@@ -181,13 +182,16 @@ impl LineFiles {
             edges += 1;
             take(edge);
         };
-        let done = self
-            .cut
-            .each((batch.first, piece), &file.text, |at_bytes, lines| {
+        let done = self.cut.each(
+            (batch.first, piece),
+            &file.text,
+            file.syntax.line_end(),
+            |at_bytes, lines| {
                 let skipped = file.each_edge(at_bytes, lines, &mut count);
                 self.skipped.fetch_add(skipped, Ordering::Relaxed);
                 Ok(())
-            });
+            },
+        );
         if let Err(error) = done {
             fail(error.path(&file.path))
         }
@@ -247,11 +251,12 @@ impl LineFile {
             Ok(skipped) => skipped,
             Err((from, fault)) => {
                 let at_bytes = at_bytes - self.text.start + from as u64;
-                fail(not_an_edge(
-                    &fault,
-                    &self.path,
-                    self.header_bytes + at_bytes,
-                ))
+                let place = Place {
+                    path: &self.path,
+                    at_bytes: self.header_bytes + at_bytes,
+                    line_end: self.syntax.line_end(),
+                };
+                fail(not_an_edge(&fault, place))
             }
         }
     }

@@ -72,7 +72,10 @@ pub(crate) fn named_files(
     for path in files {
         let header = header_of(job, path, format, options)?;
         let syntax = match (format, options.name_of(path).extension()) {
-            (EdgeFormat::Text, Some(end)) if end == "tsv" => Syntax::tabs(options.is_weighted),
+            (EdgeFormat::Text, Some(end)) if end == "tsv" => Syntax {
+                line_end: header.syntax.line_end,
+                ..Syntax::tabs(options.is_weighted)
+            },
             _ => header.syntax,
         };
         are_names |= has_names(job, path, (header.bytes, syntax))?;
@@ -92,7 +95,7 @@ fn has_names(job: &Job, path: &Path, (header_bytes, syntax): (u64, Syntax)) -> R
     let found = job.device.read_head(path, &mut head)?;
     head.truncate(found);
     if found == HEAD_BYTES {
-        let end = memchr::memrchr(b'\n', &head);
+        let end = memchr::memrchr(syntax.line_end, &head);
         head.truncate(end.unwrap_or(0));
     }
     let lines = head.get(header_bytes as usize..).unwrap_or_default();
@@ -111,7 +114,7 @@ fn has_names(job: &Job, path: &Path, (header_bytes, syntax): (u64, Syntax)) -> R
         weight: None,
         ..syntax
     };
-    let mut edges = lines.split(|byte| *byte == b'\n');
+    let mut edges = lines.split(|byte| *byte == syntax.line_end);
     // What is no edge of either kind is told as one between names if it has letters.
     let is_meant = |line: &[u8]| match unweighted.named(line) {
         Ok(edge) => edge.is_some_and(has_names),

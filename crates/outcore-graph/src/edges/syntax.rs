@@ -18,6 +18,8 @@ use crate::format::weight::WeightType;
 pub(crate) struct Syntax {
     /// What ends the fields of CSV; otherwise they are apart by blanks, or by commas.
     pub(super) delimiter: Option<u8>,
+    /// What ends a line: a newline, or a carriage return.
+    pub(super) line_end: u8,
     /// Whether lines that begin with `#` or `%` are comments.
     pub(super) has_comments: bool,
     /// The fields of both ids, counted from 0; the first two, but for CSV.
@@ -47,6 +49,7 @@ impl Syntax {
     pub(super) fn blanks(is_weighted: bool) -> Self {
         Syntax {
             delimiter: None,
+            line_end: b'\n',
             has_comments: true,
             source: 0,
             target: 1,
@@ -83,6 +86,11 @@ impl Syntax {
         self.source_limit = Some(rows);
         self.target_limit = Some(columns);
         self
+    }
+
+    /// What ends a line.
+    pub(crate) fn line_end(&self) -> u8 {
+        self.line_end
     }
 
     /// The same with weights of that type.
@@ -207,7 +215,7 @@ impl Syntax {
                     return None;
                 }
                 at += next.bytes;
-                let is_end = |byte: &u8| self.is_between(*byte) || *byte == b'\n';
+                let is_end = |byte: &u8| self.is_between(*byte) || *byte == self.line_end;
                 let rest = &text[at..];
                 let field = &rest[..rest.iter().position(is_end).unwrap_or(rest.len())];
                 weight = weight_of(field, self.weight_type).ok()?;
@@ -229,15 +237,15 @@ impl Syntax {
     fn end_of_usual(&self, rest: &[u8], gap: Gap) -> Option<usize> {
         let behind = match rest {
             [] => return Some(0),
-            [b'\n', ..] => return Some(1),
+            [byte, ..] if *byte == self.line_end => return Some(1),
             [b'\r', b'\n', ..] => return Some(2),
             [byte, ..] if !self.is_between(*byte) => return None,
             _ => self.gap(rest)?,
         };
         // Quotes may hide the end of the line.
         let found = match self.delimiter {
-            Some(_) => memchr::memchr2(b'\n', b'"', rest),
-            None => memchr::memchr(b'\n', rest),
+            Some(_) => memchr::memchr2(self.line_end, b'"', rest),
+            None => memchr::memchr(self.line_end, rest),
         };
         let end = found.unwrap_or(rest.len());
         let is_quoted = rest.get(end) == Some(&b'"');
@@ -270,7 +278,7 @@ impl Syntax {
                 from += line_bytes;
                 continue;
             }
-            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            let end = memchr::memchr(self.line_end, rest).unwrap_or(rest.len());
             match self.edge(&rest[..end]) {
                 Ok(Some(edge)) => take(edge),
                 // Empty lines say nothing, and are not counted.

@@ -2,11 +2,12 @@
 //!
 //! Contract: [`parse`] turns the lines of a file into items ([`ItemShape`]), in one pass on all
 //! threads. A piece of the pass is parsed alone; the lines that its borders cut are put together
-//! when all have come ([`Borders`]). Empty lines are skipped, and so are comments, which are
-//! counted: lines of text that begin with `#`, `%` or `//`. In CSV each line behind the header is
-//! an edge. A line that is none, an id that is negative, not whole or not below 2^64, and a weight
-//! that is missing or not finite are errors that name file and line. A weight may also be written
-//! as networkx writes it: `{'weight': 0.5}`. Ids that are names are read by [`super::named`].
+//! when all have come ([`Borders`]). Lines end with LF, CR LF, or CR alone. Empty lines are
+//! skipped. So are comments, which are counted: lines of text that begin with `#`, `%` or `//`. In
+//! CSV each line behind the header is an edge. A line that is none, an id that is negative, not
+//! whole or not below 2^64, and a weight that is missing or not finite are errors that name file
+//! and line. A weight may also be written as networkx writes it: `{'weight': 0.5}`. Ids that are
+//! names are read by [`super::named`].
 //!
 //! Bounds: one read of the file and one write of the items; a piece's items and two lines a piece
 //! are in memory.
@@ -56,7 +57,12 @@ impl<T: Item> Lines<'_, T> {
             Ok(skipped) => _ = self.skipped.fetch_add(skipped, Ordering::Relaxed),
             Err((from, fault)) => {
                 let at_bytes = self.input.header_bytes + at_bytes + from as u64;
-                fail(not_an_edge(&fault, self.path, at_bytes))
+                let place = Place {
+                    path: self.path,
+                    at_bytes,
+                    line_end: self.syntax.line_end(),
+                };
+                fail(not_an_edge(&fault, place))
             }
         }
         if !items.is_empty() {
@@ -98,14 +104,26 @@ impl<T: Item> Sequence for Lines<'_, T> {
     }
 
     fn iter<'b>(&'b self, batch: Batch<'b>) -> impl Iterator<Item = T> {
-        let (at_bytes, whole) = self.borders.whole(batch.first, batch.bytes(0));
+        let (at_bytes, whole) =
+            self.borders
+                .whole(batch.first, batch.bytes(0), self.syntax.line_end());
         self.items(whole, at_bytes).into_iter()
     }
 }
 
+/// The place of a line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'p> {
+    pub(crate) path: &'p Path,
+    /// Bytes before it.
+    pub(crate) at_bytes: u64,
+    /// What ends the lines of the file.
+    pub(crate) line_end: u8,
+}
+
 /// The error for the line at a place of a file.
-pub(crate) fn not_an_edge(fault: &Fault, path: &Path, at_bytes: u64) -> Error {
-    let line = match line_number(path, at_bytes) {
+pub(crate) fn not_an_edge(fault: &Fault, place: Place<'_>) -> Error {
+    let line = match line_number(place) {
         Some(number) => format!("line {number} is not an edge: {}", fault.0),
         None => format!("a line is not an edge: {}", fault.0),
     };
@@ -127,20 +145,20 @@ pub(crate) fn not_an_edge(fault: &Fault, path: &Path, at_bytes: u64) -> Error {
         }
     };
     Error::corrupt(READ, line)
-        .path(path)
-        .offset(at_bytes)
+        .path(place.path)
+        .offset(place.at_bytes)
         .hint(hint)
 }
 
 /// The number of the line that begins at a place of a file.
-fn line_number(path: &Path, at_bytes: u64) -> Option<u64> {
-    let mut file = File::open(path).ok()?.take(at_bytes);
+fn line_number(place: Place<'_>) -> Option<u64> {
+    let mut file = File::open(place.path).ok()?.take(place.at_bytes);
     let mut buffer = vec![0; 1 << 16];
     let mut lines = 1;
     loop {
         match file.read(&mut buffer).ok()? {
             0 => return Some(lines),
-            found => lines += memchr::memchr_iter(b'\n', &buffer[..found]).count() as u64,
+            found => lines += memchr::memchr_iter(place.line_end, &buffer[..found]).count() as u64,
         }
     }
 }

@@ -73,6 +73,8 @@ fn the_same_edges_in_all_formats_make_the_same_graph() {
             ),
         ),
         ("gap.el", lines("", " ", 0, "\n")),
+        ("mac.el", lines("# old\r", "\t", 0, "\r")),
+        ("old.csv", lines("src,dst\r", ",", 0, "\r")),
         ("c.csv", lines("src,dst\n", ",", 0, "\n")),
         ("d.csv", lines("", ";", 0, ";x\n")),
         (

@@ -62,7 +62,7 @@ use crate::error::{Error, Kind, Result};
 pub(crate) use commit::{seal, unseal};
 use contents::is_known;
 pub(super) use sweep::sweep_in;
-pub(crate) use sweep::unpublished_in;
+pub(crate) use sweep::{LOOK, unpublished_in};
 pub use sweep::{State, has_any, list, sweep};
 use sweep::{Swept, sweep_one, told};
 

@@ -8,6 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::drive::private_dir::LOOK;
 use crate::drive::{Device, PrivateDir, parent_of};
 use crate::error::{Error, Result};
 
@@ -29,22 +30,31 @@ impl NewDir {
             path: path.to_path_buf(),
             note,
         };
+        let parent = parent_of(path);
+        // A job that was killed may have made the directory that is there.
+        let swept = match parent.is_dir() {
+            true => device.sweep_private_dirs(parent).map(|_| ()),
+            false => Ok(()),
+        };
         if path.is_dir() {
-            return Ok(known(None));
+            // Nothing is swept where names cannot be read, and nothing has to be.
+            return match swept {
+                Err(error) if error.operation() != LOOK => Err(error),
+                _ => Ok(known(None)),
+            };
         }
+        swept?;
         if fs::symlink_metadata(path).is_ok() {
             return Err(Error::usage(operation, "a file of that name is there")
                 .path(path)
                 .hint("name a directory"));
         }
-        let parent = parent_of(path);
         if !parent.is_dir() {
             let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(Error::io(operation, &missing)
                 .path(parent)
                 .hint("check the path: only the last directory is made"));
         }
-        device.sweep_private_dirs(parent)?;
         let note = device.make_private_dir(parent)?;
         note.note_made(path.file_name().unwrap_or_default())?;
         match fs::create_dir(path) {
@@ -93,6 +103,23 @@ mod tests {
         assert!(path.is_dir());
         assert!(make(&home.path().join("no/such")).is_err());
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn whoever_uses_a_directory_again_sweeps_what_a_killed_job_left_beside_it() {
+        let device = OsDevice::new(IoMode::Buffered);
+        for has_file in [false, true] {
+            let home = tempfile::tempdir().unwrap();
+            let path = home.path().join("view");
+            let mut dir = NewDir::make(&device, "make view", &path).unwrap();
+            dir.note.take().unwrap().leave();
+            if has_file {
+                fs::write(path.join("view.json"), "x").unwrap();
+            }
+            NewDir::make(&device, "make view", &path).unwrap().keep();
+            assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
+            assert_eq!(path.join("view.json").exists(), has_file);
+        }
     }
 
     #[test]

@@ -13,7 +13,8 @@ use super::page::{VerifyArgs, VerifyReport};
 use crate::host::{Host, Kept, watch};
 use crate::option::{DriveArgs, SEED, resources_request};
 use crate::report::{Moved, Stopwatch};
-use crate::tables::{READ, check_tables, keys_of, names_in, on_bad_row, unpacked};
+use crate::tables::{READ, check_tables, keys_of, on_bad_row, unpacked};
+use outcore::key::column::column_names;
 
 /// Checks a table.
 pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport> {
@@ -44,7 +45,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
         ..TextOptions::default()
     };
     let reads = InputOptions {
-        columns: (!args.columns.is_empty()).then(|| names_in(&args.columns)),
+        columns: (!args.columns.is_empty()).then(|| column_names(&args.columns)),
         text: Some(text.clone()),
         copies,
         ..InputOptions::default()

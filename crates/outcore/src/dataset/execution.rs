@@ -606,6 +606,7 @@ impl Execution {
             },
             Items::Lines { terminator, .. } => Unit::Lines {
                 terminator: *terminator,
+                drops_blanks: false,
             },
         }
     }

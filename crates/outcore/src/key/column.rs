@@ -44,6 +44,12 @@ pub fn listed(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// The names in lists with commas between them.
+pub fn column_names(lists: &[String]) -> Vec<String> {
+    let names = lists.iter().flat_map(|list| listed(list));
+    names.map(column_name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +71,7 @@ mod tests {
         assert_eq!(quoted("`a,b`:desc"), Some(("a,b".to_owned(), ":desc")));
         let parts: Vec<&str> = listed("a,`b,(`,f(x,y),``,").collect();
         assert_eq!(parts, ["a", "`b,(`", "f(x,y)", "``", ""]);
+        let names = column_names(&["a,`b,c`".to_owned(), "``".to_owned()]);
+        assert_eq!(names, ["a", "b,c", ""]);
     }
 }

@@ -117,6 +117,11 @@ pub(crate) trait VaryingItems {
     /// How they lie one after another.
     fn framing(&self) -> ItemFraming;
 
+    /// Whether an item with this content is none, and goes nowhere.
+    fn is_left_out(&self, _content: &[u8]) -> bool {
+        false
+    }
+
     /// Makes the keys of the items of a batch, which lie in `run`; those without one leave `items`.
     fn make_keys(
         &mut self,
@@ -209,9 +214,12 @@ impl<V: VaryingItems, R: Route> Mover for VaryingMover<V, R> {
         let framing = self.items.framing();
         let (mut from, mut number) = (0, 0);
         while from < run.bytes.len() {
-            self.found.clear();
+            let (items, found) = (&self.items, &mut self.found);
+            found.clear();
             from = framing.find(run.bytes, from, VARYING_BATCH, |begin, end| {
-                self.found.push(Ref::to(begin, end));
+                if !items.is_left_out(&run.bytes[begin..end]) {
+                    found.push(Ref::to(begin, end));
+                }
             });
             self.take_found(worker, &run, (framing, number))?;
             number += VARYING_BATCH as u64;

@@ -2,10 +2,17 @@
 //!
 //! Contract: [`strict`] makes JSON of the same length of a line in which Python and JavaScript
 //! wrote `NaN`, `Infinity` or `-Infinity`, or an escape of half a surrogate pair, so that what a
-//! parser finds stands at the same bytes. Pure; each byte is looked at once.
+//! parser finds stands at the same bytes. [`is_blank`] says which lines are no values. Pure; each
+//! byte is looked at once.
 
 /// Names of numbers outside of strings, and numbers of the same length.
 const NUMBERS: [(&[u8], &[u8]); 2] = [(b"NaN", b"0.5"), (b"Infinity", b"0.500000")];
+
+/// Whether a line of JSON lines has nothing in it but blanks, and is no value.
+#[inline]
+pub fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(u8::is_ascii_whitespace)
+}
 
 /// The line with other numbers and escapes in the place of those that JSON does not have; nothing
 /// if it has none of them.

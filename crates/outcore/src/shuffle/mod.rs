@@ -59,6 +59,8 @@ pub enum Unit {
     Lines {
         /// The byte.
         terminator: u8,
+        /// Whether blank lines are left out, as they are no rows of JSON lines.
+        drops_blanks: bool,
     },
 }
 
@@ -163,8 +165,14 @@ pub fn shuffle(
             let fixed = Fixed { record_bytes };
             run(job, inputs, &output, options, &fixed, &LongLines::default())
         }
-        Unit::Lines { terminator } => {
-            let lines = Lines { terminator };
+        Unit::Lines {
+            terminator,
+            drops_blanks,
+        } => {
+            let lines = Lines {
+                terminator,
+                drops_blanks,
+            };
             shuffle_lines(job, inputs, &output, options, &lines)
         }
     }

@@ -14,6 +14,7 @@ use crate::partition::mover::{FixedMover, Mover, VaryingItems, VaryingMover};
 use crate::partition::scatter::{NumberItems, RecordItems};
 use crate::partition::task::gather;
 use crate::read::framing::ItemFraming;
+use crate::read::json::is_blank;
 use crate::read::regions::{FixedLength, Framing, Terminated};
 use crate::read::terminators::Terminators;
 
@@ -181,6 +182,8 @@ impl Records for Fixed {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lines {
     pub(super) terminator: u8,
+    /// Whether blank lines are left out.
+    pub(super) drops_blanks: bool,
 }
 
 impl VaryingItems for Lines {
@@ -188,6 +191,10 @@ impl VaryingItems for Lines {
 
     fn framing(&self) -> ItemFraming {
         ItemFraming::Terminated(self.terminator)
+    }
+
+    fn is_left_out(&self, line: &[u8]) -> bool {
+        self.drops_blanks && is_blank(line)
     }
 }
 
@@ -304,7 +311,10 @@ mod tests {
 
     #[test]
     fn lines_are_found_with_their_ends() {
-        let lines = Lines { terminator: b'\n' };
+        let lines = Lines {
+            terminator: b'\n',
+            drops_blanks: false,
+        };
         let mut refs = Vec::new();
         lines.refs(b"xx\na\n\nbcd\nrest\n", 3, 3, |entry| refs.push(entry));
         assert_eq!(refs, [[3, 2], [5, 1], [6, 4]]);

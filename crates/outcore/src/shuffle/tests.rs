@@ -94,7 +94,7 @@ fn records_of(files: &[Vec<u8>], unit: Unit) -> Vec<Vec<u8>> {
             .iter()
             .flat_map(|file| file.chunks(record_bytes).map(<[u8]>::to_vec))
             .collect(),
-        Unit::Lines { terminator } => {
+        Unit::Lines { terminator, .. } => {
             let lines = files
                 .iter()
                 .flat_map(|file| file.split_inclusive(move |&b| b == terminator));
@@ -166,7 +166,10 @@ fn text(seed: u64, len: usize, longest: u64) -> Vec<u8> {
     text
 }
 
-const LINES: Unit = Unit::Lines { terminator: b'\n' };
+const LINES: Unit = Unit::Lines {
+    terminator: b'\n',
+    drops_blanks: false,
+};
 
 #[test]
 fn the_output_is_the_permutation_of_the_definition_whatever_the_means() {

@@ -3,6 +3,7 @@
 //! Contract: as the folder's.
 
 use outcore::Result;
+use outcore::key::column::listed;
 use outcore_io::units;
 use outcore_table::jobs::{self, Aggregate};
 
@@ -49,7 +50,7 @@ pub(crate) fn count_by(context: &Context, args: &CountByArgs) -> Result<u8> {
     let limit_bytes = args.scratch.limit_bytes;
     let (flags, drives) = (&input.resources, &input.drives);
     let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
-    let columns: Vec<String> = args.expression.split(',').map(str::to_owned).collect();
+    let columns: Vec<String> = listed(&args.expression).map(str::to_owned).collect();
     let keys = keys_of(&columns, false)?;
     let text = text::options(&args.tables, &TextFlags::default(), &input.inputs)?;
     let text = text.needing(names_of(&keys));

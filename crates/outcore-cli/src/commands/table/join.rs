@@ -7,10 +7,11 @@ use outcore_io::units;
 use outcore_table::input::InputOptions;
 use outcore_table::jobs::{self, AsOf, ColumnPair, Join, JoinKind, TableEnds};
 
-use super::{Done, Request, check_both_tables, names_in, run, text};
+use super::{Done, Request, check_both_tables, run, text};
 use crate::cli::join::JoinArgs;
 use crate::context::Context;
 use crate::resources;
+use outcore::key::column::column_names;
 
 pub(crate) fn join(context: &Context, args: &JoinArgs) -> Result<u8> {
     let inputs = [args.left.clone(), args.right.clone()];
@@ -40,7 +41,7 @@ pub(crate) fn join(context: &Context, args: &JoinArgs) -> Result<u8> {
         (None, Some(_)) => JoinKind::Left,
         (None, None) => JoinKind::Inner,
     };
-    let columns = names_in(&args.tables.columns);
+    let columns = column_names(&args.tables.columns);
     let wanted = Join {
         on: pairs(&args.on)?,
         kind,

@@ -28,11 +28,12 @@ mod window;
 use std::path::PathBuf;
 
 use outcore::Result;
+use outcore::key::column::column_names;
 use outcore_front::resources::Resources;
 use outcore_front::what::{Asked, What};
 use outcore_table::input::{InputOptions, TextOptions};
 use outcore_table::rows::KeyColumn;
-use outcore_verbs::tables::{READ, is_stdin, keys_of, kind_of_table, names_in, tables_of};
+use outcore_verbs::tables::{READ, is_stdin, keys_of, kind_of_table, tables_of};
 
 use crate::cli::lines::TextFlags;
 use crate::cli::tables::{TableArgs, TableFileArgs};
@@ -68,7 +69,7 @@ const OPEN: &str = "open input";
 fn reads(tables: &TableArgs, text: &TextOptions) -> InputOptions {
     InputOptions {
         text: Some(text.clone()),
-        columns: (!tables.columns.is_empty()).then(|| names_in(&tables.columns)),
+        columns: (!tables.columns.is_empty()).then(|| column_names(&tables.columns)),
         is_union: tables.union,
         ..InputOptions::default()
     }

@@ -12,9 +12,10 @@ use outcore_table::input::{check_local, check_not_read_again, matching};
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 
 use super::request::Request;
-use super::{READ, is_stdin, names_in};
+use super::{READ, is_stdin};
 use crate::cli::tables::{PipeFormat, TableArgs};
 use crate::context::Context;
+use outcore::key::column::column_names;
 
 /// The names of the output's files, and what they will look like.
 pub(super) fn outputs_of(
@@ -62,7 +63,7 @@ pub(super) fn outputs_of(
     if let Some(rows) = request.tables.group_rows {
         writes.group_rows_max = usize::try_from(rows).unwrap_or(usize::MAX);
     }
-    writes.bloom_filters = names_in(&request.tables.bloom_filters);
+    writes.bloom_filters = column_names(&request.tables.bloom_filters);
     writes.directory = directory;
     check_has(request.tables, format)?;
     Ok((outputs, writes))

@@ -115,13 +115,7 @@ pub(crate) fn split(context: &Context, args: &SplitArgs) -> Result<u8> {
         .first()
         .map_or(Ok(()), |first| check_local(OPEN, first))?;
     let resources = resources::load(&args.resources, &args.drives, None, resources::SEED)?;
-    let tables = TableArgs {
-        columns: args.columns.clone(),
-        codec: args.codec.clone(),
-        schema: args.schema.clone(),
-        infer: args.infer,
-        ..TableArgs::default()
-    };
+    let tables = args.tables();
     let text = text::options(&tables, &args.rows.text_flags()?, &args.inputs)?;
     if !args.by.is_empty() {
         let text = text.needing(args.by.iter().map(|name| column_name(name)));

@@ -10,13 +10,13 @@ use outcore::key::RecordFormat;
 use outcore::runs::{BuildOptions, LineType, ViewSize, ViewType, size_of_lines};
 use outcore::{Error, Result};
 use outcore_front::content::Recognition;
-use outcore_front::inputs::{self, ResolvedInput, Source};
+use outcore_front::inputs::{self, ResolvedInput, Source, bytes_of};
 use outcore_front::output::Target;
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::resources::Resources;
-use outcore_front::spool::Spool;
-use outcore_front::text::csv_files::{bytes_of, settle_further, settle_view};
+use outcore_front::spool::{LateSpool, Spool};
 use outcore_front::text::order::OrderSpec;
+use outcore_front::text::view_files::{self, ViewText};
 use outcore_front::what::What;
 
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs};
@@ -70,10 +70,11 @@ impl Found {
             let from = (&sources[..], beside, recognition);
             return Found::lines(context, resources, from, |job, files, spool| {
                 let make = || Spool::beside(job, resources, &beside.dir());
-                match args.text.csv {
-                    true => settle_view(spec, has_header, job, files, (spool, make)),
-                    false => spec.to_lines(terminator),
-                }
+                let text = match args.text.csv {
+                    true => ViewText::Csv { has_header },
+                    false => ViewText::Lines { terminator },
+                };
+                view_files::settle(spec, text, job, files, LateSpool { spool, make })
             });
         }
         let request = args.record.to_request();
@@ -104,7 +105,7 @@ impl Found {
                 let from = (&sources[..], &beside, recognition);
                 Found::lines(context, resources, from, |job, files, spool| {
                     let make = || Spool::beside(job, resources, &beside.dir());
-                    settle_further(lines, job, files, (spool, make))?;
+                    view_files::settle_further(lines, job, files, LateSpool { spool, make })?;
                     Ok(lines.clone())
                 })
             }

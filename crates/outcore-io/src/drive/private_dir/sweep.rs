@@ -22,7 +22,8 @@ use super::folders::MADE;
 use super::{KEEP, Kept, LOCK, LOCK_TEXT, is_private, lock_of, remove_locked};
 use crate::error::{Error, Kind, Result};
 
-const LOOK: &str = "look for scratch";
+/// The operation that errors name where private directories are looked for.
+pub(crate) const LOOK: &str = "look for scratch";
 
 /// How a private directory stands.
 #[derive(Debug, Clone, PartialEq, Eq)]

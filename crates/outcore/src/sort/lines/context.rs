@@ -64,7 +64,7 @@ impl Context<'_> {
     }
 
     /// A line without a key, which begins at a byte of the data of a part, if it was read: counted
-    /// or an error, as asked for.
+    /// or an error, as asked for. A blank one that is no line is neither.
     pub(super) fn no_key(&self, place: Option<(usize, u64)>, why: &NoKey) -> Result<()> {
         let Some((part, at_bytes)) = place else {
             let cause = format!("a row has no key: {}", why.0);
@@ -72,7 +72,10 @@ impl Context<'_> {
                 Error::new(Kind::Corrupt, "make a key", cause).hint("check what makes the rows")
             );
         };
-        if self.options.on_no_key == OnNoKey::Skip || why.is_blank() {
+        if why.is_blank() {
+            return Ok(());
+        }
+        if self.options.on_no_key == OnNoKey::Skip {
             self.skipped.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }

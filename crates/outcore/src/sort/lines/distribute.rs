@@ -30,6 +30,7 @@ use crate::partition::scatter::{RunStart, ScatterWorker, Scattering};
 use crate::partition::spill::{Resident, Spilling};
 use crate::read::csv::first_across_lines;
 use crate::read::framing::ItemFraming;
+use crate::read::json::is_blank;
 use crate::read::regions::{Chunks, Region, RegionReader, Terminated};
 use outcore_io::memory::Pool;
 use outcore_io::{Error, Result};
@@ -83,6 +84,10 @@ impl<const HAS_KEYS: bool> VaryingItems for Lines<'_, HAS_KEYS> {
 
     fn framing(&self) -> ItemFraming {
         self.context.framing
+    }
+
+    fn is_left_out(&self, line: &[u8]) -> bool {
+        !HAS_KEYS && self.context.options.drops_blanks && is_blank(line)
     }
 
     fn make_keys(
@@ -231,8 +236,7 @@ fn distribute_by<const HAS_KEYS: bool>(
         let is_equal = |bucket| splitters.equal_key(bucket).is_some();
         let lines = Lines::<HAS_KEYS>::new(context, count, is_equal);
         let mut mover = VaryingMover::new(lines, LineRoute::new(splitters));
-        let terminator = context.options.terminator;
-        let mut table = Table::new(&context.job.budget, plan.table_bytes, terminator)?;
+        let mut table = Table::new(&context.job.budget, plan.table_bytes, context.options)?;
         feed(&mut worker, &mut mover, &mut table)?;
         let outs = worker.finish(true)?;
         let best = mover.items.best;

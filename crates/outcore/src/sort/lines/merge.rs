@@ -75,6 +75,7 @@ impl Runs<'_> {
                 Err(why) if self.options.on_no_key == OnNoKey::Fail && !why.is_blank() => {
                     return Err(reader.no_key(&self.files[index], &why));
                 }
+                Err(why) if why.is_blank() => self.lines_in -= 1,
                 Err(_) => self.skipped += 1,
             }
         }

@@ -80,6 +80,10 @@ pub struct LineSortOptions {
     pub replace: bool,
     /// What becomes of lines that have no key.
     pub on_no_key: OnNoKey,
+    /// Blank lines are left out of a sort of whole lines, as they are no rows of JSON lines. An
+    /// order that makes keys of lines says so with
+    /// [`NoKey::blank`](crate::key::sort_key::NoKey::blank).
+    pub drops_blanks: bool,
 }
 
 impl Default for LineSortOptions {
@@ -93,6 +97,7 @@ impl Default for LineSortOptions {
             count_separator: None,
             replace: false,
             on_no_key: OnNoKey::Fail,
+            drops_blanks: false,
         }
     }
 }
@@ -111,7 +116,7 @@ impl LineSortOptions {
 /// What was done with lines.
 #[derive(Debug, Clone)]
 pub struct LineSummary {
-    /// Lines read.
+    /// Lines read, without blank ones that are no lines.
     pub lines_in: u64,
     /// Lines written.
     pub lines_out: u64,

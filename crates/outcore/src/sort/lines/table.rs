@@ -20,6 +20,7 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use super::LineSortOptions;
 use super::bucket::{COUNT_BYTES, FromTable, LineBucket};
 use super::context::Context;
 use super::line_bytes::{hash, is_same};
@@ -27,6 +28,7 @@ use super::plan::TABLES;
 use super::refs::Ref;
 use super::splitters::LineSplitters;
 use crate::partition::kernel::{FETCH_AHEAD, copy_item, fetch};
+use crate::read::json::is_blank;
 use crate::read::terminators::Terminators;
 use outcore_io::Result;
 use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool, prefetch};
@@ -49,6 +51,8 @@ const GROUP_BATCH: usize = 512;
 pub(super) struct Table {
     /// None in a table that takes nothing.
     entries: Option<Entries>,
+    /// Whether blank lines are left out.
+    drops_blanks: bool,
     /// Lines counted.
     pub(super) lines: u64,
     /// Lines of the last batch that found no place.
@@ -72,7 +76,8 @@ struct Entries {
 impl Table {
     /// A table of `bytes` of the budget for lines that end with `terminator`; one of less than two
     /// blocks takes nothing.
-    pub(super) fn new(budget: &Budget, bytes: u64, terminator: u8) -> Result<Self> {
+    pub(super) fn new(budget: &Budget, bytes: u64, options: LineSortOptions) -> Result<Self> {
+        let terminator = options.terminator;
         let blocks = bytes as usize / BLOCK_BYTES;
         if blocks < 2 {
             return Ok(Table::default());
@@ -92,6 +97,7 @@ impl Table {
         });
         Ok(Table {
             entries,
+            drops_blanks: options.drops_blanks,
             ..Table::default()
         })
     }
@@ -108,8 +114,12 @@ impl Table {
         let mut count = 0;
         for end in Terminators::of(entries.terminator, &bytes[begin..]) {
             let end = begin + end + 1;
-            lines[count] = (*from, end - *from);
+            let line = (*from, end - *from);
             *from = end;
+            if self.drops_blanks && is_blank(&bytes[line.0..end - 1]) {
+                continue;
+            }
+            lines[count] = line;
             count += 1;
             if count == BATCH {
                 break;
@@ -453,7 +463,7 @@ mod tests {
                 *expected.entry(line.clone().into_bytes()).or_default() += 1;
             }
             let budget = Budget::new(bytes);
-            let mut table = Table::new(&budget, bytes, b'\n').unwrap();
+            let mut table = Table::new(&budget, bytes, LineSortOptions::default()).unwrap();
             let mut got: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
             let (mut from, mut given_back) = (0, 0);
             while from < text.len() {

@@ -126,7 +126,13 @@ impl Driver<'_> {
             is_descending: sorts && case.is("descending"),
         };
         match case.text("do") {
-            "shuffle" => self.shuffle(inputs, Unit::Lines { terminator: b'\n' }),
+            "shuffle" => self.shuffle(
+                inputs,
+                Unit::Lines {
+                    terminator: b'\n',
+                    drops_blanks: false,
+                },
+            ),
             "merge" => drop(merge_lines(job, inputs, output, &order, options).unwrap()),
             _ => drop(sort_lines(job, inputs, output, &order, options).unwrap()),
         }

@@ -167,7 +167,10 @@ fn a_shuffle_keeps_reads_in_flight_in_every_phase() {
     let numbers: Vec<u8> = (0..8u64 << 20).flat_map(u64::to_le_bytes).collect();
     let text = lines(64 << 20);
     let records = Unit::Records { record_bytes: 8 };
-    let terminated = Unit::Lines { terminator: b'\n' };
+    let terminated = Unit::Lines {
+        terminator: b'\n',
+        drops_blanks: false,
+    };
     for (unit, data, unit_bytes, memory_kib) in [
         (records, &numbers, 8, 32 << 10),
         (terminated, &text, 100, 32 << 10),

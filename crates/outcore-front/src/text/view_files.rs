@@ -1,0 +1,72 @@
+//! Files of text as a view can take them.
+//!
+//! Contract: [`settle`] makes the files of a new view ready, and [`settle_further`] those that are
+//! added to one. CSV goes without its headers, JSON lines without byte order marks, and both
+//! without blank lines ([`super::csv_files`], [`super::json_files`]); other lines are as they are.
+
+use outcore::Result;
+use outcore::job::Job;
+use outcore::runs::LineType;
+
+use super::order::OrderSpec;
+use super::{csv_files, json_files};
+use crate::inputs::Source;
+use crate::spool::{LateSpool, Spool};
+
+/// What the lines of a view are.
+#[derive(Debug, Clone, Copy)]
+pub enum ViewText {
+    /// Records of CSV.
+    Csv {
+        /// The first line of each file names the columns.
+        has_header: bool,
+    },
+    /// JSON values or other lines, as their order says.
+    Lines {
+        /// What ends a line.
+        terminator: u8,
+    },
+}
+
+/// The lines of a view in the order of `spec`. Files that have to be copied go to `spool`.
+///
+/// # Errors
+/// An order that makes no sense; what looking at the files and copying them fails with.
+pub fn settle(
+    spec: OrderSpec,
+    text: ViewText,
+    job: &Job,
+    files: &mut [Source],
+    mut spool: LateSpool<'_, impl Fn() -> Result<Spool>>,
+) -> Result<LineType> {
+    match text {
+        ViewText::Csv { has_header } => csv_files::settle_view(spec, has_header, job, files, spool),
+        ViewText::Lines { terminator } => {
+            let lines = spec.to_lines(terminator)?;
+            if spec.is_json() {
+                json_files::without_blanks(job, files, terminator, &mut spool)?;
+            }
+            Ok(lines)
+        }
+    }
+}
+
+/// Makes files ready that are added to a view of `lines`.
+///
+/// # Errors
+/// As [`settle`]; usage for CSV that does not fit that of the view.
+pub fn settle_further(
+    lines: &LineType,
+    job: &Job,
+    files: &mut [Source],
+    mut spool: LateSpool<'_, impl Fn() -> Result<Spool>>,
+) -> Result<()> {
+    let spec = OrderSpec::of_name(&lines.order_name)?;
+    match &spec.csv {
+        Some(csv) => csv_files::settle_further(csv, lines, job, files, spool),
+        None if spec.is_json() => {
+            json_files::without_blanks(job, files, lines.terminator, &mut spool)
+        }
+        None => Ok(()),
+    }
+}
