@@ -104,6 +104,15 @@ fn run_as<'py, V: Verb>(
     Ok((report, headline))
 }
 
+/// Prints a plan on `sys.stderr`.
+fn print(plan: &dyn Display) {
+    Python::attach(|py| {
+        let stderr = py.import("sys").and_then(|sys| sys.getattr("stderr"));
+        // A program without standard error has nobody to read the plan.
+        let _ = stderr.and_then(|stderr| stderr.call_method1("write", (format!("{plan}\n"),)));
+    });
+}
+
 /// What a verb needs of Python.
 struct Face<'r> {
     run: &'r Run,
@@ -211,11 +220,15 @@ impl Host for Face<'_> {
     }
 
     fn show_plan(&self, plan: &dyn Display) {
-        Python::attach(|py| {
-            let stderr = py.import("sys").and_then(|sys| sys.getattr("stderr"));
-            // A program without standard error has nobody to read the plan.
-            let _ = stderr.and_then(|stderr| stderr.call_method1("write", (format!("{plan}\n"),)));
-        });
+        print(plan);
+    }
+
+    fn print_plan(&self, plan: &dyn Display, _fields: Value) {
+        print(plan);
+    }
+
+    fn show_plans(&self, control: &Control) {
+        control.on_plan(|plan| print(plan));
     }
 
     fn adopt(&self, job: Job) -> Job {

@@ -6,24 +6,17 @@
 //! Environment, file and default set what no flag sets (see [`outcore_io::config`]).
 
 pub(crate) mod commands;
-pub(crate) mod dedup;
 pub(crate) mod deferred;
-pub(crate) mod diff;
 mod expressions;
 pub(crate) mod gnu;
 pub(crate) mod graph;
-pub(crate) mod group;
 pub(crate) mod help;
-pub(crate) mod join;
-pub(crate) mod lines;
 pub(crate) mod sequence;
 pub(crate) mod store;
-pub(crate) mod tables;
 pub(crate) mod vectors;
 pub(crate) mod verb;
 pub(crate) mod view;
 pub(crate) mod volume;
-pub(crate) mod window;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -40,9 +33,10 @@ pub(crate) use outcore_verbs::option::{
     DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, ScratchArgs, TraceArgs, TypeArgs, parse_count,
 };
 
-use commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
+use commands::UniqueArgs;
 use deferred::Deferred;
-use lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
+use outcore_verbs::option::lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
+use outcore_verbs::option::tables;
 use sequence::SequenceCommand;
 use store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
 use verb::VerbCommand;
@@ -171,18 +165,7 @@ pub(crate) enum ColorWhen {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Sort(Deferred<SortArgs>),
-    Shuffle(Deferred<ShuffleArgs>),
     Unique(Deferred<UniqueArgs>),
-    Dedup(Deferred<dedup::DedupArgs>),
-    GroupBy(Deferred<group::GroupByArgs>),
-    Window(Deferred<window::WindowArgs>),
-    Join(Deferred<join::JoinArgs>),
-    Diff(Deferred<diff::DiffArgs>),
-    Convert(Deferred<tables::ConvertArgs>),
-    Info(Deferred<tables::InfoArgs>),
-    Split(Deferred<SplitArgs>),
-    Head(Deferred<HeadArgs>),
-    Sample(Deferred<SampleArgs>),
     #[command(flatten)]
     Verb(VerbCommand),
     #[command(flatten)]

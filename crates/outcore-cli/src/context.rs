@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outcore::Result;
-use outcore::job::{Control, Job};
+use outcore::job::Control;
 use outcore_front::inputs::{Names, Streams};
-use outcore_front::output::{Sink, Target};
-use outcore_front::resources::{Resources, ResourcesRequest, is_in_memory};
+use outcore_front::output::Sink;
+use outcore_front::resources::{Resources, ResourcesRequest};
 use outcore_front::staging::Work;
 use outcore_front::what::{Asked, What};
 use outcore_io::drive::Device;
@@ -135,11 +135,20 @@ impl Host for Context {
     }
 
     fn note(&self, text: &str) {
-        self.reporter.human(text);
+        self.reporter.note(text);
     }
 
     fn show_plan(&self, plan: &dyn Display) {
         self.reporter.plan(plan);
+    }
+
+    fn print_plan(&self, plan: &dyn Display, fields: Value) {
+        self.reporter.data(&format!("{plan}\n"));
+        self.reporter.event("plan", fields);
+    }
+
+    fn show_plans(&self, control: &Control) {
+        self.reporter.show_plans(control);
     }
 
     fn do_watched(
@@ -176,21 +185,5 @@ impl Context {
             ..Asked::default()
         };
         Ok(self.what(asked)? == What::Table)
-    }
-
-    /// Says where scratch goes if that is neither a drive that was named nor beside the output.
-    pub(crate) fn note_scratch(&self, resources: &Resources, target: &Target, job: &Job) {
-        if let ([], [drive]) = (resources.specs(), job.options.drives.as_slice()) {
-            let beside = target.dir();
-            let cause = match is_in_memory(&beside) {
-                true => "is in memory",
-                false => "is not writable",
-            };
-            self.reporter.note(&format!(
-                "scratch goes to {}, since {} {cause}; name another place with --drive",
-                drive.dir.display(),
-                beside.display()
-            ));
-        }
     }
 }

@@ -13,7 +13,6 @@
 //! | `resources` | flags as what a job may use |
 //! | `recorder` | what is recorded of a run |
 //! | `spool`, `pipe`, `blocks` | streams in and out |
-//! | `lines` | what the commands on lines share |
 //! | `report`, `progress`, `measure` | what is said, while and after |
 //! | `stdout` | where results are printed, and that none is lost |
 //! | `signals` | SIGINT, SIGTERM and SIGHUP |
@@ -24,7 +23,6 @@ mod cli;
 mod commands;
 mod context;
 mod floor;
-mod lines;
 mod measure;
 mod pipe;
 mod progress;
@@ -148,18 +146,7 @@ fn name_of(command: &Command) -> (&'static str, bool) {
             let to_stdout = args.output.as_deref().map_or(!args.is_check(), is_stdout);
             ("sort", to_stdout && !args.replace && !args.dry_run)
         }
-        Command::Shuffle(args) => ("shuffle", args.files.is_to_stdout() && !args.dry_run),
         Command::Unique(args) => ("unique", args.files.is_to_stdout() && !args.dry_run),
-        Command::Dedup(args) => ("dedup", is_stdout(&args.files.output)),
-        Command::GroupBy(args) => ("group-by", is_stdout(&args.files.output)),
-        Command::Window(args) => ("window", is_stdout(&args.files.output)),
-        Command::Join(args) => ("join", is_stdout(&args.output)),
-        Command::Diff(_) => ("diff", false),
-        Command::Convert(args) => ("convert", is_stdout(&args.output)),
-        Command::Info(_) => ("info", false),
-        Command::Split(_) => ("split", false),
-        Command::Head(args) => ("head", args.files.is_to_stdout()),
-        Command::Sample(args) => ("sample", args.files.is_to_stdout()),
         Command::Verb(verb) => (verb.name, verb.takes_stdout),
         Command::Sequence(command) => (command.name(), command.takes_stdout()),
         Command::Vector(_) => ("vector", false),
@@ -244,18 +231,7 @@ fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, first_file: Option<PathBu
 fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
     match command {
         Command::Sort(args) => commands::sort::run(context, args),
-        Command::Shuffle(args) => commands::shuffle::run(context, args),
         Command::Unique(args) => commands::unique::run(context, args),
-        Command::Dedup(args) => commands::table::dedup(context, args),
-        Command::GroupBy(args) => commands::table::group_by(context, args),
-        Command::Window(args) => commands::table::window(context, args),
-        Command::Join(args) => commands::table::join(context, args),
-        Command::Diff(args) => commands::table::diff(context, args),
-        Command::Convert(args) => commands::table::convert(context, args),
-        Command::Info(args) => commands::table::info(context, args),
-        Command::Split(args) => commands::split::run(context, args),
-        Command::Head(args) => commands::head::head(context, args),
-        Command::Sample(args) => commands::head::sample(context, args),
         Command::Verb(verb) => commands::verb::run(context, verb),
         Command::Sequence(command) => commands::sequence::run(context, command),
         Command::Vector(command) => commands::vectors::vector(context, command),

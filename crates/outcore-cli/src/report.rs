@@ -249,7 +249,10 @@ impl Reporter {
 
     /// The report of a verb: its words, and the summary event.
     pub(crate) fn report(&self, report: Value, words: &Words) {
-        words.lines.iter().for_each(|line| self.human(line));
+        self.data(&words.data);
+        if !words.are_for_watchers || self.tells() {
+            words.lines.iter().for_each(|line| self.human(line));
+        }
         if self.is_json {
             self.event("summary", report);
         }

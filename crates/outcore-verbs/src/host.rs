@@ -103,6 +103,12 @@ pub trait Host {
     /// Shows a plan.
     fn show_plan(&self, plan: &dyn Display);
 
+    /// Prints a plan where that is all that was asked for; `fields` says the same to programs.
+    fn print_plan(&self, plan: &dyn Display, fields: Value);
+
+    /// Shows each plan of the job of `control` as soon as it is made.
+    fn show_plans(&self, control: &Control);
+
     /// A job that this host watches and can stop.
     fn adopt(&self, job: Job) -> Job {
         job

@@ -14,26 +14,56 @@
 //! | [`verb`] | what a verb is |
 //! | [`usage`] | wrong arguments, in words |
 //! | [`explain`] | the plan of a pass over files |
-//! | [`tables`] | what verbs on tables share |
-//! | `generate`, [`mod@verify`] | the verbs, which [`visit_verbs`] lists |
+//! | [`lines`] | what verbs on lines share |
+//! | [`scratch`] | the drives of a job's scratch |
+//! | [`tables`] | the verbs on tables, and what they share |
+//! | `pass` | a pass over lines as they come |
+//! | [`wording`] | reports in words |
+//! | `shuffle`, `head`, `sample`, `split`, `generate`, [`mod@verify`] | further verbs; [`visit_verbs`] lists all |
 
 pub mod datasets;
 pub mod explain;
 mod generate;
+mod head;
 pub mod host;
 pub mod kinds;
+pub mod lines;
 pub mod option;
+mod pass;
 pub mod report;
+mod sample;
+pub mod scratch;
+mod shuffle;
+mod split;
 #[cfg(feature = "tables")]
 pub mod tables;
 pub mod usage;
 pub mod verb;
 pub mod verify;
+pub mod wording;
 
 use verb::VerbVisitor;
 
 /// Shows each verb to `visitor`: the list that faces, documentation and tests walk.
 pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
+    visitor.visit::<shuffle::Shuffle>();
+    visitor.visit::<head::Head>();
+    visitor.visit::<sample::Sample>();
+    visitor.visit::<split::Split>();
     visitor.visit::<generate::Gen>();
     visitor.visit::<verify::Verify>();
+    #[cfg(feature = "tables")]
+    visit_tables(visitor);
+}
+
+/// The verbs on tables.
+#[cfg(feature = "tables")]
+fn visit_tables(visitor: &mut impl VerbVisitor) {
+    visitor.visit::<tables::convert::Convert>();
+    visitor.visit::<tables::info::Info>();
+    visitor.visit::<tables::dedup::Dedup>();
+    visitor.visit::<tables::group::GroupBy>();
+    visitor.visit::<tables::window::Window>();
+    visitor.visit::<tables::join::Join>();
+    visitor.visit::<tables::diff::Diff>();
 }

@@ -7,10 +7,13 @@
 //! nothing is sampled.
 
 use std::cell::Cell;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use outcore::Phase as EnginePhase;
+use outcore::job::{DriveRates, RatesOrigin};
+use outcore::sort::plan::PartitionPlan;
 use outcore_front::cost::{
     DriveTraffic as Traffic, bandwidth_fraction, cpu_seconds, peak_rss_bytes,
 };
@@ -40,6 +43,11 @@ pub trait Described {
 
     /// Its fields, in order.
     fn fields() -> Vec<Field>;
+}
+
+/// The name of a field that Rust may have to write as `r#name`.
+pub(crate) fn plain(name: &'static str) -> &'static str {
+    name.strip_prefix("r#").unwrap_or(name)
 }
 
 /// A type of fields.
@@ -141,7 +149,7 @@ macro_rules! report {
                         is_flat: true,
                     },)?
                     $($crate::report::Field {
-                        name: stringify!($field),
+                        name: $crate::report::plain(stringify!($field)),
                         python_type: <$type as $crate::report::FieldType>::python_type(),
                         doc: concat!($($field_doc, "\n",)*),
                         is_flat: false,
@@ -282,37 +290,157 @@ impl JobSummary {
     }
 }
 
+report! {
+    /// How fast a plan takes a drive and the processors to be, and the source of that.
+    pub struct Rates {
+        /// Bytes per second that a drive reads.
+        read_bytes_per_s: f64,
+        /// Bytes per second that a drive writes.
+        write_bytes_per_s: f64,
+        /// Requests per second that a drive serves.
+        requests_per_s: f64,
+        /// "assumed; not measured", "from the drives file" or "measured on" a day.
+        origin: String,
+        /// The same of the processors; none where a plan does not count them.
+        computing_origin: Option<String>,
+    }
+}
+
+impl Rates {
+    /// Rates as the engine has them.
+    pub fn of(rates: &DriveRates, costs: Option<RatesOrigin>) -> Self {
+        Rates {
+            read_bytes_per_s: rates.read_bytes_per_s,
+            write_bytes_per_s: rates.write_bytes_per_s,
+            requests_per_s: rates.requests_per_s,
+            origin: rates.origin.to_string(),
+            computing_origin: costs.map(|origin| origin.to_string()),
+        }
+    }
+}
+
+report! {
+    /// How data are distributed and put in order.
+    pub struct Plan {
+        /// Times that the data are read and written.
+        passes: u32,
+        /// Buckets of one distribution.
+        bucket_count: usize,
+        /// Bytes of a write to scratch.
+        segment_bytes: usize,
+        /// Bytes of a read of the input.
+        read_block_bytes: usize,
+        /// Reads of the input that are under way at once.
+        reads_in_flight: usize,
+        /// Bytes of the largest bucket that is sorted at once.
+        bucket_bytes_max: usize,
+        /// Bytes of the data that may stay in memory between the phases.
+        resident_bytes: usize,
+        /// Bytes of scratch that will be written, about.
+        scratch_bytes: u64,
+        /// Bytes that will be read.
+        predicted_read_bytes: u64,
+        /// Bytes that will be written.
+        predicted_written_bytes: u64,
+        /// Seconds that the job will take at `rates`.
+        predicted_seconds: f64,
+        /// Drives that share the scratch.
+        drive_count: usize,
+        /// How fast drives and processors are taken to be.
+        rates: Rates,
+        /// The plan in words.
+        text: String,
+    }
+}
+
+impl Plan {
+    /// A plan of the engine's, and the same in words.
+    pub fn of(plan: &PartitionPlan, text: &dyn Display) -> Self {
+        Plan {
+            passes: plan.distributions + 1,
+            bucket_count: plan.bucket_count,
+            segment_bytes: plan.segment_bytes,
+            read_block_bytes: plan.read_block_bytes,
+            reads_in_flight: plan.reads_in_flight,
+            bucket_bytes_max: plan.bucket_bytes_max,
+            resident_bytes: plan.resident_segments * plan.segment_bytes,
+            scratch_bytes: plan.scratch_bytes,
+            predicted_read_bytes: plan.predicted_read_bytes,
+            predicted_written_bytes: plan.predicted_written_bytes,
+            predicted_seconds: plan.predicted_seconds,
+            drive_count: plan.job.drive_count,
+            rates: Rates::of(&plan.job.rates, Some(plan.job.costs.origin)),
+            text: text.to_string(),
+        }
+    }
+}
+
+report! {
+    /// What a verb that writes did.
+    pub struct WriteSummary {
+        [used: JobSummary],
+        /// What `records` counts: `line`, `record` or `row`.
+        unit: String,
+        /// The file, the manifest of its shards, or the directory of its parts; none where none was
+        /// named.
+        output: Option<Place>,
+        /// Records, lines or rows that were read; none where they were not counted.
+        records_in: Option<u64>,
+        /// Bytes of the inputs.
+        data_bytes: u64,
+        /// Bytes of the files that were written; none where they were not counted.
+        output_bytes: Option<u64>,
+        /// Files that were written.
+        files: u64,
+        /// Most bytes of scratch in use at once, copies of streams included.
+        scratch_bytes: u64,
+        /// Lines that were left out because they have no key.
+        skipped: u64,
+        /// The parts of the job, in order.
+        phases: Vec<Phase>,
+        /// The plan of the distribution; none where there was none, or several.
+        plan: Option<Plan>,
+        /// What was left out of CSV and JSON lines, or read as null: a sentence per file.
+        notes: Vec<String>,
+    }
+}
+
 /// What a job moved, as its verb counts it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Moved {
+pub struct Moved {
     /// Records, lines or rows of the result.
-    pub(crate) records: u64,
+    pub records: u64,
     /// Bytes read.
-    pub(crate) read_bytes: u64,
+    pub read_bytes: u64,
     /// Bytes written.
-    pub(crate) written_bytes: u64,
+    pub written_bytes: u64,
     /// Times that the data were read, or made.
-    pub(crate) passes: u32,
+    pub passes: u32,
 }
 
 /// Measures what a job takes, from when it is made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stopwatch {
+pub struct Stopwatch {
     started: Instant,
     cpu_seconds: f64,
 }
 
 impl Stopwatch {
     /// Starts.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Stopwatch {
             started: Instant::now(),
             cpu_seconds: cpu_seconds(),
         }
     }
 
+    /// Wall time so far.
+    pub fn seconds(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
     /// What the job took, whose drives served `traffic`.
-    pub(crate) fn stop(
+    pub fn stop(
         self,
         moved: Moved,
         traffic: &[Traffic],

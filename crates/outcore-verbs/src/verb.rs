@@ -17,10 +17,21 @@ use crate::usage::{self, Parsed};
 
 const READ: &str = "read arguments";
 
+/// The files that a verb reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inputs {
+    /// Files of any kind, or none.
+    Files,
+    /// Tables and nothing else, which a program may also hold in its memory.
+    Tables,
+}
+
 /// See the module.
 pub trait Verb: 'static {
     /// Its name in every face.
     const NAME: &'static str;
+    /// The files that it reads.
+    const INPUTS: Inputs = Inputs::Files;
     /// Its options, with names, types, help and defaults.
     type Args: Args + Send + 'static;
     /// Its report.
@@ -61,8 +72,13 @@ pub trait VerbVisitor {
 /// A report in words, for people.
 #[derive(Debug, Default)]
 pub struct Words {
+    /// Lines that were asked for, and go to standard output.
+    pub data: String,
     /// Lines for everybody.
     pub lines: Vec<String>,
+    /// Whether these are only for people who look on, or asked for more: in a pipeline the verb is
+    /// silent.
+    pub are_for_watchers: bool,
     /// Lines for those who asked for more.
     pub details: Vec<String>,
     /// The phases, which a table shows.

@@ -25,11 +25,11 @@ use clap::{Arg, ArgAction, Args, CommandFactory, ValueHint};
 use outcore::{Error, Result};
 use outcore_front::text::gnu::of_old_form;
 
-use super::lines::parse_buffer_bytes;
 use super::{Cli, Common};
 use names::{
     CHECKS, EQUAL, LONGS, VERSION, WORDS, check_batch_size, joined, joined_to, name_of, one_of,
 };
+use outcore_verbs::option::lines::parse_buffer_bytes;
 
 const READ: &str = "read arguments";
 const NAME: &str = "sort";

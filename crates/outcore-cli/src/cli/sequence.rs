@@ -11,8 +11,8 @@ use outcore_front::inputs::is_stdout;
 
 use super::deferred::Deferred;
 use super::expressions;
-use super::tables::TableArgs;
 use super::{DriveArgs, RecordingArgs, ResourceArgs, ScratchArgs, TypeArgs, parse_count};
+use outcore_verbs::option::tables::TableArgs;
 
 const MAP_EXAMPLES: &str = "\
 Examples:

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueHint};
 use outcore_io::units;
 
-use super::lines::{FormatArgs, LineArgs, OrderArgs};
-use super::tables::{ReadTableArgs, TextArgs};
 use super::{DriveArgs, RecordingArgs, ResourceArgs, TraceArgs, TypeArgs};
 use outcore_verbs::option::BadRowArgs;
+use outcore_verbs::option::lines::{FormatArgs, LineArgs, OrderArgs};
+use outcore_verbs::option::tables::{ReadTableArgs, TextArgs};
 
 const BUILD_EXAMPLES: &str = "\
 Examples:

@@ -11,15 +11,13 @@ pub(crate) mod demo;
 pub(crate) mod docs;
 pub(crate) mod drives;
 pub(crate) mod graph;
-pub(crate) mod head;
+mod line_report;
 pub(crate) mod replay;
 pub(crate) mod scratch;
 pub(crate) mod sequence;
-pub(crate) mod shuffle;
 pub(crate) mod sim;
 pub(crate) mod sort;
 mod sort_lines;
-pub(crate) mod split;
 pub(crate) mod store;
 #[cfg(feature = "tables")]
 pub(crate) mod table;

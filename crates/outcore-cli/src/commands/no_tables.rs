@@ -19,16 +19,11 @@ use outcore_vector::kmeans::{self, Clustering, LabelOutput};
 use outcore_verbs::verb::without_tables;
 
 use crate::cli::SortArgs;
-use crate::cli::commands::{HeadArgs, SampleArgs, ShuffleArgs, SplitArgs, UniqueArgs};
-use crate::cli::dedup::DedupArgs;
-use crate::cli::diff::DiffArgs;
-use crate::cli::group::GroupByArgs;
-use crate::cli::join::JoinArgs;
+use crate::cli::commands::UniqueArgs;
 use crate::cli::sequence::{CountByArgs, FilterArgs, MapArgs, MergeArgs};
-use crate::cli::tables::{ConvertArgs, InfoArgs, TableArgs};
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs};
-use crate::cli::window::WindowArgs;
 use crate::context::Context;
+use outcore_verbs::option::tables::TableArgs;
 
 /// Whether a result of that name is a table; there are none.
 pub(crate) fn is_table_name(_: &Path) -> bool {
@@ -130,10 +125,6 @@ pub(crate) fn sort(_: &Context, _: &SortArgs, _: Resources) -> Result<u8> {
     Err(without_tables())
 }
 
-pub(crate) fn shuffle(_: &Context, _: &ShuffleArgs, _: Resources) -> Result<u8> {
-    Err(without_tables())
-}
-
 pub(crate) fn convert_edges(
     _: &Job,
     _: &[PathBuf],
@@ -181,18 +172,8 @@ macro_rules! left_out {
 
 left_out! {
     unique: UniqueArgs,
-    head: HeadArgs,
-    sample: SampleArgs,
-    split: SplitArgs,
     map: MapArgs,
     filter: FilterArgs,
-    dedup: DedupArgs,
-    group_by: GroupByArgs,
-    window: WindowArgs,
-    join: JoinArgs,
-    convert: ConvertArgs,
-    diff: DiffArgs,
     merge: MergeArgs,
     count_by: CountByArgs,
-    info: InfoArgs,
 }

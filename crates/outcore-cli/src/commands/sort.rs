@@ -39,6 +39,7 @@ use crate::progress::watch;
 use crate::{pipe, resources};
 use outcore_verbs::host::Weight;
 use outcore_verbs::host::{Host, Kept};
+use outcore_verbs::scratch::note_scratch;
 
 /// The phases of a sort and their shares of the time.
 const WEIGHTS: [Weight; 2] = [("distribute", 1.0), ("sort", 1.0)];
@@ -309,7 +310,7 @@ fn prepare(context: &Context, args: &SortArgs, resources: Resources) -> Result<P
     };
     let (mut job, plan) =
         settle_sort(&resources, &inputs, Some(&target), &decided.format, options)?;
-    context.note_scratch(&resources, &target, &job);
+    note_scratch(context, &resources, &target, &job);
     let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
     job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
     Ok(Prepared {

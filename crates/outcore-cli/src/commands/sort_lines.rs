@@ -34,12 +34,13 @@ use outcore_front::volumes::fresh_seed;
 use outcore_io::units;
 use serde_json::json;
 
+use super::line_report::Done;
 use crate::cli::SortArgs;
-use crate::cli::lines::CheckHow;
 use crate::context::Context;
-use crate::lines::{Done, LineJob, LineRequest, Overwrite};
 use crate::pipe::{self, CLOSED_PIPE};
+use outcore_verbs::lines::{LineJob, LineRequest, Overwrite};
 use outcore_verbs::option::OnError;
+use outcore_verbs::option::lines::CheckHow;
 
 /// Bytes of a line that a message shows.
 const SHOWN_BYTES: usize = 4096;
@@ -124,27 +125,28 @@ pub(crate) fn run(
             }
         };
         if args.dry_run {
-            lines.finish_planned(context, &plan, "line");
+            Done::finish_planned(lines, context, &plan, "line");
             return Ok(0);
         }
         context.reporter.human(&plan);
     }
     lines.begin(context, json!({}));
-    let run =
-        |lines: &LineJob, dress: &Dress, (order, options): (&dyn SortKey, LineSortOptions)| {
-            let (output, pending) = lines.open_output_through(dress, |sink| match &debug {
-                Some(debug) => Underlined::before(sink, debug, options.terminator),
-                None => sink,
-            })?;
-            let run = if args.gnu.merge {
-                merge_lines
-            } else {
-                sort_lines
-            };
-            lines.watch(context, || {
-                pending.finish(run(&lines.job, &lines.inputs(), output, order, options))
-            })
+    let run = |lines: &LineJob,
+               dress: &Dress,
+               (order, options): (&dyn SortKey, LineSortOptions)| {
+        let (output, pending) = lines.open_output_through(context, dress, |sink| match &debug {
+            Some(debug) => Underlined::before(sink, debug, options.terminator),
+            None => sink,
+        })?;
+        let run = if args.gnu.merge {
+            merge_lines
+        } else {
+            sort_lines
         };
+        lines.watch(context, || {
+            pending.finish(run(&lines.job, &lines.inputs(), output, order, options))
+        })
+    };
     let mut done = run(&lines, dress, (order, options));
     if let (Some(csv), Look::Ends, Err(error)) = (&csv, look, &done)
         && is_of_input(&lines, error)
@@ -164,7 +166,7 @@ pub(crate) fn run(
     }
     let what = if args.gnu.merge { "merged" } else { "sorted" };
     note_skipped(context, summary.skipped);
-    lines.finish(context, Done::of_sort(what, summary));
+    Done::of_sort(what, summary).finish(context, lines);
     Ok(0)
 }
 
@@ -453,7 +455,7 @@ fn check(
     })?;
     let Some(disorder) = found else {
         let done = checked(&lines, (started, &plan));
-        lines.finish(context, done);
+        done.finish(context, lines);
         return Ok(0);
     };
     if args.gnu.check_silently || args.check == Some(CheckHow::Quiet) {

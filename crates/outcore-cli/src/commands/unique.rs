@@ -22,6 +22,7 @@ use outcore_io::units;
 use outcore_verbs::host::Host;
 use serde_json::json;
 
+use super::line_report::Done;
 use super::sequence::group::{self, GroupRequest};
 use super::sort;
 use super::table;
@@ -29,9 +30,9 @@ use crate::cli::SortArgs;
 use crate::cli::commands::UniqueArgs;
 use crate::cli::sequence::InputArgs;
 use crate::context::Context;
-use crate::lines::{Done, LineJob, LineRequest, Overwrite, find, format_of};
 use crate::pipe::CLOSED_PIPE;
 use crate::{pipe, resources};
+use outcore_verbs::lines::{LineJob, LineRequest, Overwrite, find, format_of};
 
 /// Standard input and output.
 const STDIO: &str = "-";
@@ -84,13 +85,13 @@ pub(crate) fn run(context: &Context, args: &mut UniqueArgs) -> Result<u8> {
         let plan = plan_lines(size)?.to_string();
         drop(output);
         if args.dry_run {
-            lines.finish_planned(context, &plan, "line");
+            Done::finish_planned(lines, context, &plan, "line");
             return Ok(0);
         }
         context.reporter.human(&plan);
     }
     lines.begin(context, json!({}));
-    let (output, pending) = lines.open_output(&dress)?;
+    let (output, pending) = lines.open_output(context, &dress)?;
     let done = lines.watch(context, || {
         pending.finish(sort_lines(
             &lines.job,
@@ -109,7 +110,7 @@ pub(crate) fn run(context: &Context, args: &mut UniqueArgs) -> Result<u8> {
         let note = format!("left out {skipped} without a key");
         context.reporter.note(&note);
     }
-    lines.finish(context, Done::of_sort("found", summary));
+    Done::of_sort("found", summary).finish(context, lines);
     Ok(0)
 }
 

@@ -31,7 +31,6 @@ use outcore_io::units;
 use outcore_mount::{ServeOptions, serve};
 use serde_json::{Value, json};
 
-use crate::cli::tables::TableArgs;
 use crate::cli::view::{
     ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewCommand, ViewMaterializeArgs, ViewMountArgs,
     ViewRangeArgs, ViewVerifyArgs,
@@ -44,6 +43,7 @@ use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
 use crate::{pipe, resources};
 use outcore_verbs::host::{Host, Kept};
+use outcore_verbs::option::tables::TableArgs;
 
 mod found;
 

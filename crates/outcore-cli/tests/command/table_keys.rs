@@ -23,7 +23,7 @@ fn two_tables_are_joined_by_the_columns_that_are_named() {
         let common = "join t.parquet few.parquet -o j.parquet --on number=n --force --json";
         let arguments: Vec<&str> = common.split(' ').chain(["--how", how]).collect();
         let summary = place.run(&arguments).ok().event("summary");
-        assert_eq!(summary["rows_in"], json!(404));
+        assert_eq!(summary["records_in"], json!(404));
         summary["records"].as_u64().unwrap() as usize
     };
     let matches = |number: i64| rows_of(&all).iter().filter(|row| row.1 == number).count();
@@ -71,7 +71,7 @@ fn groups_of_a_table_come_in_order_with_what_is_computed_of_each() {
     let arguments =
         "group-by t.parquet -o g.parquet --by name --agg count --agg number=sum(number) --json";
     let answer = place.run(&arguments.split(' ').collect::<Vec<_>>()).ok();
-    assert_eq!(answer.event("summary")["rows_in"], json!(4_000));
+    assert_eq!(answer.event("summary")["records_in"], json!(4_000));
     let mut expected: Vec<(Option<String>, i64)> = Vec::new();
     for (name, number) in rows_of(&all) {
         match expected.iter_mut().find(|group| group.0 == name) {

@@ -120,7 +120,7 @@ fn distinct_rows_shuffles_and_copies_of_directories_are_written() {
         .ok();
     let summary = answer.event("summary");
     assert_eq!(summary["records"], json!(3_000));
-    assert_eq!(summary["rows_in"], json!(6_000));
+    assert_eq!(summary["records_in"], json!(6_000));
 
     let shuffled = |seed: &str, out: &str| {
         place

@@ -4,7 +4,9 @@
 
 use std::fmt::Write as _;
 
-use outcore_verbs::report::{Described, DriveTraffic, IoTrace, JobSummary, Phase};
+use outcore_verbs::report::{
+    Described, DriveTraffic, IoTrace, JobSummary, Phase, Plan, Rates, WriteSummary,
+};
 use outcore_verbs::verb::{Verb, VerbVisitor};
 use outcore_verbs::visit_verbs;
 
@@ -15,6 +17,9 @@ pub(crate) fn sections() -> String {
     table::<DriveTraffic>("A drive of `drives` has", &mut text);
     table::<IoTrace>("`io_trace` has", &mut text);
     table::<Phase>("A phase of `phases` has", &mut text);
+    table::<WriteSummary>("The report of a verb that writes goes on with", &mut text);
+    table::<Plan>("A `plan` has", &mut text);
+    table::<Rates>("The `rates` of a plan are", &mut text);
     let mut reports = Reports(text);
     visit_verbs(&mut reports);
     reports.0
@@ -25,7 +30,12 @@ struct Reports(String);
 
 impl VerbVisitor for Reports {
     fn visit<V: Verb>(&mut self) {
-        table::<V::Report>(&format!("### `{}`", V::NAME), &mut self.0);
+        let head = format!("### `{}`", V::NAME);
+        if V::Report::NAME == WriteSummary::NAME {
+            let _ = writeln!(self.0, "{head}\n\nWhat every verb that writes reports.\n");
+            return;
+        }
+        table::<V::Report>(&head, &mut self.0);
     }
 }
 

@@ -29,11 +29,11 @@ use crate::cli::sequence::{
 };
 use input::Prepared;
 
-use crate::cli::tables::TableArgs;
 use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, predicted_json, rate_text, rates_json};
 use crate::progress::watch;
 use crate::resources;
+use outcore_verbs::option::tables::TableArgs;
 
 /// Bytes that a number in a summary takes at most: as a value, in the event, and as text.
 const JSON_BYTES: u64 = 160;

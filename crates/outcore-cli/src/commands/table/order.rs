@@ -1,19 +1,20 @@
-//! Tables in another order: `sort`, `merge`, `unique` and `shuffle`.
+//! Tables in another order, `sort`, `merge`, `unique` and `shuffle`, and counts of values.
 //!
 //! Contract: as the folder's.
 
 use outcore::Result;
+use outcore::key::column::listed;
 use outcore_front::resources::Resources;
+use outcore_io::units;
 use outcore_table::jobs::{self, TableOrder};
-use serde_json::json;
 
-use super::{Done, Request, keys_of, names_of, run, text};
+use super::{Done, Request, keys_of, names_of, of_sequence, run, text};
 use crate::cli::SortArgs;
-use crate::cli::commands::{ShuffleArgs, UniqueArgs};
-use crate::cli::lines::TextFlags;
-use crate::cli::sequence::MergeArgs;
+use crate::cli::commands::UniqueArgs;
+use crate::cli::sequence::{CountByArgs, MergeArgs};
 use crate::context::Context;
 use crate::resources;
+use outcore_verbs::option::lines::TextFlags;
 
 /// `outcore sort` of tables.
 pub(crate) fn sort(context: &Context, args: &SortArgs, resources: Resources) -> Result<u8> {
@@ -61,7 +62,7 @@ pub(crate) fn unique(context: &Context, args: &UniqueArgs) -> Result<u8> {
     let keys = keys_of(&args.text.by, args.descending)?;
     let text = text.needing(names_of(&keys));
     let recording = (&args.record_io, args.explain);
-    let request = Request::of_files(&args.files, &args.tables, recording, &text);
+    let request = Request::of_any(&args.files, &args.tables, recording, &text);
     let order = TableOrder {
         keys,
         is_stable: true,
@@ -80,7 +81,7 @@ pub(crate) fn merge(context: &Context, args: &MergeArgs) -> Result<u8> {
     let text = text::options(&args.tables, &flags, &input.inputs)?;
     let keys = keys_of(&args.by, args.descending)?;
     let text = text.needing(names_of(&keys));
-    let request = Request::of_sequence(input, Some(&args.output.output), &args.tables, &text);
+    let request = of_sequence(input, Some(&args.output.output), &args.tables, &text);
     let order = TableOrder {
         keys,
         is_stable: true,
@@ -91,18 +92,21 @@ pub(crate) fn merge(context: &Context, args: &MergeArgs) -> Result<u8> {
     })
 }
 
-/// `outcore shuffle` of tables.
-pub(crate) fn shuffle(context: &Context, args: &ShuffleArgs, resources: Resources) -> Result<u8> {
-    let flags = args.rows.text_flags()?;
-    let groups = keys_of(&args.by, false)?;
-    let text = text::options(&args.tables, &flags, &args.files.inputs)?;
-    let text = text.needing(names_of(&groups));
-    let recording = (&args.record_io, args.explain);
-    let request = Request::of_files(&args.files, &args.tables, recording, &text);
+/// `outcore count-by` of tables.
+pub(crate) fn count_by(context: &Context, args: &CountByArgs) -> Result<u8> {
+    let input = &args.input;
+    let limit_bytes = args.scratch.limit_bytes;
+    let (flags, drives) = (&input.resources, &input.drives);
+    let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
+    let columns: Vec<String> = listed(&args.expression).map(str::to_owned).collect();
+    let keys = keys_of(&columns, false)?;
+    let text = text::options(&args.tables, &TextFlags::default(), &input.inputs)?;
+    let text = text.needing(names_of(&keys));
+    let request = of_sequence(input, args.output.as_deref(), &args.tables, &text);
     run(context, &request, resources, |job, ends| {
-        let done = jobs::shuffle(job, ends, (args.seed, args.epoch), &groups)?;
-        Ok(Done::new("shuffled", done)
-            .with("seed", json!(args.seed))
-            .with("epoch", json!(args.epoch)))
+        let done = jobs::count_by(job, ends, &keys, args.by_count)?;
+        let values = units::counted(done.rows_out, "value");
+        let rows = units::counted(done.rows_in, "row");
+        Ok(Done::new("counted", done).of(format!("{values} in {rows}")))
     })
 }

@@ -1,123 +1,75 @@
 //! What a command on tables did, as it is told.
 //!
-//! Contract: for people a line or a few, for programs the summary of other commands.
+//! Contract: for people a line or a few, for programs the summary of verbs on tables.
 
-use std::time::Instant;
-
-use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
+use outcore::{Job, Result};
 use outcore_front::resources::Resources;
-use outcore_io::units;
-use outcore_table::jobs::TableSummary;
-use serde_json::{Value, json};
+use outcore_table::jobs::{self, TableEnds};
+use outcore_verbs::tables::{self, Ran, Request};
+use outcore_verbs::verb::Words;
+use outcore_verbs::wording::{Said, say as say_report};
+use serde_json::json;
 
-use super::request::Request;
 use crate::context::Context;
-use crate::measure::{Summary, phases_json, rate_text};
+use crate::pipe::{self, CLOSED_PIPE};
 
 /// What a job did.
 pub(super) struct Done {
-    /// The word for it, as in "sorted 7 rows".
-    what: &'static str,
-    table: TableSummary,
-    /// How many of what, where that is not rows out of rows.
-    amount: Option<String>,
-    /// What this job says besides: in the summary,
-    more: Vec<(&'static str, Value)>,
-    /// and in lines of their own.
-    notes: Vec<String>,
+    said: Said<'static>,
+    table: jobs::TableSummary,
+}
+
+impl tables::report::Done for Done {
+    fn table(&self) -> &jobs::TableSummary {
+        &self.table
+    }
 }
 
 impl Done {
-    pub(super) fn new(what: &'static str, table: TableSummary) -> Self {
+    pub(super) fn new(what: &'static str, table: jobs::TableSummary) -> Self {
         Done {
-            what,
+            said: Said::of(what),
             table,
-            amount: None,
-            more: Vec::new(),
-            notes: Vec::new(),
         }
     }
 
     /// The same, said of something else than rows.
     pub(super) fn of(mut self, amount: String) -> Self {
-        self.amount = Some(amount);
+        self.said.amount = Some(amount);
         self
     }
+}
 
-    /// The same with a further value in the summary.
-    pub(super) fn with(mut self, name: &'static str, value: Value) -> Self {
-        self.more.push((name, value));
-        self
-    }
+/// Runs `work` from the inputs of `request` to its output, and says what it did.
+pub(super) fn run(
+    context: &Context,
+    request: &Request<'_>,
+    resources: Resources,
+    work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<Done>,
+) -> Result<u8> {
+    say(
+        context,
+        request,
+        tables::run(context, request, resources, work),
+    )
+}
 
-    /// The same with a further line for people.
-    pub(super) fn note(mut self, line: String) -> Self {
-        self.notes.push(line);
-        self
+fn say(context: &Context, request: &Request<'_>, ran: Result<Ran<Done>>) -> Result<u8> {
+    match ran {
+        Err(error) if pipe::is_closed_by(&error) => Ok(CLOSED_PIPE),
+        ran => Ok(say_done(context, request, ran?)),
     }
+}
 
-    pub(super) fn report(
-        self,
-        context: &Context,
-        (request, resources): (&Request<'_>, &Resources),
-        started: Instant,
-    ) {
-        let seconds = started.elapsed().as_secs_f64();
-        let traffic: [DriveTraffic; 0] = [];
-        let fraction = bandwidth_fraction(&traffic, seconds, &resources.config.drives.value);
-        let out_bytes = self.table.lens_bytes.iter().sum::<u64>();
-        let summary = Summary {
-            records: self.table.rows_out,
-            seconds,
-            read_bytes: self.table.read_bytes,
-            written_bytes: self.table.written_bytes,
-            passes: self.table.passes,
-            bandwidth_fraction: fraction,
-            ..Summary::default()
-        };
-        let summary = summary
-            .with(
-                "output",
-                json!(request.output.map(|name| name.display().to_string())),
-            )
-            .with("rows_in", json!(self.table.rows_in))
-            .with("output_bytes", json!(out_bytes))
-            .with("files", json!(self.table.lens_bytes.len()))
-            .with("scratch_bytes", json!(self.table.scratch_bytes))
-            .with("phases", phases_json(&self.table.phases));
-        let summary = self
-            .more
-            .into_iter()
-            .fold(summary, |summary, (name, value)| summary.with(name, value));
-        let reporter = &context.reporter;
-        reporter.summary(&summary);
-        let rows = match self.table.rows_in == self.table.rows_out {
-            true => units::counted(self.table.rows_out, "row"),
-            false => format!(
-                "{} of {}",
-                units::count(self.table.rows_out),
-                units::counted(self.table.rows_in, "row")
-            ),
-        };
-        reporter.human(&format!(
-            "{} {}, {} out, in {}: {}",
-            self.what,
-            self.amount.unwrap_or(rows),
-            units::bytes(out_bytes),
-            units::seconds(seconds),
-            rate_text(self.table.read_bytes, seconds),
-        ));
-        for line in &self.notes {
-            reporter.human(&format!("  {line}"));
-        }
-        if self.table.scratch_bytes > 0 {
-            reporter.human(&format!(
-                "  read {}, wrote {} with {} of scratch",
-                units::bytes(self.table.read_bytes),
-                units::bytes(self.table.written_bytes),
-                units::bytes(self.table.scratch_bytes)
-            ));
-        }
-        reporter.phases(&self.table.phases, request.is_explained);
-    }
+/// Says what was done.
+pub(super) fn say_done(context: &Context, request: &Request<'_>, ran: Ran<Done>) -> u8 {
+    let mut words = Words::default();
+    say_report(
+        &ran.report,
+        &ran.done.said,
+        request.is_explained,
+        &mut words,
+    );
+    context.reporter.report(json!(ran.report), &words);
+    0
 }

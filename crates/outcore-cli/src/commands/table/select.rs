@@ -7,12 +7,12 @@ use outcore::{Error, Result};
 use outcore_table::expr::{Assignment, Expr};
 use outcore_table::jobs::{self, Selection};
 
-use super::{Done, READ, Request, run, text};
-use crate::cli::lines::TextFlags;
+use super::{Done, READ, of_sequence, run, text};
 use crate::cli::sequence::{FilterArgs, InputArgs, MapArgs, OutputArgs};
-use crate::cli::tables::TableArgs;
 use crate::context::Context;
 use crate::resources;
+use outcore_verbs::option::lines::TextFlags;
+use outcore_verbs::option::tables::TableArgs;
 
 pub(crate) fn filter(context: &Context, args: &FilterArgs) -> Result<u8> {
     let conditions = std::slice::from_ref(&args.expression);
@@ -46,7 +46,7 @@ fn select(
     let resources = resources::load(&input.resources, &input.drives, None, resources::SEED)?;
     let text = text::options(tables, &TextFlags::default(), &input.inputs)?;
     let text = text.needing(selection.names_needed());
-    let request = Request::of_sequence(input, Some(&output.output), tables, &text);
+    let request = of_sequence(input, Some(&output.output), tables, &text);
     run(context, &request, resources, |job, ends| {
         Ok(Done::new(what, jobs::select(job, ends, &selection)?))
     })

@@ -16,14 +16,11 @@ use outcore_io::output::NewDir;
 use outcore_table::input::{InputOptions, TextOptions};
 use outcore_table::jobs::TableOrder;
 use outcore_table::jobs::view::{TableView, append, build};
-use outcore_table::output::OutputOptions;
 use outcore_table::text::{add_header, add_rows};
 use serde_json::json;
 
-use super::outputs::{check_inputs_kept, outputs_of, sources_of};
-use super::report::Done;
+use super::report::{Done, say_done};
 use super::{READ, Request, keys_of, reads, text};
-use crate::cli::tables::TableArgs;
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs};
 use crate::commands::view_report::{
     BUILD, MERGE, begin, holds_all, recorded, show_plan, summarise_built, tell_built, wanted_by,
@@ -33,7 +30,12 @@ use crate::measure::Summary;
 use crate::pipe::{self, CLOSED_PIPE};
 use crate::progress::watch;
 use outcore_verbs::host::{Host, Kept};
+use outcore_verbs::option::tables::TableArgs;
+use outcore_verbs::report::Stopwatch;
+use outcore_verbs::tables::outputs::{check_inputs_kept, outputs_of, sources_of};
+use outcore_verbs::tables::report::Done as _;
 use outcore_verbs::tables::unpacked;
+use outcore_verbs::tables::{Outputs, Ran};
 
 /// `outcore view build` of a table.
 pub(crate) fn view_build(
@@ -233,7 +235,7 @@ pub(crate) fn view_materialize(
     args: &ViewMaterializeArgs,
     (resources, dir): (Resources, &Path),
 ) -> Result<u8> {
-    let started = Instant::now();
+    let stopwatch = Stopwatch::start();
     let (tables, text) = (TableArgs::default(), TextOptions::default());
     context.given.applies_to(What::Table)?;
     if args.output.to_string_lossy().contains("{drive}") {
@@ -250,11 +252,11 @@ pub(crate) fn view_materialize(
         is_explained: args.explain,
         text: &text,
     };
-    let (outputs, writes) = outputs_of(context, &request)?;
-    let writes = OutputOptions {
-        is_replacing: args.force,
-        ..writes
-    };
+    let Outputs {
+        files: outputs,
+        mut writes,
+    } = outputs_of(context, &request)?;
+    writes.is_replacing = args.force;
     let target = Target::File(outputs[0].clone());
     let kept = Kept {
         target: Some(&target),
@@ -276,6 +278,8 @@ pub(crate) fn view_materialize(
         }
         view.write(wanted, &outputs, &writes)
     })?;
-    Done::new("merged", done).report(context, (&request, &resources), started);
-    Ok(0)
+    let done = Done::new("merged", done);
+    let used = stopwatch.stop(done.moved(), &[], &resources, context.end_trace()?);
+    let ran = Ran::new(done, (request.output, 0), used, Vec::new());
+    Ok(say_done(context, &request, ran))
 }

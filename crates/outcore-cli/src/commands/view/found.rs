@@ -23,8 +23,8 @@ use crate::cli::view::{ViewAppendArgs, ViewBuildArgs};
 use crate::commands::sort::open_all;
 use crate::commands::view_report::holds_all;
 use crate::context::Context;
-use crate::lines::{self, text_input};
 use crate::progress::watch;
+use outcore_verbs::lines::{self, text_input};
 
 /// A view is of records unless it is said to be of lines, which those whose type is not known may
 /// be.

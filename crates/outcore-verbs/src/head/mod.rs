@@ -1,0 +1,100 @@
+//! `head`: the first lines, records or rows.
+//!
+//! Contract: no more is read than is needed. Records are copied in pieces, so that they may be
+//! longer than memory. The header of CSV comes first.
+
+mod page;
+#[cfg(feature = "tables")]
+mod table;
+
+use outcore::Result;
+use outcore_front::what::Asked;
+
+use page::HeadArgs;
+
+use crate::host::{Host, Weight};
+use crate::lines::what_is_moved;
+use crate::pass::{LinePass, PassRequest};
+use crate::report::WriteSummary;
+use crate::verb::{Verb, Words};
+use crate::wording::{Said, headline, say};
+
+/// The verb.
+pub(crate) struct Head;
+
+/// The word for what was done.
+const SAID: Said<'static> = Said::of("took");
+
+impl Verb for Head {
+    const NAME: &'static str = "head";
+    type Args = HeadArgs;
+    type Report = WriteSummary;
+    const PHASES: &'static [Weight] = &[("head", 1.0)];
+
+    fn run(host: &dyn Host, args: &HeadArgs) -> Result<WriteSummary> {
+        let flags = args.rows.text_flags()?;
+        let asked = Asked {
+            inputs: &args.files.inputs,
+            output: args.files.output.as_deref(),
+            is_records: args.record.is_typed(),
+            is_lines: args.lines.is_lines,
+            text: flags.kind(),
+            is_table: args.tables.is_given() || !args.by.is_empty(),
+            piped: args.tables.piped(),
+            ..Asked::default()
+        };
+        let what = what_is_moved(host, asked, args.lines)?;
+        if what.is_table() {
+            #[cfg(feature = "tables")]
+            return table::head(host, args);
+            #[cfg(not(feature = "tables"))]
+            return Err(crate::verb::without_tables());
+        }
+        let mut rows = args.rows.clone();
+        rows.settle(what);
+        let pass = LinePass::prepare(
+            host,
+            PassRequest {
+                files: &args.files,
+                record: &args.record,
+                lines: args.lines,
+                rows: rows.to_rows()?,
+                memory_bytes: args.memory_bytes,
+                record_io: &args.record_io,
+                name: "head",
+                records: args.records,
+                reads_all: false,
+                is_explained: args.explain,
+            },
+        )?;
+        let end = pass.end();
+        pass.run(host, |reader, writer| {
+            let mut records = 0;
+            while records < args.records
+                && let Some(piece) = reader.next_piece()?
+            {
+                writer.put(piece.bytes)?;
+                if piece.is_last {
+                    writer.put(end.as_slice())?;
+                    records += 1;
+                }
+            }
+            Ok(records)
+        })
+    }
+
+    fn say(args: &HeadArgs, report: &WriteSummary, words: &mut Words) {
+        match report.unit == "row" && report.output.is_some() {
+            true => say(report, &SAID, args.explain, words),
+            false => words.phases(&report.phases, args.explain),
+        }
+    }
+
+    fn headline(report: &WriteSummary) -> String {
+        headline(report, &SAID)
+    }
+
+    fn takes_stdout(args: &HeadArgs) -> bool {
+        args.files.is_to_stdout()
+    }
+}

@@ -1,0 +1,94 @@
+//! `head` of tables.
+//!
+//! Contract: as [`super`]. Rows are printed where no output is named.
+
+use std::path::{Path, PathBuf};
+
+use outcore::{Error, Result};
+use outcore_front::resources::Resources;
+use outcore_table::input::{InputOptions, TextOptions};
+use outcore_table::jobs;
+use outcore_table::text::print;
+
+use super::page::HeadArgs;
+use crate::host::{Host, watch};
+use crate::option::memory_request;
+use crate::report::{Moved, Place, Stopwatch, WriteSummary};
+use crate::tables::{READ, Request, keys_of, reads, run, text, unpacked};
+
+/// The first rows, or the first in an order. They are printed where no output is named.
+pub(super) fn head(host: &dyn Host, args: &HeadArgs) -> Result<WriteSummary> {
+    let files = &args.files;
+    let mut text = text::options(&args.tables, &args.rows.text_flags()?, &files.inputs)?;
+    if args.by.is_empty() {
+        text.rows_max = Some(args.records);
+    }
+    let resources = host.load(&memory_request(args.memory_bytes)?)?;
+    if !files.is_to_stdout() || args.tables.to.is_some() {
+        let recording = (&args.record_io, args.explain);
+        let request = Request::of_any(files, &args.tables, recording, &text);
+        let keys = keys_of(&args.by, false)?;
+        let ran = run(host, &request, resources, |job, ends| {
+            match keys.is_empty() {
+                true => jobs::head(job, ends, args.records),
+                false => jobs::top(job, ends, &keys, args.records),
+            }
+        })?;
+        return Ok(ran.report);
+    }
+    if !args.by.is_empty() {
+        return Err(Error::usage(
+            READ,
+            "the first rows by --by are not printed, but written to a table",
+        )
+        .hint("name a file with -o, for example -o first.parquet"));
+    }
+    print_rows(host, args, &text, &resources)
+}
+
+/// Prints the first rows.
+fn print_rows(
+    host: &dyn Host,
+    args: &HeadArgs,
+    text: &TextOptions,
+    resources: &Resources,
+) -> Result<WriteSummary> {
+    let stopwatch = Stopwatch::start();
+    let job = host.adopt(resources.job(Vec::new()));
+    let inputs = &args.files.inputs;
+    let (copies, _spool) = unpacked(host, (&job, resources), (inputs, text.kind), Path::new("."))?;
+    let reads = InputOptions {
+        copies,
+        ..reads(&args.tables, text)
+    };
+    let mut stdout = host.open_pipe(None, &job.control)?;
+    let (rows, read_bytes) = watch(host, &job.control, &[], || {
+        print(&job, (inputs, &reads), args.records, &mut |text| {
+            let failed = |error| Error::io("write standard output", &error);
+            stdout.write_all(text.as_bytes()).map_err(failed)?;
+            job.control.check()
+        })
+    })?;
+    let notes = text.bad_rows.take();
+    notes.iter().for_each(|note| host.note(note));
+    let moved = Moved {
+        records: rows,
+        read_bytes,
+        passes: 1,
+        ..Moved::default()
+    };
+    Ok(WriteSummary {
+        used: stopwatch.stop(moved, &[], resources, host.end_trace()?),
+        unit: "row".to_owned(),
+        output: Some(Place(PathBuf::from("-"))),
+        records_in: None,
+        data_bytes: read_bytes,
+        output_bytes: None,
+        files: 0,
+        scratch_bytes: 0,
+        skipped: 0,
+        phases: Vec::new(),
+        plan: None,
+        notes,
+    })
+}

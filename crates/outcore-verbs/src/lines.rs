@@ -1,0 +1,625 @@
+//! What verbs on lines share: inputs made into files, outputs of any kind, one job.
+//!
+//! Contract: [`LineJob::prepare`] does, in this order: inputs found; output chosen, with all that
+//! can be refused without work; streams copied and compressed files unpacked to scratch; a job
+//! made. On any failure nothing is left behind. Without a name, input is standard input and output
+//! standard output.
+
+use std::path::{Path, PathBuf};
+
+use outcore::job::Job;
+use outcore::key::{NpyHeader, RecordFormat};
+use outcore::sort::lines::LineSummary;
+use outcore::{Error, Input, Output, Result};
+use outcore_front::content::Recognition;
+use outcore_front::cost::DriveTraffic;
+use outcore_front::inputs::{self, ResolvedInput, Source, Streams, bytes_of, key_of};
+use outcore_front::output::{self as targets, Consent, Holds, Sink, Target};
+use outcore_front::records::{self, TypeRequest};
+use outcore_front::resources::Resources;
+use outcore_front::spool::{self, Spool};
+use outcore_front::text::csv_files::{CsvSort, Look, SortedCsv};
+use outcore_front::text::json_files::skip_marks;
+use outcore_front::text::output::{self as text_output, Dress, Pending, not_one_file};
+use outcore_front::text::reader::Frame;
+use outcore_front::what::{Asked, What};
+use serde_json::{Value, json};
+
+use crate::host::{Host, Kept, watch};
+use crate::option::RecordingArgs;
+use crate::option::lines::{LineArgs, Rows};
+use crate::report::{Moved, Phase, Place, Plan, Stopwatch, WriteSummary};
+use crate::scratch::{note_scratch, scratch_drives};
+
+/// What a command on lines is asked for.
+pub struct LineRequest<'a> {
+    /// Names of inputs; none for standard input.
+    pub inputs: &'a [PathBuf],
+    /// Name of the output; none for standard output.
+    pub output: Option<&'a Path>,
+    /// What the output may replace.
+    pub overwrite: Overwrite,
+    /// Where a trace goes.
+    pub record_io: &'a RecordingArgs,
+    /// Whether a trace that exists may be replaced.
+    pub force: bool,
+    /// Whether the input is records: arrays from streams, and outputs in shards.
+    pub takes_records: bool,
+    /// What else may be taken for lines.
+    pub recognition: Recognition,
+}
+
+impl LineRequest<'_> {
+    /// How the input is taken for lines, if it is.
+    fn lines(&self) -> Option<Recognition> {
+        (!self.takes_records).then_some(self.recognition)
+    }
+
+    /// What the output holds.
+    fn holds(&self) -> Holds {
+        match (self.takes_records, self.recognition.takes_packed) {
+            (true, _) => Holds::Records,
+            (false, true) => Holds::Bytes,
+            (false, false) => Holds::Lines,
+        }
+    }
+
+    /// The inputs. To GNU sort a manifest is a file like any other.
+    fn find(&self, host: &dyn Host) -> Result<Vec<Source>> {
+        let known = host.names();
+        match (self.holds(), self.inputs) {
+            (Holds::Bytes, []) => inputs::find_as_named(&[PathBuf::from("-")], known),
+            (Holds::Bytes, names) => inputs::find_as_named(names, known),
+            (_, names) => find(host, names),
+        }
+    }
+
+    /// Begins to record the run's I/O, if that is wanted.
+    fn start_recording(
+        &self,
+        host: &dyn Host,
+        resources: Resources,
+        (sources, target): (&[Source], &Target),
+    ) -> Result<Resources> {
+        let kept = Kept {
+            sources,
+            target: Some(target),
+            force: self.force,
+            ..Kept::default()
+        };
+        host.start(resources, self.record_io.path(), kept)
+    }
+}
+
+/// What an output may replace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overwrite {
+    /// Any file, inputs included, as GNU sort does.
+    Anything,
+    /// Files that are not inputs.
+    Others,
+    /// Nothing.
+    Nothing,
+}
+
+impl Overwrite {
+    /// As `--force` says.
+    pub fn of(force: bool) -> Self {
+        match force {
+            true => Overwrite::Others,
+            false => Overwrite::Nothing,
+        }
+    }
+}
+
+/// Bytes of copies of inputs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CopiedBytes {
+    /// Bytes of scratch that they take.
+    pub held: u64,
+    /// Bytes that were written to make them.
+    pub written: u64,
+}
+
+/// Everything that is settled before lines are read.
+pub struct LineJob {
+    /// What the job may use.
+    pub resources: Resources,
+    /// Inputs as they were named.
+    pub sources: Vec<Source>,
+    /// Files with their text.
+    pub files: Vec<Source>,
+    /// Bytes of the files.
+    pub data_bytes: u64,
+    /// Where the result goes.
+    pub target: Target,
+    /// Whether the output may take the place of another file.
+    pub replace: bool,
+    /// The engine's job.
+    pub job: Job,
+    /// Copies; gone when dropped.
+    spool: Option<Spool>,
+    stopwatch: Stopwatch,
+}
+
+impl LineJob {
+    /// Settles everything.
+    pub fn prepare(
+        host: &dyn Host,
+        resources: Resources,
+        request: &LineRequest<'_>,
+    ) -> Result<Self> {
+        Self::prepare_found(host, resources, request, None)
+    }
+
+    /// The same where the inputs may have been `found` already.
+    pub fn prepare_found(
+        host: &dyn Host,
+        resources: Resources,
+        request: &LineRequest<'_>,
+        found: Option<Vec<Source>>,
+    ) -> Result<Self> {
+        let stopwatch = Stopwatch::start();
+        let sources = found.map_or_else(|| request.find(host), Ok)?;
+        let target = choose_target(host, request, (&sources, &resources), request.holds())?;
+        // Wrong drives are told before a stream is waited for.
+        resources.named_drives(0)?;
+        let resources = request.start_recording(host, resources, (&sources, &target))?;
+        let (files, spool) = to_files(host, &resources, &sources, &target, request.lines())?;
+        let data_bytes = bytes_of(&files)?;
+        let drives = scratch_drives(&resources, &target, data_bytes)?;
+        let mut job = host.adopt(resources.planned_job(drives, &target.dir()));
+        note_scratch(host, &resources, &target, &job);
+        let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
+        job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
+        Ok(LineJob {
+            resources,
+            sources,
+            files,
+            data_bytes,
+            target,
+            replace: request.overwrite != Overwrite::Nothing,
+            job,
+            spool,
+            stopwatch,
+        })
+    }
+
+    /// The files as the engine wants them.
+    pub fn inputs(&self) -> Vec<Input> {
+        self.files.iter().map(text_input).collect()
+    }
+
+    /// The output for the engine.
+    pub fn open_output(&self, host: &dyn Host, dress: &Dress) -> Result<(Output, Pending)> {
+        self.open_output_through(host, dress, |sink| sink)
+    }
+
+    /// The same, with something before a pipe.
+    pub fn open_output_through(
+        &self,
+        host: &dyn Host,
+        dress: &Dress,
+        before: impl Fn(Sink) -> Sink,
+    ) -> Result<(Output, Pending)> {
+        let pipe = |path: Option<&Path>| host.open_pipe(path, &self.job.control).map(&before);
+        text_output::open(&self.job, &self.target, self.replace, dress, pipe)
+    }
+
+    /// Takes the memory that the output will have, while a plan is made that is only shown.
+    pub fn set_aside(&self, dress: &Dress) -> Result<Option<Job>> {
+        text_output::set_aside(&self.job, &self.target, dress)
+    }
+
+    /// Makes files of CSV ready to be sorted.
+    pub fn settle_csv(&mut self, host: &dyn Host, csv: &CsvSort, look: Look) -> Result<SortedCsv> {
+        let (mut files, mut spool) = (self.files.clone(), self.spool.take());
+        let make = || {
+            let dir = spool::dir_for(&self.resources, &self.target)?;
+            Spool::make(&self.job, &dir, self.job.options.scratch_limit_bytes)
+        };
+        let settled = self.watch(host, || {
+            csv.settle(&self.job, &mut files, (&mut spool, make), look)
+        });
+        (self.files, self.spool) = (files, spool);
+        settled
+    }
+
+    /// Passes over the byte order marks of files of JSON lines.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn settle_json(&mut self) -> Result<()> {
+        skip_marks(&mut self.files)
+    }
+
+    /// The name under which the user knows a file of [`LineJob::files`].
+    pub fn name_of<'a>(&'a self, path: &'a Path) -> &'a Path {
+        let file = self.files.iter().find(|file| file.path == path);
+        file.map_or(path, |file| &file.name)
+    }
+
+    /// The copies of inputs.
+    pub fn copies(&self) -> CopiedBytes {
+        let spool = self.spool.as_ref();
+        spool.map_or_else(CopiedBytes::default, |spool| CopiedBytes {
+            held: spool.bytes,
+            written: spool.written_bytes,
+        })
+    }
+
+    /// Wall time since the job was asked for.
+    pub fn seconds(&self) -> f64 {
+        self.stopwatch.seconds()
+    }
+
+    /// The error with the name that the user knows.
+    pub fn explain(&self, error: Error) -> Error {
+        inputs::explain(&self.files, error)
+    }
+
+    /// Runs the work with progress, until a signal comes.
+    pub fn watch<T>(&self, host: &dyn Host, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let done = watch(host, &self.job.control, &[], work);
+        done.map_err(|error| self.explain(error))
+    }
+
+    /// Says what will be done.
+    pub fn begin(&self, host: &dyn Host, more: Value) {
+        let names: Vec<String> = self
+            .sources
+            .iter()
+            .map(|source| source.name.display().to_string())
+            .collect();
+        let mut fields = json!({
+            "inputs": names,
+            "output": self.target.name().display().to_string(),
+            "type": "lines",
+            "data_bytes": self.data_bytes,
+            "memory_bytes": self.resources.config.memory_bytes.value,
+            "threads": self.resources.config.threads.value,
+            "io": self.resources.config.io.value.name(),
+        });
+        if let (Some(fields), Value::Object(more)) = (fields.as_object_mut(), more) {
+            fields.extend(more);
+        }
+        host.begin(fields);
+    }
+}
+
+/// What the engine did with lines, or with records in their place.
+#[derive(Debug, Default)]
+pub struct LineDone {
+    /// Lines or records of the result.
+    pub records: u64,
+    /// Those that were read; none where they were not counted.
+    pub records_in: Option<u64>,
+    /// Lines that were left out because they have no key.
+    pub skipped: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Most bytes of scratch in use at once.
+    pub scratch_bytes: u64,
+    /// Times that the data were read, or made.
+    pub passes: u32,
+    /// What each drive served.
+    pub drives: Vec<DriveTraffic>,
+    /// What each phase did, beside its plan.
+    pub phases: Vec<Phase>,
+    /// The plan of the distribution; none where there was none.
+    pub plan: Option<Plan>,
+}
+
+impl LineDone {
+    /// As the engine's sort of lines says it.
+    pub fn of_sort(summary: &LineSummary) -> Self {
+        LineDone {
+            records: summary.lines_out,
+            records_in: Some(summary.lines_in),
+            skipped: summary.skipped,
+            read_bytes: summary.read_bytes,
+            written_bytes: summary.written_bytes,
+            scratch_bytes: summary.scratch_bytes,
+            passes: summary.passes,
+            drives: summary.drives.iter().map(DriveTraffic::of).collect(),
+            phases: Phase::of_engine(&summary.phases),
+            plan: summary.plan.as_ref().map(|plan| Plan::of(plan, plan)),
+        }
+    }
+}
+
+impl LineJob {
+    /// The report of what was `done`, which counts a `unit`.
+    ///
+    /// # Errors
+    /// The trace cannot be written.
+    pub fn report(&self, host: &dyn Host, unit: &str, done: LineDone) -> Result<WriteSummary> {
+        let copies = self.copies();
+        let moved = Moved {
+            records: done.records,
+            read_bytes: done.read_bytes,
+            written_bytes: done.written_bytes + copies.written,
+            passes: done.passes,
+        };
+        let trace = host.end_trace()?;
+        Ok(WriteSummary {
+            used: self
+                .stopwatch
+                .stop(moved, &done.drives, &self.resources, trace),
+            unit: unit.to_owned(),
+            output: Some(Place(host.name_of(self.target.name()))),
+            records_in: done.records_in,
+            data_bytes: self.data_bytes,
+            output_bytes: None,
+            files: self.target.files().len() as u64,
+            scratch_bytes: done.scratch_bytes + copies.held,
+            skipped: done.skipped,
+            phases: done.phases,
+            plan: done.plan,
+            notes: Vec::new(),
+        })
+    }
+}
+
+/// A file of text as the engine wants it.
+pub fn text_input(file: &Source) -> Input {
+    Input {
+        path: file.path.clone(),
+        header_bytes: file.start_bytes,
+        data_bytes: None,
+    }
+}
+
+/// Inputs that are read as they come, without copies: lines, or records of one length.
+pub struct Stream {
+    /// What the job may use.
+    pub resources: Resources,
+    /// The inputs.
+    pub sources: Vec<Source>,
+    /// Where the result goes.
+    pub target: Target,
+    /// Where lines or records end.
+    pub frame: Frame,
+    /// What may be taken for lines.
+    pub recognition: Recognition,
+    /// What is read, in words.
+    pub what: String,
+    /// The header of an output that is an array.
+    pub array: Option<ArrayHeader>,
+}
+
+/// The header of an array of some of the records that are read.
+pub struct ArrayHeader {
+    header: NpyHeader,
+    /// Records that are read.
+    records: u64,
+}
+
+impl ArrayHeader {
+    /// The header of an output of `records` of the records of `sources`; nothing where it is no
+    /// array.
+    fn of(types: &TypeRequest, sources: &[Source], target: &Target) -> Result<Option<Self>> {
+        let path = match target {
+            Target::File(path) if path.extension().is_some_and(|end| end == "npy") => path,
+            _ => return Ok(None),
+        };
+        if sources.iter().any(Source::is_stream) {
+            let cause = "the number of rows for its header is not known while a stream is read";
+            return Err(Error::usage("create output", cause)
+                .path(path)
+                .hint("write raw records: name it .bin"));
+        }
+        let looked: Result<Vec<ResolvedInput>> =
+            sources.iter().cloned().map(inputs::look).collect();
+        let looked = looked?;
+        let decided = records::decide(types, &looked)?;
+        let data_bytes: u64 = looked.iter().map(|input| input.data_bytes).sum();
+        let header = targets::header_for(target, &looked, &decided)?;
+        Ok(header.map(|header| ArrayHeader {
+            header,
+            records: data_bytes / decided.format.record_bytes() as u64,
+        }))
+    }
+
+    /// The bytes of the header, if at most `wanted` of the records are written.
+    pub fn encode(&self, wanted: u64) -> Vec<u8> {
+        self.header.encode(self.records.min(wanted))
+    }
+}
+
+impl Stream {
+    /// Settles what is read, and where the result goes.
+    pub fn prepare(
+        host: &dyn Host,
+        resources: Resources,
+        request: &LineRequest<'_>,
+        (types, terminator, rows): (&TypeRequest, u8, &Rows),
+    ) -> Result<Self> {
+        let sources = find(host, request.inputs)?;
+        let format = format_beside(host, rows, types, (&sources, request.recognition))?;
+        let holds = match &format {
+            Some(_) => Holds::Records,
+            None => Holds::Lines,
+        };
+        let target = choose_target(host, request, (&sources, &resources), holds)?;
+        let (frame, what) = match &format {
+            Some(format) => (Frame::Bytes(format.record_bytes()), format.to_string()),
+            None => (frame_of(rows, terminator), "lines".to_string()),
+        };
+        let array = match &format {
+            Some(_) => ArrayHeader::of(types, &sources, &target)?,
+            None => None,
+        };
+        let resources = request.start_recording(host, resources, (&sources, &target))?;
+        Ok(Stream {
+            resources,
+            sources,
+            target,
+            frame,
+            recognition: request.recognition,
+            what,
+            array,
+        })
+    }
+}
+
+/// The sources that names mean: standard input without any.
+pub fn find(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
+    let stdin = [PathBuf::from("-")];
+    inputs::find(
+        if names.is_empty() { &stdin } else { names },
+        Streams::Taken,
+        host.names(),
+    )
+}
+
+/// What the records are, where flags or the beginnings of files say so; none for lines.
+pub fn format_of(
+    types: &TypeRequest,
+    sources: &[Source],
+    recognition: Recognition,
+) -> Result<Option<RecordFormat>> {
+    if recognition.insists_lines {
+        return match types.keys.is_empty() {
+            true => Ok(None),
+            false => Err(Error::usage(
+                "read arguments",
+                "--key is for records, and --lines for lines",
+            )
+            .hint("leave one of the two out")),
+        };
+    }
+    if let Some(named) = records::named(types)? {
+        return Ok(Some(named.format));
+    }
+    let mut looked = Vec::with_capacity(sources.len());
+    for source in sources.iter().filter(|source| !source.is_stream()) {
+        looked.push(inputs::look(source.clone())?);
+    }
+    let is_array = !types.keys.is_empty() || looked.iter().any(|input| input.npy.is_some());
+    match is_array {
+        true => records::decide(types, &looked).map(|decided| Some(decided.format)),
+        false => Ok(None),
+    }
+}
+
+/// What the records are, as [`format_of`] tells it, unless `rows` says that they are rows.
+pub fn format_beside(
+    host: &dyn Host,
+    rows: &Rows,
+    types: &TypeRequest,
+    (sources, recognition): (&[Source], Recognition),
+) -> Result<Option<RecordFormat>> {
+    let format = format_of(types, sources, recognition)?;
+    match (rows, &format) {
+        (_, None) => {}
+        (Rows::Csv(_) | Rows::Json, Some(_)) => {
+            let cause = "text, and the input is records of one length";
+            return Err(Error::usage("read arguments", cause)
+                .hint("name files of one kind; leave --csv and --jsonl out for records"));
+        }
+        (Rows::Lines, Some(_)) => host.given().applies_to(What::Array)?,
+    }
+    Ok(format)
+}
+
+/// Where the lines of `rows` end.
+pub fn frame_of(rows: &Rows, terminator: u8) -> Frame {
+    match rows {
+        Rows::Csv(csv) => Frame::Csv {
+            separator: csv.separator,
+            has_header: csv.has_header,
+        },
+        Rows::Json => Frame::Json(terminator),
+        Rows::Lines => Frame::Terminator(terminator),
+    }
+}
+
+/// The kind of the input of a command that keeps rows as they are; rejects options that are not for
+/// it. Text whose name alone makes it CSV or JSON lines is lines where lines end with NUL.
+pub fn what_is_moved(host: &dyn Host, asked: Asked<'_>, lines: LineArgs) -> Result<What> {
+    let what = match host.what(asked)? {
+        What::Csv | What::JsonLines if asked.text.is_none() && lines.zero_terminated => What::Lines,
+        what => what,
+    };
+    host.check_options(what, asked)?;
+    Ok(what)
+}
+
+fn choose_target(
+    host: &dyn Host,
+    request: &LineRequest<'_>,
+    (sources, resources): (&[Source], &Resources),
+    holds: Holds,
+) -> Result<Target> {
+    let Some(name) = request.output else {
+        let target = Target::Pipe(None);
+        targets::check_terminal(&target, holds, Consent::default())?;
+        return Ok(target);
+    };
+    let name = host.output(name, request.force)?;
+    let key = std::fs::metadata(&name)
+        .ok()
+        .filter(std::fs::Metadata::is_file)
+        .map(|facts| key_of(&facts));
+    let is_input = key.is_some() && sources.iter().any(|source| source.key == key);
+    let consent = Consent {
+        force: request.overwrite != Overwrite::Nothing,
+        replace: is_input && request.overwrite == Overwrite::Anything,
+    };
+    let how = (Streams::Taken, holds);
+    let (name, drives) = (Some(&*name), resources.specs());
+    let target = match request.overwrite {
+        Overwrite::Anything => targets::choose(name, sources, drives, consent, how)?,
+        _ => targets::choose_new(name, sources, drives, consent.force, how)?,
+    };
+    match &target {
+        Target::Shards { .. } if !request.takes_records => Err(not_one_file(&target)),
+        _ => Ok(target),
+    }
+}
+
+/// Streams copied and, of `lines`, compressed files unpacked; all else where it is. What must not
+/// be taken for lines is told before a stream is waited for.
+pub fn to_files(
+    host: &dyn Host,
+    resources: &Resources,
+    sources: &[Source],
+    target: &Target,
+    lines: Option<Recognition>,
+) -> Result<(Vec<Source>, Option<Spool>)> {
+    let packed = |source: &Source| match (source.is_stream(), lines) {
+        (false, Some(recognition)) => {
+            let input = inputs::look_at_lines(source.clone(), recognition)?;
+            Ok(recognition.packed(&source.name, input.content))
+        }
+        (true, _) | (false, None) => Ok(None),
+    };
+    let packed: Result<Vec<_>> = sources.iter().map(packed).collect();
+    let packed = packed?;
+    let is_plain =
+        |(source, packed): (&Source, &Option<_>)| !source.is_stream() && packed.is_none();
+    if sources.iter().zip(&packed).all(is_plain) {
+        return Ok((sources.to_vec(), None));
+    }
+    let job = resources.job(Vec::new());
+    let mut spool = Spool::make(
+        &job,
+        &spool::dir_for(resources, target)?,
+        resources.scratch_limit_bytes(),
+    )?;
+    let mut files = Vec::with_capacity(sources.len());
+    for (source, packed) in sources.iter().zip(packed) {
+        let recognition = lines.unwrap_or_default();
+        let copied = || match (packed, lines) {
+            (Some(compression), _) => spool.unpack(&job, source, (compression, recognition)),
+            (None, _) if !source.is_stream() => Ok(source.clone()),
+            (None, Some(recognition)) => spool.copy_lines(&job, source, recognition),
+            (None, None) => spool.copy_records(&job, source, true),
+        };
+        files.push(watch(host, &job.control, &[], copied)?);
+    }
+    Ok((files, Some(spool)))
+}

@@ -1,0 +1,521 @@
+//! The flags of lines: what they are, how GNU sort orders them, and the commands on them.
+//!
+//! Contract: as [`super`]. Letters and long names are those of GNU `sort` where it has them, so
+//! that a command line written for it means the same here.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+use outcore::read::text_kind::TextKind;
+use outcore::{Error, Result};
+use outcore_front::content::Recognition;
+use outcore_front::text::csv_files::CsvSort;
+use outcore_front::text::gnu::{GnuSort, Key, OptionScope, Ordering};
+use outcore_front::text::order::OrderSpec;
+use outcore_front::what::What;
+
+const READ: &str = "read arguments";
+
+/// Keys of lines, and how they compare: for those with no letters of their own.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Order of lines")]
+pub struct OrderArgs {
+    /// Sort key from POS1 to the end of POS2, or of the line: F[.C][OPTS], field and byte counted
+    /// from 1, OPTS out of [bdfghiMnRrV]. Repeat for secondary keys; most significant first
+    #[arg(short = 'k', value_name = "POS1[,POS2]", allow_hyphen_values = true)]
+    pub line_keys: Vec<String>,
+    /// Field separator, one byte (\0 for NUL). Default: a field begins with the blanks in front
+    /// of it
+    #[arg(
+        short = 't',
+        long = "field-separator",
+        value_name = "SEP",
+        allow_hyphen_values = true
+    )]
+    separator: Option<OsString>,
+    /// Ignore leading blanks in keys
+    #[arg(short = 'b', long, overrides_with = "ignore_leading_blanks")]
+    ignore_leading_blanks: bool,
+    /// Compare blanks, letters and digits only
+    #[arg(short = 'd', long, overrides_with = "dictionary_order")]
+    dictionary_order: bool,
+    /// Compare lower-case letters as upper-case
+    #[arg(short = 'f', long, overrides_with = "ignore_case")]
+    ignore_case: bool,
+    /// Compare as floating-point numbers, as strtold reads them: exponents, hexadecimal, inf, nan
+    #[arg(short = 'g', long, overrides_with = "general_numeric_sort")]
+    general_numeric_sort: bool,
+    /// Compare numbers with units: 2K before 1G; in a key the letter h, and -h if the program is
+    /// called `sort`
+    #[arg(long, overrides_with = "human_numeric_sort")]
+    human_numeric_sort: bool,
+    /// Compare printable characters only
+    #[arg(short = 'i', long, overrides_with = "ignore_nonprinting")]
+    ignore_nonprinting: bool,
+    /// Compare as names of months, JAN to DEC
+    #[arg(short = 'M', long, overrides_with = "month_sort")]
+    month_sort: bool,
+    /// Compare as decimal numbers of any length
+    #[arg(short = 'n', long, overrides_with = "numeric_sort")]
+    numeric_sort: bool,
+    /// Random order that keeps equal keys together; differs in each run unless --seed or
+    /// --random-source is given
+    #[arg(short = 'R', long, overrides_with = "random_sort")]
+    random_sort: bool,
+    /// Compare version numbers within names
+    #[arg(short = 'V', long, overrides_with = "version_sort")]
+    version_sort: bool,
+    /// One of the orders above, by name
+    #[arg(long = "sort", value_name = "WORD", value_enum)]
+    word: Option<OrderWord>,
+}
+
+/// What `--sort` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OrderWord {
+    /// -g
+    GeneralNumeric,
+    /// --human-numeric-sort
+    HumanNumeric,
+    /// -M
+    Month,
+    /// -n
+    Numeric,
+    /// -R
+    Random,
+    /// -V
+    Version,
+}
+
+impl OrderArgs {
+    /// The letters that are set.
+    fn letters(&self) -> impl Iterator<Item = u8> {
+        let word = |word| self.word == Some(word);
+        let letters = [
+            (b'b', self.ignore_leading_blanks),
+            (b'd', self.dictionary_order),
+            (b'f', self.ignore_case),
+            (
+                b'g',
+                self.general_numeric_sort || word(OrderWord::GeneralNumeric),
+            ),
+            (
+                b'h',
+                self.human_numeric_sort || word(OrderWord::HumanNumeric),
+            ),
+            (b'i', self.ignore_nonprinting),
+            (b'M', self.month_sort || word(OrderWord::Month)),
+            (b'n', self.numeric_sort || word(OrderWord::Numeric)),
+            (b'R', self.random_sort || word(OrderWord::Random)),
+            (b'V', self.version_sort || word(OrderWord::Version)),
+        ];
+        let set = letters.into_iter().filter(|(_, is_set)| *is_set);
+        set.map(|(letter, _)| letter)
+    }
+
+    /// Whether any of them is given, so that the input must be lines.
+    pub fn is_given(&self) -> bool {
+        self.separator.is_some() || self.is_of_lines()
+    }
+
+    /// Whether any is given but the separator, which tables of CSV have too.
+    pub fn is_of_lines(&self) -> bool {
+        !self.line_keys.is_empty() || self.letters().next().is_some()
+    }
+
+    /// The letters alone.
+    pub fn global(&self, reverse: bool) -> Ordering {
+        let mut global = Ordering::default();
+        for letter in self.letters() {
+            global.set(letter, OptionScope::Both);
+        }
+        global.reverse = reverse;
+        global
+    }
+
+    /// As the rules about order want it.
+    ///
+    /// # Errors
+    /// Usage for keys and separators that are none.
+    pub fn to_sort(&self, reverse: bool) -> Result<GnuSort> {
+        let mut sort = GnuSort {
+            separator: self.separator()?,
+            global: self.global(reverse),
+            ..GnuSort::default()
+        };
+        let keys: Result<Vec<Key>> = self.line_keys.iter().map(|key| Key::parse(key)).collect();
+        sort.keys = keys?;
+        Ok(sort)
+    }
+
+    /// The same as text can say it.
+    ///
+    /// # Errors
+    /// Usage for separators that are none.
+    pub fn to_spec(&self, descending: bool, stable: bool) -> Result<OrderSpec> {
+        let letters = self.letters().map(char::from);
+        Ok(OrderSpec {
+            keys: self.line_keys.clone(),
+            letters: letters.collect(),
+            separator: self.separator()?,
+            descending,
+            stable,
+            ..OrderSpec::default()
+        })
+    }
+
+    /// The byte between fields.
+    pub fn separator(&self) -> Result<Option<u8>> {
+        self.separator.as_ref().map(separator_of).transpose()
+    }
+}
+
+/// The byte that `-t` names.
+pub fn separator_of(text: &OsString) -> Result<u8> {
+    match text.as_bytes() {
+        [byte] => Ok(*byte),
+        b"\\0" => Ok(0),
+        b"\\t" => Ok(b'\t'),
+        [] => Err(Error::usage(READ, "-t: empty separator").hint("leave -t out for blanks")),
+        _ => Err(
+            Error::usage(READ, "-t: the separator is longer than one byte")
+                .hint("give one byte, or \\0 for NUL"),
+        ),
+    }
+}
+
+/// CSV and JSON lines where they are moved and not ordered.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "CSV and JSON lines")]
+pub struct RowArgs {
+    /// Input is CSV, whatever its name: quoted fields may hold separators and newlines. The first
+    /// line of each file names the columns, and comes first in every output, once
+    #[arg(long, conflicts_with_all = ["jsonl", "zero_terminated", "format", "record_bytes", "keys"])]
+    pub csv: bool,
+    /// Input is JSON lines, whatever its name: one JSON value per line
+    #[arg(long, conflicts_with_all = ["format", "record_bytes", "keys"])]
+    pub jsonl: bool,
+    /// The CSV has no header line
+    #[arg(long)]
+    pub no_header: bool,
+    /// Separator of CSV fields. Default: that of a sample of the records
+    #[arg(
+        short = 't',
+        long = "field-separator",
+        value_name = "SEP",
+        allow_hyphen_values = true
+    )]
+    separator: Option<OsString>,
+}
+
+/// What is said of CSV and JSON lines that become tables.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TextFlags {
+    /// They are CSV.
+    pub csv: bool,
+    /// They are JSON lines.
+    pub jsonl: bool,
+    /// The CSV has no header.
+    pub no_header: bool,
+    /// The byte between fields.
+    pub separator: Option<u8>,
+}
+
+impl TextFlags {
+    /// The kind of text that they name, if any.
+    pub fn kind(&self) -> Option<TextKind> {
+        match (self.csv, self.jsonl) {
+            (true, _) => Some(TextKind::Csv),
+            (_, true) => Some(TextKind::JsonLines),
+            _ => None,
+        }
+    }
+}
+
+impl RowArgs {
+    /// Takes up what the input has turned out to be.
+    pub fn settle(&mut self, what: What) {
+        self.csv |= what == What::Csv;
+        self.jsonl |= what == What::JsonLines;
+    }
+
+    /// What they say.
+    ///
+    /// # Errors
+    /// Usage for separators that are none.
+    pub fn text_flags(&self) -> Result<TextFlags> {
+        Ok(TextFlags {
+            csv: self.csv,
+            jsonl: self.jsonl,
+            no_header: self.no_header,
+            separator: self.separator.as_ref().map(separator_of).transpose()?,
+        })
+    }
+
+    /// What the flags say of the input.
+    ///
+    /// # Errors
+    /// Usage for separators that are none.
+    pub fn to_rows(&self) -> Result<Rows> {
+        Ok(match (self.csv, self.jsonl) {
+            (true, _) => Rows::Csv(CsvSort {
+                separator: self.separator.as_ref().map(separator_of).transpose()?,
+                has_header: !self.no_header,
+                ..CsvSort::default()
+            }),
+            (_, true) => Rows::Json,
+            _ => Rows::Lines,
+        })
+    }
+}
+
+/// What lines are.
+#[derive(Debug, Clone)]
+pub enum Rows {
+    /// Nobody has said.
+    Lines,
+    /// JSON values.
+    Json,
+    /// Records of CSV.
+    Csv(CsvSort),
+}
+
+impl Rows {
+    /// The byte between the fields of CSV, if it is given.
+    pub fn separator(&self) -> Option<u8> {
+        match self {
+            Rows::Csv(csv) => csv.separator,
+            Rows::Lines | Rows::Json => None,
+        }
+    }
+}
+
+/// What is taken and made without asking by those who know GNU sort.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "GNU sort compatibility")]
+pub struct GnuArgs {
+    /// Merge files that are already sorted
+    #[arg(short = 'm', long)]
+    pub merge: bool,
+    /// As -c, but print nothing
+    #[arg(short = 'C', conflicts_with_all = ["check", "output"])]
+    pub check_silently: bool,
+    /// Memory to use, as --memory; in KiB, or with a suffix of [b%KMGT]
+    #[arg(short = 'S', long = "buffer-size", value_name = "SIZE", value_parser = parse_buffer_bytes, conflicts_with = "memory_bytes")]
+    pub buffer_bytes: Option<u64>,
+    /// Scratch directory, as --drive
+    #[arg(short = 'T', long = "temporary-directory", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub temporary_dirs: Vec<PathBuf>,
+    /// Number of threads, as --threads
+    #[arg(long, value_name = "N", conflicts_with = "threads")]
+    pub parallel: Option<usize>,
+    /// Read the names of the inputs from FILE, each terminated by NUL
+    #[arg(long = "files0-from", value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "inputs")]
+    pub files0_from: Option<PathBuf>,
+    /// File whose bytes are the seed of -R
+    #[arg(long = "random-source", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub random_source: Option<PathBuf>,
+    /// Accepted for compatibility, ignored: all inputs are merged at once
+    #[arg(long = "batch-size", value_name = "N")]
+    pub batch_count: Option<u64>,
+    /// Underline the part of each line that is its key, and warn about options without effect
+    #[arg(long, conflicts_with_all = ["output", "check", "check_silently", "csv", "jsonl"])]
+    pub debug: bool,
+    /// Accepted for compatibility, ignored: scratch is not compressed
+    #[arg(long = "compress-program", value_name = "PROG")]
+    pub compress_program: Option<OsString>,
+    /// Which of the keys were given as +POS1 [-POS2].
+    #[arg(skip)]
+    pub old_keys: Vec<usize>,
+}
+
+impl GnuArgs {
+    /// Whether one of them is given that only lines have.
+    pub fn is_given(&self) -> bool {
+        self.merge || self.debug || self.random_source.is_some() || self.files0_from.is_some()
+    }
+}
+
+/// CSV and JSON lines.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "CSV and JSON lines")]
+pub struct FormatArgs {
+    /// Input is CSV: quoted fields may hold separators and newlines, and the first line names the
+    /// columns and stays first. -t sets the separator (default: that of a sample of the records)
+    #[arg(long, conflicts_with = "jsonl")]
+    pub csv: bool,
+    /// Input is JSON lines: one JSON value per line. Types are ordered null, false, true,
+    /// numbers, strings, arrays, objects
+    #[arg(long)]
+    pub jsonl: bool,
+    /// Sort key: name or number (from 1) of a column; for JSON lines a path such as .user.id or
+    /// .tags[0]. After colons: asc, desc, nulls-first or nulls-last, as in price:desc; for CSV also
+    /// the letters of -k, as in price:nr. Null is an empty field of CSV. Repeat for secondary keys;
+    /// most significant first
+    #[arg(long, value_name = "FIELD")]
+    pub by: Vec<String>,
+    /// The CSV has no header line
+    #[arg(long)]
+    pub no_header: bool,
+}
+
+impl FormatArgs {
+    /// Takes up what the input has turned out to be.
+    pub fn settle(&mut self, what: What) {
+        self.csv |= what == What::Csv;
+        self.jsonl |= what == What::JsonLines;
+    }
+
+    /// What they say of text that becomes a table.
+    pub fn text_flags(&self, separator: Option<u8>) -> TextFlags {
+        TextFlags {
+            csv: self.csv,
+            jsonl: self.jsonl,
+            no_header: self.no_header,
+            separator,
+        }
+    }
+
+    /// Whether any of them is given.
+    pub fn is_given(&self) -> bool {
+        self.csv || self.jsonl || !self.by.is_empty()
+    }
+
+    /// Fails for flags that do not go together, and where it is not said what to sort by.
+    ///
+    /// # Errors
+    /// Usage.
+    pub fn check(&self, order: &OrderArgs, lines: LineArgs) -> Result<()> {
+        if (self.csv || self.jsonl) && self.by.is_empty() {
+            let (flag, example) = match self.csv {
+                true => ("--csv", "--by name, or --by 2 for the second column"),
+                false => ("--jsonl", "--by .user.id"),
+            };
+            return Err(Error::usage(READ, format!("{flag} without --by"))
+                .hint(format!("say what to sort by: {example}")));
+        }
+        self.check_together(order, lines)
+    }
+
+    /// The same where whole lines may be meant.
+    ///
+    /// # Errors
+    /// Usage.
+    pub fn check_together(&self, order: &OrderArgs, lines: LineArgs) -> Result<()> {
+        if self.is_given() && !order.line_keys.is_empty() {
+            return Err(
+                Error::usage(READ, "keys are given both with -k and with --by")
+                    .hint("use --by alone for CSV and JSON lines"),
+            );
+        }
+        if self.csv && lines.zero_terminated {
+            return Err(
+                Error::usage(READ, "-z with --csv: its records end with newlines")
+                    .hint("leave -z out"),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// That the input is lines, and how they end.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "Lines")]
+pub struct LineArgs {
+    /// Treat the input as lines, whatever it looks like and is called. Otherwise outcore rejects
+    /// binary data (NULs, Parquet, Arrow, .npz, UTF-16, ...), and .npy files are records.
+    /// Compressed files (gzip, zstd, bzip2, xz, detected by content) are decompressed either way
+    #[arg(long = "lines", conflicts_with_all = ["format", "record_bytes"], overrides_with = "is_lines")]
+    pub is_lines: bool,
+    /// Lines end with NUL instead of newline
+    #[arg(short = 'z', long, overrides_with = "zero_terminated")]
+    pub zero_terminated: bool,
+}
+
+impl LineArgs {
+    /// The byte that ends a line.
+    pub fn terminator(self) -> u8 {
+        if self.zero_terminated { 0 } else { b'\n' }
+    }
+
+    /// What may be taken for lines, with `separator` between fields.
+    pub fn recognition(self, separator: Option<u8>) -> Recognition {
+        Recognition {
+            insists_lines: self.is_lines,
+            takes_nuls: self.zero_terminated || separator == Some(0),
+            takes_packed: false,
+        }
+    }
+}
+
+/// What a check says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CheckHow {
+    /// Name the first item out of order
+    DiagnoseFirst,
+    /// Print nothing
+    #[value(alias = "silent")]
+    Quiet,
+}
+
+/// The smallest memory that jobs on lines get where less is asked for.
+const BUFFER_BYTES_MIN: u64 = 32 << 20;
+
+/// A size as `sort -S` takes it: KiB, or with a suffix; a share of the memory with `%`.
+pub fn parse_buffer_bytes(text: &str) -> Result<u64> {
+    const UNITS: &str = "KMGTPEZYRQ";
+    let wrong = |what: &str| {
+        Error::usage("read size", format!("`{text}` {what}"))
+            .hint("write it as for sort: 512M, 2G, 50%, or KiB without a suffix")
+    };
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    let (digits, suffix) = text.split_at(end.unwrap_or(text.len()));
+    if digits.is_empty() {
+        return Err(wrong("is not a size"));
+    }
+    let number: u64 = digits.parse().map_err(|_| wrong("is too large"))?;
+    let bytes = match suffix {
+        "b" => Some(number),
+        "" => number.checked_mul(1 << 10),
+        // More than there is means all of it.
+        "%" => Some(memory_total_bytes() / 100 * number.min(100)),
+        unit => {
+            let power = UNITS.find(&unit.to_ascii_uppercase());
+            let power = power
+                .filter(|_| unit.len() == 1)
+                .ok_or_else(|| wrong("is not a size"))?;
+            let unit = 1_u64.checked_shl(10 * (power as u32 + 1));
+            unit.filter(|unit| *unit > 1)
+                .and_then(|unit| number.checked_mul(unit))
+        }
+    };
+    // sort takes any size and uses what it needs.
+    bytes
+        .map(|bytes| bytes.max(BUFFER_BYTES_MIN))
+        .ok_or_else(|| wrong("is too large"))
+}
+
+fn memory_total_bytes() -> u64 {
+    let facts = rustix::system::sysinfo();
+    facts.totalram as u64 * u64::from(facts.mem_unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_sort_reads_them() {
+        assert_eq!(parse_buffer_bytes("1G").unwrap(), 1 << 30);
+        assert_eq!(parse_buffer_bytes("1048576").unwrap(), 1 << 30);
+        assert_eq!(parse_buffer_bytes("1").unwrap(), BUFFER_BYTES_MIN);
+        assert_eq!(parse_buffer_bytes("2t").unwrap(), 2 << 40);
+        assert!(parse_buffer_bytes("300%").is_ok());
+        assert!(parse_buffer_bytes("100%").unwrap() >= parse_buffer_bytes("50%").unwrap());
+        for text in ["", "x", "1X", "1KK", "-1", "99999999999999T", "1Z", "1Q"] {
+            assert!(parse_buffer_bytes(text).is_err(), "{text}");
+        }
+    }
+}

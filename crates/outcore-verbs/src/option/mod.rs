@@ -1,0 +1,337 @@
+//! Options that many verbs have, each defined once: its name, type, help and default.
+//!
+//! Contract: pure definitions and readers of single values, no I/O. Sizes carry their unit (`4GiB`,
+//! `4GB`). Environment, file and default set what no option sets (see [`outcore_io::config`]). The
+//! command reads them as flags and Python as keywords; both read every value here.
+
+pub mod lines;
+pub mod tables;
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum, ValueHint};
+use outcore::IoMode;
+use outcore::key::RecordFormat;
+use outcore::{Error, Result};
+use outcore_front::inputs::is_stdout;
+use outcore_front::records::TypeRequest;
+use outcore_front::resources::ResourcesRequest;
+use outcore_io::config::Flags;
+use outcore_io::units;
+
+/// The seed where none can be given. It never changes the output.
+pub const SEED: u64 = 1;
+
+/// Memory, threads and how files are read: what any job uses.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Resources")]
+pub struct ResourceArgs {
+    /// Memory to use, such as 2GiB; resident memory exceeds it by at most 64 MiB. Default: half
+    /// of the free memory
+    #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub memory_bytes: Option<u64>,
+    /// Number of compute threads. Default: one for each processor
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// I/O mode: direct (O_DIRECT), buffered, or auto (direct where the file system supports it).
+    /// Default: auto
+    #[arg(long, value_name = "MODE")]
+    pub io: Option<IoMode>,
+}
+
+/// The drives.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Resources")]
+pub struct DriveArgs {
+    /// A directory on a drive; repeat for more drives. Scratch is spread over all of them, and so
+    /// is an output with {drive} in its name. Default: scratch goes beside the output, or to
+    /// /var/tmp if the output is in memory
+    #[arg(long = "drive", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub drives: Vec<PathBuf>,
+    /// File that describes the drives, as written by `outcore drives probe`
+    #[arg(long = "drives", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub drives_file: Option<PathBuf>,
+}
+
+/// The room for scratch.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Resources")]
+pub struct ScratchArgs {
+    /// Limit on scratch space, over all drives together. Default: all free space
+    #[arg(long = "scratch-limit", value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub limit_bytes: Option<u64>,
+}
+
+/// What the records are.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Records")]
+pub struct TypeArgs {
+    /// Record type: u8..u128, i8..i64, f32 or f64, with the suffix `be` for big-endian (u64be); a
+    /// vector such as f32x32; bytes such as bytes16; a NumPy dtype such as <u8, uint64 (u8 alone is
+    /// one byte) or "[('id', '<u4'), ('name', '|S8')]"; or gensort (100 bytes, of which the first
+    /// 10 are the key). .npy files carry their type
+    #[arg(long = "type", value_name = "TYPE", conflicts_with = "record_bytes")]
+    pub format: Option<RecordType>,
+    /// Record size in bytes, for records without a type of their own
+    #[arg(long = "record", value_name = "SIZE", value_parser = parse_record_bytes)]
+    pub record_bytes: Option<usize>,
+    /// Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number
+    /// type; for structured .npy the name of a field, NAME[:desc]. Repeat for secondary keys;
+    /// most significant first. Default: the whole record
+    #[arg(long = "key", value_name = "KEY")]
+    pub keys: Vec<String>,
+}
+
+impl TypeArgs {
+    /// Whether they say that the input is records.
+    pub fn is_typed(&self) -> bool {
+        self.format.is_some() || self.record_bytes.is_some()
+    }
+
+    /// As the rules about records want it.
+    pub fn to_request(&self) -> TypeRequest {
+        let (format, descr) = match self.format.clone() {
+            Some(RecordType::Named(format)) => (Some(format), None),
+            Some(RecordType::Described { descr, row_shape }) => (None, Some((descr, row_shape))),
+            None => (None, None),
+        };
+        TypeRequest {
+            format,
+            descr,
+            record_bytes: self.record_bytes,
+            keys: self.keys.clone(),
+        }
+    }
+}
+
+/// What becomes of rows that cannot be read, and of lines without a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnError {
+    /// Fail, and name the first
+    Fail,
+    /// Leave them out, and count them
+    Skip,
+    /// Tables: read their values that do not fit as null, and count these
+    Null,
+}
+
+/// Null texts of CSV and bad rows, where a table is only read.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "CSV and JSON lines")]
+pub struct BadRowArgs {
+    /// Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas
+    /// stands for the list of pandas.read_csv
+    #[arg(long, value_name = "TEXT,...", value_delimiter = ',')]
+    pub null: Vec<String>,
+    /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their
+    /// types
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub on_error: Option<OnError>,
+}
+
+/// The type of a record, as text gives it.
+#[derive(Debug, Clone)]
+pub enum RecordType {
+    /// By a name, or a code of NumPy's.
+    Named(RecordFormat),
+    /// By a dtype as the header of a `.npy` file describes it.
+    Described {
+        /// The `descr` of the header.
+        descr: String,
+        /// The shape of a row, where a record is an array.
+        row_shape: Vec<u64>,
+    },
+}
+
+impl FromStr for RecordType {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        // NumPy writes an array of a dtype as `(descr, (2, 3))`.
+        let array = text
+            .strip_prefix('(')
+            .and_then(|rest| rest.strip_suffix("))"));
+        if let Some((descr, shape)) = array.and_then(|inside| inside.rsplit_once(", (")) {
+            let sizes = shape.split(',').map(str::trim);
+            let sizes = sizes.filter(|size| !size.is_empty()).map(str::parse);
+            let row_shape = sizes.collect::<std::result::Result<_, _>>().map_err(|_| {
+                Error::usage("read dtype", format!("`({shape})` is no shape of an array"))
+                    .hint("write whole numbers with commas between them")
+            })?;
+            let descr = descr.to_owned();
+            return Ok(RecordType::Described { descr, row_shape });
+        }
+        if text.starts_with(['[', '\'']) {
+            return Ok(RecordType::Described {
+                descr: text.to_owned(),
+                row_shape: Vec::new(),
+            });
+        }
+        RecordFormat::parse_type(text).map(RecordType::Named)
+    }
+}
+
+/// Where lines or records come from and go to.
+#[derive(Debug, Clone, Default, Args)]
+pub struct FileArgs {
+    /// Files to read, in order, as one input: lines, .npy, or raw records with --type; - is
+    /// standard input, which is the default. Compressed lines (gzip, zstd, bzip2 or xz, detected
+    /// by content) are decompressed
+    #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
+    pub inputs: Vec<PathBuf>,
+    /// Output file; lines are compressed if its name ends in .gz, .zst, .bz2 or .xz. Default:
+    /// standard output
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Replace an existing output
+    #[arg(long, help_heading = "Files")]
+    pub force: bool,
+}
+
+impl FileArgs {
+    /// Whether standard output carries the result.
+    pub fn is_to_stdout(&self) -> bool {
+        self.output.as_deref().is_none_or(is_stdout)
+    }
+}
+
+/// Whether plans are shown.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "Plan")]
+pub struct PlanArgs {
+    /// Print the plan, then run
+    #[arg(long)]
+    pub explain: bool,
+}
+
+/// A record of what the run itself reads and writes.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Recording")]
+pub struct RecordingArgs {
+    /// Record every read, write and sync of this run, with times, in FILE (an I/O trace; see
+    /// docs/formats/io-trace.md). FILE appears only if the run succeeds; an existing file needs
+    /// --force
+    #[arg(long = "record-io", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    trace: Option<PathBuf>,
+}
+
+impl RecordingArgs {
+    /// The file for the trace.
+    pub fn path(&self) -> Option<&Path> {
+        self.trace.as_deref()
+    }
+}
+
+/// The same, where nothing else could be replaced.
+#[derive(Debug, Clone, Default, Args)]
+pub struct TraceArgs {
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub record_io: RecordingArgs,
+    /// Replace an existing trace
+    #[arg(long, help_heading = "Recording", requires = "trace")]
+    pub force: bool,
+}
+
+/// A record's size in bytes, as a plain number or with a unit.
+fn parse_record_bytes(text: &str) -> Result<usize> {
+    let bytes = units::parse_bytes(text)?;
+    usize::try_from(bytes).map_err(|_| {
+        Error::usage("read record size", format!("{bytes} bytes")).hint("a record has at most 1MiB")
+    })
+}
+
+/// A number of records: `1000000`, `1_000_000` or `1e6`.
+pub fn parse_count(text: &str) -> Result<u64> {
+    let digits: String = text.chars().filter(|c| *c != '_').collect();
+    let (mantissa, exponent) = digits
+        .split_once(['e', 'E'])
+        .unwrap_or((digits.as_str(), "0"));
+    let number = mantissa.parse::<u64>().ok();
+    let power = exponent.parse().ok().and_then(|e| 10_u64.checked_pow(e));
+    number
+        .zip(power)
+        .and_then(|(number, power)| number.checked_mul(power))
+        .ok_or_else(|| {
+            Error::usage("read count", format!("invalid record count `{text}`"))
+                .hint("write 1000000, 1_000_000 or 1e6")
+        })
+}
+
+/// What a job may use: what was set here, for the rest environment, file and defaults. The seed
+/// never changes the output.
+///
+/// # Errors
+/// Usage: a file of drives whose name is not that of one.
+pub fn resources_request(
+    resources: &ResourceArgs,
+    drive_args: &DriveArgs,
+    scratch_limit_bytes: Option<u64>,
+    seed: u64,
+) -> Result<ResourcesRequest> {
+    let mut drives = drive_args.drives.clone();
+    if let Some(file) = &drive_args.drives_file {
+        if file.extension().is_none_or(|end| end != "toml") {
+            return Err(
+                Error::usage("read drives file", "its name must end in .toml")
+                    .path(file)
+                    .hint("--drives takes a file; name a directory with --drive"),
+            );
+        }
+        drives.push(file.clone());
+    }
+    let flags = Flags {
+        memory_bytes: resources.memory_bytes,
+        threads: resources.threads,
+        io: resources.io,
+        drives,
+        scratch_limit_bytes,
+    };
+    Ok(ResourcesRequest { flags, seed })
+}
+
+/// The same where only memory can be set.
+///
+/// # Errors
+/// As [`resources_request`].
+pub fn memory_request(memory_bytes: Option<u64>) -> Result<ResourcesRequest> {
+    let resources = ResourceArgs {
+        memory_bytes,
+        ..ResourceArgs::default()
+    };
+    resources_request(&resources, &DriveArgs::default(), None, SEED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_is_a_name_or_what_numpy_writes_for_a_dtype() {
+        let request = |text: &str| {
+            let format = Some(text.parse().unwrap());
+            let args = TypeArgs {
+                format,
+                ..TypeArgs::default()
+            };
+            args.to_request()
+        };
+        assert_eq!(request("u64").format.unwrap().record_bytes(), 8);
+        let fields = "[('id', '<u4'), ('at', '<i8', (2,))]";
+        assert_eq!(request(fields).descr, Some((fields.to_owned(), Vec::new())));
+        let row = request("('<f4', (3, 2))").descr;
+        assert_eq!(row, Some(("'<f4'".to_owned(), vec![3, 2])));
+        assert!("('<f4', (x,))".parse::<RecordType>().is_err());
+        assert!("u65".parse::<RecordType>().is_err());
+    }
+
+    #[test]
+    fn counts_are_read_with_groups_and_powers() {
+        assert_eq!(parse_count("1_000").unwrap(), 1000);
+        assert_eq!(parse_count("25e5").unwrap(), 2_500_000);
+        for text in ["", "e6", "1.5", "-3", "1e20", "many"] {
+            assert!(parse_count(text).is_err(), "{text}");
+        }
+    }
+}

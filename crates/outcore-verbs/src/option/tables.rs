@@ -1,0 +1,264 @@
+//! Options of verbs on tables.
+//!
+//! Contract: as [`super`]: each option stands here once, with its name, type, default and help.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+use outcore::read::text_kind::TextKind;
+use outcore::sort::lines::OnNoKey;
+use outcore::{Error, Result};
+
+use super::lines::{TextFlags, separator_of};
+use super::{
+    BadRowArgs, DriveArgs, OnError, PlanArgs, RecordingArgs, ResourceArgs, ScratchArgs, parse_count,
+};
+
+/// What a table is in a pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PipeFormat {
+    /// An Arrow IPC stream
+    Arrow,
+    /// CSV
+    Csv,
+    /// JSON lines
+    Jsonl,
+}
+
+/// How tables are read and written.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Tables (Parquet and Arrow)")]
+pub struct TableArgs {
+    /// Keep these columns, in this order; the others are not read. st.a is the field a of objects
+    /// st. A name in backquotes may hold commas, or be empty
+    #[arg(long, value_name = "NAME,...")]
+    pub columns: Vec<String>,
+    /// Let files of one table lack columns, which are null there, or have columns of other types,
+    /// which get a common type: the wider integer, a float, a decimal with all digits, the finer
+    /// timestamp
+    #[arg(long)]
+    pub union: bool,
+    /// Compression of OUT: zstd, snappy, lz4, gzip, brotli or none, with a level as in zstd:9.
+    /// Default: zstd:1 for Parquet, lz4 for Arrow
+    #[arg(long, value_name = "CODEC")]
+    pub codec: Option<String>,
+    /// Maximum number of rows in a row group
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub group_rows: Option<u64>,
+    /// Columns that get a bloom filter, in Parquet
+    #[arg(long = "bloom", value_name = "NAME,...")]
+    pub bloom_filters: Vec<String>,
+    /// Read CSV or JSON lines as a table with these types: bool, i8 to u64, f32, f64, text, date,
+    /// time, timestamp[us,UTC], decimal(12,2), list<TYPE>, struct<NAME:TYPE>. Types of other
+    /// columns are inferred from a sample
+    #[arg(long, value_name = "NAME:TYPE,...")]
+    pub schema: Option<String>,
+    /// Read CSV or JSON lines as a table, with column types inferred from a sample. Default where
+    /// OUT is Parquet or Arrow, and for commands that take only tables
+    #[arg(long)]
+    pub infer: bool,
+    /// Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas
+    /// stands for the list of pandas.read_csv
+    #[arg(
+        long,
+        value_name = "TEXT,...",
+        value_delimiter = ',',
+        help_heading = "CSV and JSON lines"
+    )]
+    pub null: Vec<String>,
+    /// What to do with rows of CSV and JSON lines that do not have the columns, or values of their
+    /// types (and, where lines are sorted by a field, with lines that lack it)
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        help_heading = "CSV and JSON lines"
+    )]
+    pub on_error: Option<OnError>,
+    /// Write N Parquet files of equal numbers of rows to the directory OUT
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub parts: Option<u64>,
+    /// Standard input, for which IN is -, is a table in this format. It is copied to scratch first
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub from: Option<PipeFormat>,
+    /// Write a table in this format to standard output, for which OUT is -
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub to: Option<PipeFormat>,
+}
+
+impl TableArgs {
+    /// The table that standard input is, if `--from` says so.
+    pub fn piped(&self) -> Option<Option<TextKind>> {
+        self.from.map(PipeFormat::text)
+    }
+
+    /// Whether any of them is given that makes a table of text.
+    pub fn is_given(&self) -> bool {
+        !self.columns.is_empty()
+            || self.from.is_some()
+            || self.to.is_some()
+            || !self.bloom_filters.is_empty()
+            || self.union
+            || self.codec.is_some()
+            || self.group_rows.is_some()
+            || self.schema.is_some()
+            || self.infer
+            || !self.null.is_empty()
+            || self.on_error == Some(OnError::Null)
+            || self.parts.is_some()
+    }
+
+    /// What becomes of lines without the field `by`, as the engine takes it.
+    ///
+    /// # Errors
+    /// Usage where lines have no fields, and for null, which lines do not have.
+    pub fn on_no_key(&self, by: &[String]) -> Result<OnNoKey> {
+        let wrong = |cause: &str, hint: &str| Err(Error::usage("read arguments", cause).hint(hint));
+        match self.on_error {
+            Some(_) if by.is_empty() => wrong(
+                "--on-error is for lines that lack a field, and no --by names one",
+                "name the field with --by, or leave --on-error out",
+            ),
+            Some(OnError::Null) => wrong(
+                "--on-error null is for tables, and these are lines",
+                "add --infer to read the lines as a table, or use --on-error skip",
+            ),
+            Some(OnError::Skip) => Ok(OnNoKey::Skip),
+            Some(OnError::Fail) | None => Ok(OnNoKey::Fail),
+        }
+    }
+}
+
+/// How tables are read, where none is written.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Tables (Parquet and Arrow)")]
+pub struct ReadTableArgs {
+    /// Keep these columns, in this order; the others are not read. st.a is the field a of objects
+    /// st. A name in backquotes may hold commas, or be empty
+    #[arg(long, value_name = "NAME,...")]
+    columns: Vec<String>,
+    /// Let files of one table lack columns, which are null there, or have columns of other types,
+    /// which get a common type: the wider integer, a float, a decimal with all digits, the finer
+    /// timestamp
+    #[arg(long)]
+    union: bool,
+    /// Read CSV or JSON lines as a table with these types (see `outcore convert`); types of other
+    /// columns are inferred from a sample
+    #[arg(long, value_name = "NAME:TYPE,...")]
+    schema: Option<String>,
+    /// Read CSV or JSON lines as a table, with column types inferred from a sample
+    #[arg(long)]
+    infer: bool,
+    #[command(flatten)]
+    bad_rows: BadRowArgs,
+}
+
+impl From<&BadRowArgs> for TableArgs {
+    fn from(bad_rows: &BadRowArgs) -> Self {
+        TableArgs {
+            null: bad_rows.null.clone(),
+            on_error: bad_rows.on_error,
+            ..TableArgs::default()
+        }
+    }
+}
+
+impl PipeFormat {
+    /// The kind of text that it is; none for Arrow.
+    pub fn text(self) -> Option<TextKind> {
+        match self {
+            PipeFormat::Arrow => None,
+            PipeFormat::Csv => Some(TextKind::Csv),
+            PipeFormat::Jsonl => Some(TextKind::JsonLines),
+        }
+    }
+}
+
+impl ReadTableArgs {
+    /// The same with nothing about what is written.
+    pub fn to_tables(&self) -> TableArgs {
+        TableArgs {
+            columns: self.columns.clone(),
+            union: self.union,
+            schema: self.schema.clone(),
+            infer: self.infer,
+            ..TableArgs::from(&self.bad_rows)
+        }
+    }
+}
+
+/// CSV and JSON lines where nothing but tables is taken.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "CSV and JSON lines")]
+pub struct TextArgs {
+    /// Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the
+    /// first line of each file names the columns
+    #[arg(long, conflicts_with = "jsonl")]
+    pub csv: bool,
+    /// Input is JSON lines, whatever its name: one JSON object per line
+    #[arg(long)]
+    pub jsonl: bool,
+    /// The CSV has no header line; its columns are called 1, 2, and so on
+    #[arg(long)]
+    pub no_header: bool,
+    /// Separator of CSV fields. Default: that of a sample of the records
+    #[arg(
+        short = 't',
+        long = "field-separator",
+        value_name = "SEP",
+        allow_hyphen_values = true
+    )]
+    separator: Option<OsString>,
+}
+
+impl TextArgs {
+    /// What they say.
+    ///
+    /// # Errors
+    /// Usage for separators that are none.
+    pub fn flags(&self) -> Result<TextFlags> {
+        Ok(TextFlags {
+            csv: self.csv,
+            jsonl: self.jsonl,
+            no_header: self.no_header,
+            separator: self.separator.as_ref().map(separator_of).transpose()?,
+        })
+    }
+}
+
+/// Where tables come from and go to, of commands for nothing but tables.
+#[derive(Debug, Clone, Default, Args)]
+pub struct TableFileArgs {
+    /// Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table
+    #[arg(required = true, value_name = "IN", value_hint = ValueHint::AnyPath)]
+    pub inputs: Vec<PathBuf>,
+    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv or .jsonl,
+    /// these also with .gz or .zst
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub tables: TableArgs,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub text: TextArgs,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub resources: ResourceArgs,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub drives: DriveArgs,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub scratch: ScratchArgs,
+    /// Replace existing outputs
+    #[arg(long, help_heading = "Files")]
+    pub force: bool,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub plan: PlanArgs,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub record_io: RecordingArgs,
+}

@@ -1,0 +1,179 @@
+//! A pass over lines or records as they come, some of which are written: `head` and `sample`.
+//!
+//! Contract: each input is read once, without a copy. The result goes to standard output, or to a
+//! file that appears whole; the header of CSV comes first.
+
+use std::path::Path;
+
+use outcore::job::Job;
+use outcore::{Forecast, Result};
+use outcore_front::inputs::Source;
+use outcore_front::text::output::{Dress, LineWriter};
+use outcore_front::text::reader::{BLOCK_BYTES, Frame, RecordReader, plain_files};
+use serde_json::json;
+
+use crate::explain::{FilePass, dir_of};
+use crate::host::{Host, watch};
+use crate::lines::{LineRequest, Overwrite, Stream};
+use crate::option::lines::{LineArgs, Rows};
+use crate::option::{FileArgs, RecordingArgs, TypeArgs, memory_request};
+use crate::report::{Moved, Phase, Place, Stopwatch, WriteSummary};
+
+/// What a pass is asked for.
+pub(crate) struct PassRequest<'a> {
+    /// Where lines or records come from and go to.
+    pub(crate) files: &'a FileArgs,
+    /// What records are.
+    pub(crate) record: &'a TypeArgs,
+    /// That the input is lines.
+    pub(crate) lines: LineArgs,
+    /// What lines are.
+    pub(crate) rows: Rows,
+    /// Memory to use.
+    pub(crate) memory_bytes: Option<u64>,
+    /// Where a trace goes.
+    pub(crate) record_io: &'a RecordingArgs,
+    /// The verb, and its phase.
+    pub(crate) name: &'static str,
+    /// The largest number of records.
+    pub(crate) records: u64,
+    /// Whether all of the input is read, and not only as far as the last of these.
+    pub(crate) reads_all: bool,
+    /// Whether a plan is shown.
+    pub(crate) is_explained: bool,
+}
+
+/// A pass that is settled.
+pub(crate) struct LinePass<'a> {
+    request: PassRequest<'a>,
+    stream: Stream,
+    stopwatch: Stopwatch,
+}
+
+impl<'a> LinePass<'a> {
+    /// Settles what is read, and where the result goes.
+    pub(crate) fn prepare(host: &dyn Host, request: PassRequest<'a>) -> Result<Self> {
+        let stopwatch = Stopwatch::start();
+        let resources = host.load(&memory_request(request.memory_bytes)?)?;
+        let resources = resources.measuring(request.is_explained);
+        let files = request.files;
+        let asked = LineRequest {
+            inputs: &files.inputs,
+            output: files.output.as_deref(),
+            overwrite: Overwrite::of(files.force),
+            record_io: request.record_io,
+            force: files.force,
+            takes_records: false,
+            recognition: request.lines.recognition(request.rows.separator()),
+        };
+        let types = request.record.to_request();
+        let what = (&types, request.lines.terminator(), &request.rows);
+        let stream = Stream::prepare(host, resources, &asked, what)?;
+        Ok(LinePass {
+            request,
+            stream,
+            stopwatch,
+        })
+    }
+
+    /// What ends a record.
+    pub(crate) fn end(&self) -> Option<u8> {
+        self.stream.frame.end()
+    }
+
+    /// Memory that may be used.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.stream.resources.config.memory_bytes.value
+    }
+
+    /// What reading and writing will take.
+    fn plan(&self, job: &Job) -> Result<FilePass> {
+        let (stream, request) = (&self.stream, &self.request);
+        let frame = stream.frame;
+        let files = plain_files(&stream.sources, frame, stream.recognition)?;
+        let element_bytes = match frame {
+            Frame::Bytes(bytes) => bytes,
+            Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => 1,
+        };
+        let steps = format!("read {} -> {}", stream.what, request.name);
+        let files = (files.as_deref(), element_bytes);
+        FilePass::plan(job, files, (&steps, request.name), |bytes| {
+            let (read, kept) = match frame {
+                Frame::Bytes(record_bytes) => {
+                    let kept_bytes = bytes.min(request.records.saturating_mul(record_bytes as u64));
+                    let read_bytes = kept_bytes.next_multiple_of(BLOCK_BYTES as u64).min(bytes);
+                    (read_bytes.into(), kept_bytes.into())
+                }
+                Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => {
+                    (Forecast::AtMost(bytes), Forecast::AtMost(bytes))
+                }
+            };
+            match request.reads_all {
+                true => (bytes.into(), kept),
+                false => (read, kept),
+            }
+        })
+    }
+
+    /// Runs `work` from reader to writer; it gives the number of records that it wrote.
+    pub(crate) fn run(
+        self,
+        host: &dyn Host,
+        work: impl FnOnce(&mut RecordReader<'_>, &mut LineWriter) -> Result<u64>,
+    ) -> Result<WriteSummary> {
+        let (stream, request) = (&self.stream, &self.request);
+        let dir = dir_of(&stream.sources);
+        let job = host.adopt(stream.resources.job_at(Vec::new(), dir));
+        let names = stream.sources.iter();
+        let names: Vec<String> = names
+            .map(|source: &Source| source.name.display().to_string())
+            .collect();
+        let output = stream.target.name().display().to_string();
+        host.begin(json!({"inputs": names, "output": output, "type": stream.what}));
+        let pass = FilePass::begin(self.plan(&job), request.name, (host, request.is_explained))?;
+        job.control.begin_phase(request.name, 0);
+        let (records, moved_bytes) = watch(host, &job.control, &[], || {
+            let sources = stream.sources.clone();
+            let mut reader = RecordReader::new(&job, sources, stream.frame, stream.recognition);
+            let header = match &stream.array {
+                Some(array) => array.encode(request.records),
+                None => reader.header()?.to_vec(),
+            };
+            let dress = Dress {
+                header,
+                ..Dress::default()
+            };
+            let pipe = |path: Option<&Path>| host.open_pipe(path, &job.control);
+            let force = request.files.force;
+            let mut writer = LineWriter::open(&job, &stream.target, force, &dress, pipe)?;
+            let records = work(&mut reader, &mut writer)?;
+            let written_bytes = writer.finish()?;
+            Ok((records, (reader.read_bytes, written_bytes)))
+        })?;
+        let (read_bytes, written_bytes) = moved_bytes;
+        let moved = Moved {
+            records,
+            read_bytes,
+            written_bytes,
+            passes: 1,
+        };
+        let trace = host.end_trace()?;
+        Ok(WriteSummary {
+            used: self.stopwatch.stop(moved, &[], &stream.resources, trace),
+            unit: match stream.frame {
+                Frame::Bytes(_) => "record".to_owned(),
+                Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => "line".to_owned(),
+            },
+            output: Some(Place(host.name_of(stream.target.name()))),
+            records_in: None,
+            data_bytes: read_bytes,
+            output_bytes: Some(written_bytes),
+            files: stream.target.files().len() as u64,
+            scratch_bytes: 0,
+            skipped: 0,
+            phases: Phase::of_engine(&pass.end(moved_bytes)),
+            plan: None,
+            notes: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! What `sample` is asked, and what it reports.
+//!
+//! Contract: each option and each field stands here alone, with its name, type, default and help.
+
+use clap::Args;
+use outcore_io::units;
+
+use crate::option::lines::{LineArgs, RowArgs};
+use crate::option::tables::TableArgs;
+use crate::option::{FileArgs, RecordingArgs, TypeArgs, parse_count};
+use crate::report::{WriteSummary, report};
+
+const SAMPLE_EXAMPLES: &str = "\
+Examples:
+  outcore sample -n 1000 big.txt
+  outcore sample -n 1e5 train.jsonl -o some.jsonl --seed 7
+  outcore sample -n 100 --csv table.csv
+  producer | outcore sample -n 20
+  outcore sample -n 1e5 docs.parquet -o some.parquet";
+
+/// Print randomly chosen lines, records or rows, in input order
+///
+/// Reads the input once and keeps only the sample in memory. Every sample of that size is equally
+/// likely; the same seed gives the same sample.
+#[derive(Debug, Args)]
+#[command(after_long_help = SAMPLE_EXAMPLES)]
+pub(crate) struct SampleArgs {
+    #[command(flatten)]
+    pub(crate) files: FileArgs,
+    /// Number of lines or records to print; all of them, if there are fewer
+    #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_count)]
+    pub(crate) records: u64,
+    /// Random seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Memory for the sample. Default: half of the free memory
+    #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub(crate) memory_bytes: Option<u64>,
+    #[command(flatten)]
+    pub(crate) record: TypeArgs,
+    #[command(flatten)]
+    pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) rows: RowArgs,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
+    /// Print the plan (predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordingArgs,
+}
+
+report! {
+    /// What was chosen.
+    pub(crate) struct SampleSummary {
+        [wrote: WriteSummary],
+        /// The seed.
+        seed: u64,
+    }
+}

@@ -1,0 +1,24 @@
+//! `sample` of tables.
+//!
+//! Contract: as [`super`].
+
+use outcore::Result;
+use outcore_table::jobs;
+
+use super::page::SampleArgs;
+use crate::host::Host;
+use crate::option::memory_request;
+use crate::report::WriteSummary;
+use crate::tables::{Request, run, text};
+
+/// Rows that are drawn.
+pub(super) fn sample(host: &dyn Host, args: &SampleArgs) -> Result<WriteSummary> {
+    let text = text::options(&args.tables, &args.rows.text_flags()?, &args.files.inputs)?;
+    let resources = host.load(&memory_request(args.memory_bytes)?)?;
+    let recording = (&args.record_io, args.explain);
+    let request = Request::of_any(&args.files, &args.tables, recording, &text);
+    let ran = run(host, &request, resources, |job, ends| {
+        jobs::sample(job, ends, (args.records, args.seed))
+    })?;
+    Ok(ran.report)
+}

@@ -1,0 +1,241 @@
+//! `shuffle`: lines, records or rows in a uniformly random order.
+//!
+//! Contract: a type that is named, or an array of NumPy, means records, and columns mean a table;
+//! all else is lines, or records of CSV after their header. The order comes from
+//! [`outcore::shuffle`] and depends on seed, epoch and input alone.
+
+mod page;
+#[cfg(feature = "tables")]
+mod table;
+
+use outcore::job::JobSize;
+use outcore::shuffle::{ShuffleOptions, ShuffleSize, Unit, plan_shuffle, shuffle};
+use outcore::{Input, Output, Result};
+use outcore_front::cost::DriveTraffic;
+use outcore_front::inputs::{ResolvedInput, look, refuse_streams};
+use outcore_front::output::{check_room, header_for, loses_header};
+use outcore_front::records;
+use outcore_front::resources::Resources;
+use outcore_front::text::csv_files::Look;
+use outcore_front::text::output::{Dress, Pending};
+use outcore_front::what::Asked;
+use serde_json::json;
+
+use page::{ShuffleArgs, ShuffleSummary};
+
+use crate::host::{Host, Weight};
+use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_beside, what_is_moved};
+use crate::option::lines::Rows;
+use crate::option::resources_request;
+use crate::report::{Phase, Plan, WriteSummary};
+use crate::verb::{Verb, Words};
+use crate::wording::{Said, headline, say};
+
+/// The verb.
+pub(crate) struct Shuffle;
+
+/// The word for what was done.
+const SAID: Said<'static> = Said::of("shuffled");
+
+impl Verb for Shuffle {
+    const NAME: &'static str = "shuffle";
+    type Args = ShuffleArgs;
+    type Report = ShuffleSummary;
+    const PHASES: &'static [Weight] = &[("distribute", 1.0), ("shuffle", 1.0)];
+
+    fn run(host: &dyn Host, args: &ShuffleArgs) -> Result<ShuffleSummary> {
+        let limit_bytes = args.scratch.limit_bytes;
+        let request = resources_request(&args.resources, &args.drives, limit_bytes, args.seed)?;
+        let resources = host.load(&request)?;
+        let resources = resources.measuring(args.explain || args.dry_run);
+        let flags = args.rows.text_flags()?;
+        let asked = Asked {
+            inputs: &args.files.inputs,
+            output: args.files.output.as_deref(),
+            is_records: args.record.is_typed(),
+            is_lines: args.lines.is_lines,
+            text: flags.kind(),
+            is_table: args.tables.is_given() || !args.by.is_empty(),
+            piped: args.tables.piped(),
+            ..Asked::default()
+        };
+        let what = what_is_moved(host, asked, args.lines)?;
+        let wrote = match what.is_table() {
+            #[cfg(feature = "tables")]
+            true => table::shuffle(host, args, resources)?,
+            #[cfg(not(feature = "tables"))]
+            true => return Err(crate::verb::without_tables()),
+            false => {
+                let mut rows = args.rows.clone();
+                rows.settle(what);
+                shuffle_files(host, args, &rows.to_rows()?, resources)?
+            }
+        };
+        Ok(ShuffleSummary {
+            wrote,
+            seed: args.seed,
+            epoch: args.epoch,
+        })
+    }
+
+    fn say(args: &ShuffleArgs, report: &ShuffleSummary, words: &mut Words) {
+        if !args.dry_run {
+            say(&report.wrote, &SAID, args.explain, words);
+        }
+    }
+
+    fn headline(report: &ShuffleSummary) -> String {
+        headline(&report.wrote, &SAID)
+    }
+
+    fn takes_stdout(args: &ShuffleArgs) -> bool {
+        args.files.is_to_stdout() && !args.dry_run
+    }
+}
+
+/// What is shuffled, from where to where.
+struct Prepared {
+    unit: Unit,
+    inputs: Vec<Input>,
+    output: Output,
+    pending: Option<Pending>,
+    what: String,
+}
+
+/// Shuffles lines or records.
+fn shuffle_files(
+    host: &dyn Host,
+    args: &ShuffleArgs,
+    rows: &Rows,
+    resources: Resources,
+) -> Result<WriteSummary> {
+    let types = args.record.to_request();
+    let recognition = args.lines.recognition(rows.separator());
+    let sources = find(host, &args.files.inputs)?;
+    if args.dry_run {
+        refuse_streams(&sources, "plan shuffle")?;
+    }
+    let has_type = format_beside(host, rows, &types, (&sources, recognition))?.is_some();
+    let request = LineRequest {
+        inputs: &args.files.inputs,
+        output: args.files.output.as_deref(),
+        overwrite: Overwrite::of(args.files.force),
+        record_io: &args.record_io,
+        force: args.files.force,
+        takes_records: has_type,
+        recognition,
+    };
+    let mut job = LineJob::prepare(host, resources, &request)?;
+    let prepared = match has_type {
+        true => prepare_records(host, args, &job)?,
+        false => prepare_lines(host, args, rows, &mut job)?,
+    };
+    let unit = match prepared.unit {
+        Unit::Lines { .. } => "line",
+        Unit::Records { .. } => "record",
+    };
+    if args.explain || args.dry_run {
+        let plan = plan_shuffle(size_of(&job, prepared.unit))?;
+        if args.dry_run {
+            host.print_plan(&plan, json!(Plan::of(&plan, &plan)));
+            return job.report(host, unit, LineDone::default());
+        }
+        host.show_plan(&plan);
+    }
+    let options = ShuffleOptions {
+        unit: prepared.unit,
+        seed: args.seed,
+        epoch: args.epoch,
+        replace: job.replace,
+    };
+    job.begin(
+        host,
+        json!({"type": prepared.what, "seed": args.seed, "epoch": args.epoch}),
+    );
+    let done = job.watch(host, || {
+        let done = shuffle(&job.job, &prepared.inputs, prepared.output, options);
+        match prepared.pending {
+            Some(pending) => pending.finish(done),
+            None => done,
+        }
+    })?;
+    let done = LineDone {
+        records: done.records,
+        records_in: Some(done.records),
+        read_bytes: done.read_bytes,
+        written_bytes: done.written_bytes,
+        scratch_bytes: done.scratch_bytes,
+        passes: 1 + done.plan.distributions,
+        drives: done.drives.iter().map(DriveTraffic::of).collect(),
+        phases: Phase::of_engine(&done.phases),
+        plan: Some(Plan::of(&done.plan, &done.plan)),
+        ..LineDone::default()
+    };
+    job.report(host, unit, done)
+}
+
+fn prepare_lines(
+    host: &dyn Host,
+    args: &ShuffleArgs,
+    rows: &Rows,
+    job: &mut LineJob,
+) -> Result<Prepared> {
+    let (terminator, dress) = match rows {
+        Rows::Csv(csv) => {
+            let csv = job.settle_csv(host, csv, Look::Whole)?;
+            (csv.terminator(), csv.dress)
+        }
+        Rows::Json => {
+            job.settle_json()?;
+            (args.lines.terminator(), Dress::default())
+        }
+        Rows::Lines => (args.lines.terminator(), Dress::default()),
+    };
+    let (output, pending) = job.open_output(host, &dress)?;
+    Ok(Prepared {
+        unit: Unit::Lines {
+            terminator,
+            drops_blanks: matches!(rows, Rows::Json),
+        },
+        inputs: job.inputs(),
+        output,
+        pending: Some(pending),
+        what: "lines".to_string(),
+    })
+}
+
+fn prepare_records(host: &dyn Host, args: &ShuffleArgs, job: &LineJob) -> Result<Prepared> {
+    let inputs: Result<Vec<ResolvedInput>> = job.files.iter().cloned().map(look).collect();
+    let inputs = inputs?;
+    let decided = records::decide(&args.record.to_request(), &inputs)?;
+    check_room(
+        job.resources.device().as_ref(),
+        &job.target,
+        inputs.iter().map(|input| input.data_bytes).sum(),
+    )?;
+    let header = header_for(&job.target, &inputs, &decided)?;
+    if let Some(lost) = loses_header(&job.target, &inputs, header.as_ref()) {
+        host.note(&lost);
+    }
+    let open = |path: Option<&std::path::Path>| host.open_pipe(path, &job.job.control);
+    Ok(Prepared {
+        unit: Unit::Records {
+            record_bytes: decided.format.record_bytes(),
+        },
+        inputs: inputs.iter().map(ResolvedInput::to_sort).collect(),
+        output: job.target.to_sort(header, open)?,
+        pending: None,
+        what: decided.format.to_string(),
+    })
+}
+
+fn size_of(job: &LineJob, unit: Unit) -> ShuffleSize {
+    ShuffleSize {
+        job: JobSize::of(&job.job, job.data_bytes, job.job.options.drives.len()),
+        record_bytes: match unit {
+            Unit::Records { record_bytes } => Some(record_bytes),
+            Unit::Lines { .. } => None,
+        },
+        longest_bytes: None,
+    }
+}

@@ -1,0 +1,73 @@
+//! What `shuffle` is asked, and what it reports.
+//!
+//! Contract: each option and each field stands here alone, with its name, type, default and help.
+
+use clap::Args;
+
+use crate::option::lines::{LineArgs, RowArgs};
+use crate::option::tables::TableArgs;
+use crate::option::{DriveArgs, FileArgs, RecordingArgs, ResourceArgs, ScratchArgs, TypeArgs};
+use crate::report::{WriteSummary, report};
+
+const SHUFFLE_EXAMPLES: &str = "\
+Examples:
+  outcore shuffle train.jsonl -o shuffled.jsonl --seed 7 --memory 2GiB
+  outcore shuffle train.jsonl -o epoch-3.jsonl --seed 7 --epoch 3
+  outcore shuffle --csv table.csv -o shuffled.csv
+  outcore shuffle points.npy -o shuffled.npy
+  outcore shuffle tokens.bin -o out.bin --type u32x1024
+  outcore shuffle visits.parquet -o shuffled.parquet --by user   # rows of one user stay together";
+
+/// Shuffle lines or records into a uniformly random order
+///
+/// Every order is equally likely. The same seed and epoch give the same output from the same
+/// input, whatever the number of threads and drives and the memory.
+#[derive(Debug, Args)]
+#[command(after_long_help = SHUFFLE_EXAMPLES)]
+pub(crate) struct ShuffleArgs {
+    #[command(flatten)]
+    pub(crate) files: FileArgs,
+    #[command(flatten)]
+    pub(crate) record: TypeArgs,
+    /// Random seed
+    #[arg(long, value_name = "N", help_heading = "Order", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Number of the epoch: each one gives an independent order for the same seed
+    #[arg(long, value_name = "K", help_heading = "Order", default_value_t = 0)]
+    pub(crate) epoch: u64,
+    /// Keep rows of a table together that have equal values in these columns, in the order of the
+    /// input; the groups come in a random order. Repeat for several columns
+    #[arg(long, value_name = "COLUMN", help_heading = "Order")]
+    pub(crate) by: Vec<String>,
+    #[command(flatten)]
+    pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) rows: RowArgs,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
+    #[command(flatten)]
+    pub(crate) scratch: ScratchArgs,
+    /// Print the plan (passes, buffers, predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
+    /// Print the plan and stop
+    #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordingArgs,
+}
+
+report! {
+    /// What a shuffle did.
+    pub(crate) struct ShuffleSummary {
+        [wrote: WriteSummary],
+        /// The seed.
+        seed: u64,
+        /// The epoch.
+        epoch: u64,
+    }
+}

@@ -1,0 +1,30 @@
+//! `shuffle` of tables.
+//!
+//! Contract: as [`super`].
+
+use outcore::Result;
+use outcore_front::resources::Resources;
+use outcore_table::jobs;
+
+use super::page::ShuffleArgs;
+use crate::host::Host;
+use crate::report::WriteSummary;
+use crate::tables::{Request, keys_of, names_of, run, text};
+
+/// Shuffles the rows of a table.
+pub(super) fn shuffle(
+    host: &dyn Host,
+    args: &ShuffleArgs,
+    resources: Resources,
+) -> Result<WriteSummary> {
+    let flags = args.rows.text_flags()?;
+    let groups = keys_of(&args.by, false)?;
+    let text = text::options(&args.tables, &flags, &args.files.inputs)?;
+    let text = text.needing(names_of(&groups));
+    let recording = (&args.record_io, args.explain);
+    let request = Request::of_any(&args.files, &args.tables, recording, &text);
+    let ran = run(host, &request, resources, |job, ends| {
+        jobs::shuffle(job, ends, (args.seed, args.epoch), &groups)
+    })?;
+    Ok(ran.report)
+}

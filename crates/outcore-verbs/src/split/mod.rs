@@ -1,0 +1,244 @@
+//! `split`: files cut into parts of whole lines, records or rows.
+//!
+//! Contract: that of [`outcore_front::split`]. Compressed lines are unpacked. Streams are copied to
+//! scratch for `-n`, since their length must be known. Every part of CSV begins with the header.
+//! Parts appear together or not at all.
+
+mod page;
+#[cfg(feature = "tables")]
+mod table;
+
+use std::path::Path;
+
+use outcore::{Error, Forecast, Result};
+use outcore_front::content::Recognition;
+use outcore_front::inputs::{ResolvedInput, look};
+use outcore_front::output::{Holds, Target, header_for};
+use outcore_front::records;
+use outcore_front::split::{PLACEHOLDER, PartSize, SplitRequest, is_compressed, split};
+use outcore_front::text::reader::{Frame, RecordReader, plain_files};
+use outcore_front::what::Asked;
+use outcore_io::output::parent_of;
+use outcore_io::units;
+use serde_json::json;
+
+use crate::explain::FilePass;
+use page::{SplitArgs, SplitSummary};
+
+use crate::host::{Host, Weight};
+use crate::lines::{
+    LineDone, LineJob, LineRequest, Overwrite, find, format_beside, frame_of, what_is_moved,
+};
+use crate::option::lines::RowArgs;
+use crate::option::{SEED, resources_request};
+use crate::report::{Phase, Place, WriteSummary};
+use crate::verb::{Verb, Words};
+use crate::wording::{Said, headline, say};
+
+/// The name of its one phase.
+const PASS: &str = "split";
+
+/// The verb.
+pub(crate) struct Split;
+
+impl Verb for Split {
+    const NAME: &'static str = "split";
+    type Args = SplitArgs;
+    type Report = SplitSummary;
+    const PHASES: &'static [Weight] = &[(PASS, 1.0)];
+
+    fn run(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
+        let flags = args.rows.text_flags()?;
+        let is_table = args.tables().is_given()
+            || args.part_bytes.is_some()
+            || args.train.is_some()
+            || !args.by.is_empty();
+        let asked = Asked {
+            inputs: &args.inputs,
+            output: Some(&args.output),
+            is_records: args.record.is_typed(),
+            is_lines: args.lines.is_lines,
+            text: flags.kind(),
+            is_table,
+            ..Asked::default()
+        };
+        let found = what_is_moved(host, asked, args.lines)?;
+        if found.is_table() {
+            #[cfg(feature = "tables")]
+            return table::split(host, args);
+            #[cfg(not(feature = "tables"))]
+            return Err(crate::verb::without_tables());
+        }
+        let mut rows = args.rows.clone();
+        rows.settle(found);
+        split_files(host, args, &rows)
+    }
+
+    fn say(args: &SplitArgs, report: &SplitSummary, words: &mut Words) {
+        if report.wrote.unit != "row" {
+            words.phases(&report.wrote.phases, args.explain);
+            return;
+        }
+        let other = report.test_rows.zip(report.parts.last());
+        let other = other.map(|(rows, path)| {
+            let rows = units::counted(rows, "other row");
+            format!("wrote {rows} to {}", path.0.display())
+        });
+        let partitions = report.partitions;
+        let partitions =
+            partitions.map(|count| format!("wrote {}", units::counted(count, "partition")));
+        let said = Said {
+            notes: other.into_iter().chain(partitions).collect(),
+            ..said(report)
+        };
+        say(&report.wrote, &said, args.explain, words);
+    }
+
+    fn headline(report: &SplitSummary) -> String {
+        headline(&report.wrote, &said(report))
+    }
+}
+
+/// The word for what was done.
+fn said(report: &SplitSummary) -> Said<'static> {
+    Said::of(match report.test_rows {
+        Some(_) => "drew",
+        None => "split",
+    })
+}
+
+/// Splits lines or records.
+fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<SplitSummary> {
+    let mut what = SplitRequest {
+        pattern: &args.output,
+        cut: match (args.parts, args.part_lines) {
+            (Some(count), _) => PartSize::Parts(count),
+            (None, records) => PartSize::Records(records.unwrap_or(1)),
+        },
+        replace: args.force,
+        inputs: Vec::new(),
+        header: None,
+    };
+    let (rows, types) = (rows.to_rows()?, args.record.to_request());
+    let recognition = args.lines.recognition(rows.separator());
+    let sources = find(host, &args.inputs)?;
+    let format = format_beside(host, &rows, &types, (&sources, recognition))?;
+    let (frame, holds) = match &format {
+        Some(format) => (Frame::Bytes(format.record_bytes()), Holds::Records),
+        None => {
+            let frame = frame_of(&rows, args.lines.terminator());
+            (frame, Holds::Lines)
+        }
+    };
+    what.check(holds)?;
+    check_trace(args)?;
+    let resources = host.load(&resources_request(
+        &args.resources,
+        &args.drives,
+        None,
+        SEED,
+    )?)?;
+    let request = LineRequest {
+        inputs: &args.inputs,
+        output: None,
+        overwrite: Overwrite::of(args.force),
+        record_io: &args.record_io,
+        force: args.force,
+        takes_records: format.is_some(),
+        recognition,
+    };
+    let job = LineJob::prepare(host, resources.measuring(args.explain), &request)?;
+    let mut data_bytes = job.data_bytes;
+    if holds == Holds::Records {
+        let inputs: Result<Vec<ResolvedInput>> = job.files.iter().cloned().map(look).collect();
+        let inputs = inputs?;
+        let decided = records::decide(&types, &inputs)?;
+        what.header = header_for(&Target::File(args.output.clone()), &[], &decided)?;
+        data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
+    }
+    job.begin(host, json!({"output": args.output.display().to_string()}));
+    let pass = begin_pass(host, &job, frame, recognition, args)?;
+    let (records, parts) = job.watch(host, || {
+        what.inputs = job.sources.iter().filter_map(|source| source.key).collect();
+        let files = job.files.clone();
+        let of = (files.len(), data_bytes);
+        let mut reader = RecordReader::new(&job.job, files, frame, Recognition::ANYTHING);
+        split(&job.job, &mut reader, of, what)
+    })?;
+    let done = LineDone {
+        records,
+        read_bytes: data_bytes,
+        written_bytes: data_bytes,
+        passes: 1,
+        phases: Phase::of_engine(&pass.end((data_bytes, data_bytes))),
+        ..LineDone::default()
+    };
+    let unit = match frame {
+        Frame::Bytes(_) => "record",
+        Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => "line",
+    };
+    let wrote = WriteSummary {
+        output: Some(Place(args.output.clone())),
+        files: parts.len() as u64,
+        ..job.report(host, unit, done)?
+    };
+    Ok(SplitSummary::of_parts(wrote, parts, args.seed))
+}
+
+/// The pass, with what reading and writing will take.
+fn begin_pass(
+    host: &dyn Host,
+    job: &LineJob,
+    frame: Frame,
+    recognition: Recognition,
+    args: &SplitArgs,
+) -> Result<FilePass> {
+    let files = plain_files(&job.files, frame, recognition)?;
+    let (element_bytes, what) = match frame {
+        Frame::Bytes(bytes) => (bytes, "records"),
+        Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => (1, "lines"),
+    };
+    let (files, steps) = (
+        (files.as_deref(), element_bytes),
+        format!("read {what} -> split"),
+    );
+    let planned = FilePass::plan(&job.job, files, (&steps, PASS), |bytes| {
+        let written = match is_compressed(&args.output) {
+            true => Forecast::Unknown,
+            false => Forecast::About(bytes),
+        };
+        (bytes.into(), written)
+    });
+    FilePass::begin(planned, PASS, (host, args.explain))
+}
+
+/// A trace must not take the place of a part.
+fn check_trace(args: &SplitArgs) -> Result<()> {
+    let Some(trace) = args.record_io.path() else {
+        return Ok(());
+    };
+    let pattern = args.output.as_path();
+    let name = |path: &Path| {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    let dir = |path: &Path| std::fs::canonicalize(parent_of(path)).ok();
+    let (pattern_name, trace_name) = (name(pattern), name(trace));
+    let is_part = pattern_name
+        .split_once(PLACEHOLDER)
+        .is_some_and(|(before, after)| {
+            let inside = trace_name.strip_prefix(before);
+            let number = inside.and_then(|rest| rest.strip_suffix(after));
+            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        });
+    if is_part && dir(pattern) == dir(trace) {
+        return Err(
+            Error::usage("record I/O", "the trace would be one of the parts")
+                .path(trace)
+                .hint("give the trace another name"),
+        );
+    }
+    Ok(())
+}

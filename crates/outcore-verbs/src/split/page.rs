@@ -1,0 +1,163 @@
+//! What `split` is asked, and what it reports.
+//!
+//! Contract: each option and each field stands here alone, with its name, type, default and help.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use outcore_io::units;
+
+use crate::option::lines::{LineArgs, RowArgs};
+use crate::option::tables::TableArgs;
+use crate::option::{BadRowArgs, DriveArgs, RecordingArgs, ResourceArgs, TypeArgs, parse_count};
+use crate::report::{Place, WriteSummary, report};
+
+const SPLIT_EXAMPLES: &str = "\
+Examples:
+  outcore split big.txt -n 8 -o 'part-{part}.txt'
+  outcore split big.jsonl.gz -n 4 -o 'part-{part}.jsonl.zst'
+  outcore split --csv table.csv --by-lines 1e6 -o 'table-{part}.csv'
+  outcore split keys.bin --type u64 -n 16 -o 'keys-{part}.bin'
+  outcore split t.parquet --rows 1e6 -o 'part-{part}.parquet'
+  outcore split t.parquet --bytes 256MiB -o 'part-{part}.parquet'
+  outcore split docs.parquet --train 0.9 -o '{part}.parquet'
+  outcore split t.parquet --by country -o by-country
+
+With --train, the parts are called train and test. With --by, rows keep their order within a \
+partition, the columns of --by are in the names of directories and not in the files, and no more \
+than one file is written at a time, so memory does not grow with their number.";
+
+/// Split files into parts of whole lines, records or rows
+///
+/// The parts, concatenated, are the input. With -n, parts of records differ by at most one
+/// record; a line belongs to the part in which its first byte lies, as with `split -n l/K`, so
+/// that parts are of nearly equal length and some may be empty. Every part of CSV begins with the
+/// header. All parts appear at the end, or none.
+#[derive(Debug, Args)]
+#[command(after_long_help = SPLIT_EXAMPLES)]
+pub(crate) struct SplitArgs {
+    /// Files to split, in order, as one input. Default: standard input
+    #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// File name pattern: {part} becomes the part number, from 0; with --by, the name of a
+    /// directory. Parts of lines are compressed if it ends in .gz, .zst, .bz2 or .xz; parts of
+    /// records get a header if it ends in .npy
+    #[arg(short, long, value_name = "PATTERN", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// Number of parts
+    #[arg(short = 'n', long = "parts", value_name = "K", value_parser = parse_count, required_unless_present_any = ["part_lines", "part_bytes", "train", "by"], conflicts_with_all = ["part_lines", "part_bytes", "train", "by"])]
+    pub(crate) parts: Option<u64>,
+    /// Number of lines, records or rows in each part; the last part may have fewer
+    #[arg(long = "by-lines", visible_alias = "rows", value_name = "N", value_parser = parse_count, conflicts_with_all = ["part_bytes", "train", "by"])]
+    pub(crate) part_lines: Option<u64>,
+    /// Tables only: approximate stored size of each part
+    #[arg(long = "bytes", value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with_all = ["train", "by"])]
+    pub(crate) part_bytes: Option<u64>,
+    /// Tables only: write a random SHARE of the rows, such as 0.9, to the part train, and the rest
+    /// to the part test
+    #[arg(long, value_name = "SHARE", conflicts_with = "by")]
+    pub(crate) train: Option<f64>,
+    /// Tables only: write a directory for each value of this column, as in
+    /// OUT/country=de/part-0.parquet; repeat for nested directories
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) by: Vec<String>,
+    /// Random seed of --train
+    // The conflicts are those of --train, which clap does not require where it cannot be given.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        requires = "train",
+        conflicts_with_all = ["parts", "part_lines", "part_bytes", "by"]
+    )]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) record: TypeArgs,
+    #[command(flatten)]
+    pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) rows: RowArgs,
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
+    /// Replace existing parts
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
+    /// Keep these columns, in this order; the others are not read
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        help_heading = "Tables (Parquet and Arrow)"
+    )]
+    pub(crate) columns: Vec<String>,
+    /// Let files of one table lack columns, or have columns of other types; see `outcore convert`
+    #[arg(long, help_heading = "Tables (Parquet and Arrow)")]
+    pub(crate) union: bool,
+    /// Read CSV or JSON lines as a table with these column types; see `outcore convert`
+    #[arg(
+        long,
+        value_name = "NAME:TYPE,...",
+        help_heading = "Tables (Parquet and Arrow)"
+    )]
+    pub(crate) schema: Option<String>,
+    /// Read CSV or JSON lines as a table, with column types inferred from a sample
+    #[arg(long, help_heading = "Tables (Parquet and Arrow)")]
+    pub(crate) infer: bool,
+    /// Compression of the parts; see `outcore convert`
+    #[arg(
+        long,
+        value_name = "CODEC",
+        help_heading = "Tables (Parquet and Arrow)"
+    )]
+    pub(crate) codec: Option<String>,
+    #[command(flatten)]
+    pub(crate) bad_rows: BadRowArgs,
+    /// Print the plan (predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordingArgs,
+}
+
+impl SplitArgs {
+    /// How tables are read and written.
+    pub(crate) fn tables(&self) -> TableArgs {
+        TableArgs {
+            columns: self.columns.clone(),
+            union: self.union,
+            codec: self.codec.clone(),
+            schema: self.schema.clone(),
+            infer: self.infer,
+            ..TableArgs::from(&self.bad_rows)
+        }
+    }
+}
+
+report! {
+    /// What became of the parts.
+    pub(crate) struct SplitSummary {
+        [wrote: WriteSummary],
+        /// The files, in order; with `by` there are none, and `partitions` says how many.
+        parts: Vec<Place>,
+        /// Directories that were written; none without `by`.
+        partitions: Option<u64>,
+        /// Rows of the part test; none without `train`.
+        test_rows: Option<u64>,
+        /// The seed of `train`.
+        seed: u64,
+    }
+}
+
+impl SplitSummary {
+    /// Of parts that are files.
+    pub(crate) fn of_parts(wrote: WriteSummary, parts: Vec<PathBuf>, seed: u64) -> Self {
+        SplitSummary {
+            wrote,
+            parts: parts.into_iter().map(Place).collect(),
+            partitions: None,
+            test_rows: None,
+            seed,
+        }
+    }
+}

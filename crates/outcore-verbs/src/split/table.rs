@@ -1,0 +1,168 @@
+//! `split` of tables.
+//!
+//! Contract: as [`super`].
+
+use std::path::{Path, PathBuf};
+
+use outcore::key::column::column_name;
+use outcore::{Error, Result};
+use outcore_front::resources::Resources;
+use outcore_front::split::{PLACEHOLDER, has_placeholder, name_of_part};
+use outcore_io::units;
+use outcore_table::input::{InputOptions, TableInput, TextOptions, check_local};
+use outcore_table::jobs;
+use outcore_table::output::{FileRows, TableFormat};
+
+use super::page::{SplitArgs, SplitSummary};
+use crate::host::Host;
+use crate::option::tables::TableArgs;
+use crate::option::{SEED, resources_request};
+use crate::tables::outputs::further_output;
+use crate::tables::{READ, Request, reads, run, run_to, text, unpacked};
+
+const OPEN: &str = "open input";
+
+/// Parts of equal numbers of rows, two random halves, or a directory for each value of columns.
+pub(super) fn split(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
+    args.inputs
+        .first()
+        .map_or(Ok(()), |first| check_local(OPEN, first))?;
+    let resources = host.load(&resources_request(
+        &args.resources,
+        &args.drives,
+        None,
+        SEED,
+    )?)?;
+    let tables = args.tables();
+    let text = text::options(&tables, &args.rows.text_flags()?, &args.inputs)?;
+    if !args.by.is_empty() {
+        let text = text.needing(args.by.iter().map(|name| column_name(name)));
+        return partition(host, args, resources, (tables, &text));
+    }
+    if !has_placeholder(&args.output) {
+        let cause = format!("the name of the parts has no {PLACEHOLDER}");
+        return Err(Error::usage("create output", cause)
+            .path(&args.output)
+            .hint("write for example -o 'part-{part}.parquet'"));
+    }
+    let name = |part: &str| name_of_part(&args.output, part);
+    let request = Request {
+        text: &text,
+        inputs: &args.inputs,
+        output: None,
+        tables: &tables,
+        force: args.force,
+        replace: false,
+        record_io: &args.record_io,
+        is_explained: args.explain,
+    };
+    if let Some(share) = args.train {
+        let (train, test) = (name("train"), name("test"));
+        let request = request.to(&train);
+        let rest = further_output(host, &request, &test)?;
+        let ran = run(host, &request, resources, |job, ends| {
+            jobs::halves(job, ends, (share, args.seed), (&rest.0, &rest.1))
+        })?;
+        let (_, other) = &ran.done;
+        return Ok(SplitSummary {
+            test_rows: Some(other.rows_out),
+            ..SplitSummary::of_parts(ran.report, vec![train.clone(), test], args.seed)
+        });
+    }
+    let (rows, file_rows) = rows_of(host, args, (&resources, &tables, &text))?;
+    let parts = rows.div_ceil(file_rows).max(1);
+    if parts > PARTS_MAX {
+        let cause = format!("that makes {} parts", units::count(parts));
+        let cause = format!("{cause}, and at most {} can be", units::count(PARTS_MAX));
+        return Err(Error::usage(READ, cause).hint("make the parts larger"));
+    }
+    let names: Vec<PathBuf> = (0..parts).map(|part| name(&part.to_string())).collect();
+    let request = request.to(&names[0]);
+    let shape = (&names[..], FileRows::Each(file_rows));
+    let ran = run_to(host, &request, resources, shape, jobs::copy)?;
+    Ok(SplitSummary::of_parts(ran.report, names.clone(), args.seed))
+}
+
+/// The name of the only file of each directory.
+const PARTITION_FILE: &str = "part-0.parquet";
+
+/// `split --by`: a directory for each value of columns.
+fn partition(
+    host: &dyn Host,
+    args: &SplitArgs,
+    resources: Resources,
+    (tables, text): (TableArgs, &TextOptions),
+) -> Result<SplitSummary> {
+    let dir = args.output.clone();
+    if has_placeholder(&dir) {
+        let cause = format!("with --by, the output is a directory, and its name has {PLACEHOLDER}");
+        return Err(Error::usage("create output", cause)
+            .path(&dir)
+            .hint("name a directory, for example -o by-country"));
+    }
+    if dir.is_file() || TableFormat::of_name(&dir).is_some() {
+        let cause = "with --by, the output is a directory, and this is the name of a file";
+        return Err(Error::usage("create output", cause)
+            .path(&dir)
+            .hint("name a directory, for example -o by-country"));
+    }
+    let tables = TableArgs {
+        parts: Some(1),
+        ..tables
+    };
+    let request = Request {
+        text,
+        inputs: &args.inputs,
+        output: Some(&dir),
+        tables: &tables,
+        force: args.force,
+        replace: false,
+        record_io: &args.record_io,
+        is_explained: args.explain,
+    };
+    let keys: Vec<String> = args.by.iter().map(|name| column_name(name)).collect();
+    let ran = run(host, &request, resources, |job, ends| {
+        jobs::partition(job, ends, &keys, (&dir, PARTITION_FILE))
+    })?;
+    let (_, paths) = &ran.done;
+    let partitions = paths.len() as u64;
+    Ok(SplitSummary {
+        partitions: Some(partitions),
+        ..SplitSummary::of_parts(ran.report, Vec::new(), args.seed)
+    })
+}
+
+/// Files of one split, at most: each is open until all are published.
+const PARTS_MAX: u64 = 1000;
+
+/// Rows of the table, and of a part.
+fn rows_of(
+    host: &dyn Host,
+    args: &SplitArgs,
+    (resources, tables, text): (&Resources, &TableArgs, &TextOptions),
+) -> Result<(u64, u64)> {
+    // The same files as the job that follows, or none.
+    let job = resources.job(Vec::new());
+    let beside = args.output.parent().unwrap_or(Path::new("."));
+    let (copies, _spool) = unpacked(host, (&job, resources), (&args.inputs, text.kind), beside)?;
+    let reads = InputOptions {
+        copies,
+        ..reads(tables, text)
+    };
+    let input = TableInput::open(&job, &args.inputs, &reads)?;
+    let rows = input.rows_count();
+    let part_rows = match (args.parts, args.part_lines, args.part_bytes) {
+        (Some(0), ..) | (_, Some(0), _) => {
+            return Err(Error::usage(READ, "parts of no rows, or no parts")
+                .hint("give at least 1 with --rows or -n"));
+        }
+        (Some(parts), ..) => rows.div_ceil(parts),
+        (_, Some(part_rows), _) => part_rows,
+        (_, _, bytes) => {
+            let stored_bytes: u64 = input.pieces().iter().map(|piece| piece.stored_bytes).sum();
+            let row_bytes = stored_bytes as f64 / rows.max(1) as f64;
+            (bytes.unwrap_or(1) as f64 / row_bytes.max(f64::MIN_POSITIVE)) as u64
+        }
+    };
+    Ok((rows, part_rows.max(1)))
+}

@@ -1,0 +1,180 @@
+//! `diff`: what differs between two tables.
+//!
+//! Contract: a table of the differences is written if one is named. The command exits with 1 if the
+//! tables differ.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use outcore::{Error, Result};
+use outcore_front::inputs::is_stdout;
+use outcore_io::units;
+use outcore_table::jobs::{self, TableEnds};
+use outcore_table::output::{OutputOptions, TableFormat};
+
+use super::inputs::check_both_tables;
+use super::outputs::outputs_of;
+use super::{Outputs, READ, Request, WriteSummary, keys_of, run_with, text};
+use crate::host::{Host, Weight};
+use crate::option::tables::{TableArgs, TextArgs};
+use crate::option::{DriveArgs, RecordingArgs, ResourceArgs, SEED, ScratchArgs, resources_request};
+use crate::report::report;
+use crate::verb::{Inputs, Verb, Words};
+use crate::wording::{Said, headline, say};
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  outcore diff old.parquet new.parquet --by id
+  outcore diff old.csv new.csv --by id -o changes.csv
+  outcore diff monday/ tuesday/ --by user --by time --columns user,time,amount -o d.parquet
+
+OUT has the columns diff (left, right or changed) and diff_columns (those that differ, separated by commas),
+then those of --by, and each other column twice, as NAME_left and NAME_right, in the order of the key.";
+
+/// Compare two tables by key: rows of one alone, rows that changed, and in which columns
+///
+/// Exits with 1 if they differ. Rows of a key that comes several times are compared in the order of
+/// their bytes, and the order of the tables does not matter. Null is equal to null. Both tables may
+/// be larger than memory.
+#[derive(Debug, Args)]
+#[command(after_long_help = DIFF_EXAMPLES)]
+pub(crate) struct DiffArgs {
+    /// The left table: a file of Parquet, Arrow, CSV or JSON lines, or a directory of them
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) left: PathBuf,
+    /// The right table, with the same columns
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) right: PathBuf,
+    /// Key column by which rows of both tables are matched; repeat for several. Default: all
+    /// columns, so that a row is in both tables or in one, and never changed
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) by: Vec<String>,
+    /// Write the differences as a table: .parquet, .arrow, .feather, .arrows, .csv or .jsonl
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
+    #[command(flatten)]
+    pub(crate) text: TextArgs,
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
+    #[command(flatten)]
+    pub(crate) scratch: ScratchArgs,
+    /// Replace an existing output
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
+    /// Print the plan of each sort (passes, buffers, predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordingArgs,
+}
+
+report! {
+    /// How many rows differ, and how many do not.
+    pub(crate) struct DiffSummary {
+        [table: WriteSummary],
+        /// Rows that the left table alone has.
+        left_rows: u64,
+        /// Rows that the right table alone has.
+        right_rows: u64,
+        /// Rows of both that differ in columns outside the key.
+        changed_rows: u64,
+        /// Rows of both that are equal.
+        equal_rows: u64,
+    }
+}
+
+/// The verb.
+pub(crate) struct Diff;
+
+impl Verb for Diff {
+    const NAME: &'static str = "diff";
+    const INPUTS: Inputs = Inputs::Tables;
+    type Args = DiffArgs;
+    type Report = DiffSummary;
+    const PHASES: &'static [Weight] = &[("distribute", 1.0), ("sort", 1.0), ("compare", 1.0)];
+
+    fn run(host: &dyn Host, args: &DiffArgs) -> Result<DiffSummary> {
+        let inputs = [args.left.clone(), args.right.clone()];
+        let no_table = (
+            "diff takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
+            "compare lines with diff, after `outcore sort`",
+        );
+        let flags = args.text.flags()?;
+        check_both_tables(host, &inputs, (&args.tables, &flags), no_table)?;
+        if args.tables.parts.is_some() {
+            let cause = "--parts cannot be used with differences, which are one table";
+            return Err(Error::usage(READ, cause).hint("leave --parts out"));
+        }
+        text::check_from(&args.tables, &inputs)?;
+        let text = text::options(&args.tables, &flags, &[])?;
+        let limit_bytes = args.scratch.limit_bytes;
+        let request = resources_request(&args.resources, &args.drives, limit_bytes, SEED)?;
+        let resources = host.load(&request)?;
+        let keys = keys_of(&args.by, false)?;
+        let request = Request {
+            inputs: &inputs,
+            output: args.output.as_deref(),
+            tables: &args.tables,
+            force: args.force,
+            replace: false,
+            record_io: &args.record_io,
+            is_explained: args.explain,
+            text: &text,
+        };
+        let outputs = match &args.output {
+            Some(_) => outputs_of(host, &request)?,
+            None => Outputs {
+                files: Vec::new(),
+                writes: OutputOptions::new(TableFormat::ArrowFile),
+            },
+        };
+        let ran = run_with(host, &request, resources, outputs, |job, ends| {
+            let (left, right) = ends.inputs.split_at(1);
+            let ends = TableEnds {
+                inputs: left,
+                ..*ends
+            };
+            jobs::diff(job, &ends, (right, ends.reads), &keys)
+        })?;
+        Ok(DiffSummary {
+            table: ran.report,
+            left_rows: ran.done.left_rows,
+            right_rows: ran.done.right_rows,
+            changed_rows: ran.done.changed_rows,
+            equal_rows: ran.done.equal_rows,
+        })
+    }
+
+    fn say(args: &DiffArgs, report: &DiffSummary, words: &mut Words) {
+        say(&report.table, &said(report), args.explain, words);
+    }
+
+    fn headline(report: &DiffSummary) -> String {
+        headline(&report.table, &said(report))
+    }
+
+    fn takes_stdout(args: &DiffArgs) -> bool {
+        args.output.as_deref().is_some_and(is_stdout)
+    }
+
+    fn is_right(report: &DiffSummary) -> bool {
+        report.left_rows + report.right_rows + report.changed_rows == 0
+    }
+}
+
+/// The report in words.
+fn said(report: &DiffSummary) -> Said<'static> {
+    let amount = format!(
+        "{}: {} in the left table alone, {} in the right one alone, {} changed, {} equal",
+        units::counted(report.table.records_in.unwrap_or(0), "row"),
+        units::count(report.left_rows),
+        units::count(report.right_rows),
+        units::count(report.changed_rows),
+        units::count(report.equal_rows),
+    );
+    Said::amount("compared", amount)
+}

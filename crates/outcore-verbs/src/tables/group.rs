@@ -1,0 +1,101 @@
+//! `group-by`: a row of aggregates for each group of a table.
+//!
+//! Contract: the result does not depend on memory and threads.
+
+use clap::Args;
+use outcore::Result;
+use outcore_front::inputs::is_stdout;
+use outcore_io::units;
+use outcore_table::jobs::{self, Aggregate};
+
+use super::request::Settled;
+use super::{Request, WriteSummary, keys_of, names_of, run};
+use crate::host::{Host, Weight};
+use crate::option::tables::TableFileArgs;
+use crate::verb::{Inputs, Verb, Words};
+use crate::wording::{Said, headline, say};
+
+const GROUP_BY_EXAMPLES: &str = "\
+Examples:
+  outcore group-by t.parquet -o g.parquet --by country
+  outcore group-by t.parquet -o g.parquet --by country --agg 'sum(bytes),count,mean(ms)'
+  outcore group-by logs/ -o g.parquet --by day --by url --agg 'n=count,users=count_distinct(user)'
+  outcore group-by t.parquet -o g.parquet --by host:desc --agg 'median(ms),quantile(ms,0.99)'
+
+Aggregates: count, count(C), sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C),
+median(C), quantile(C,0.9), quantile_disc(C,0.9). All but count, first and last leave nulls out. Sums
+of integers have 64 bits and sums of decimals 38 digits; one that is larger is an error. Null is a
+group of its own. median and quantile interpolate between two values: floats for integers
+and floats, decimals of the column's type for decimals, times for dates and times. quantile_disc is
+one of the values, of any type that has an order. first and last go by the order of the input. The output is the same for any memory and threads.";
+
+/// Group the rows of tables by columns, and compute sums, counts and other values of each group
+///
+/// OUT has one row for each group, in the order of the groups' columns. Rows are put together in
+/// memory where groups are few, and sorted through scratch where they are many.
+#[derive(Debug, Args)]
+#[command(after_long_help = GROUP_BY_EXAMPLES)]
+pub(crate) struct GroupByArgs {
+    #[command(flatten)]
+    pub(crate) files: TableFileArgs,
+    /// Columns to group by, with :desc for the largest first; repeat for several. st.a is the field
+    /// a of objects st
+    #[arg(long, value_name = "COLUMN", required = true)]
+    pub(crate) by: Vec<String>,
+    /// What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count
+    #[arg(long = "agg", value_name = "AGG,...")]
+    pub(crate) aggregates: Vec<String>,
+}
+
+/// The verb.
+pub(crate) struct GroupBy;
+
+impl Verb for GroupBy {
+    const NAME: &'static str = "group-by";
+    const INPUTS: Inputs = Inputs::Tables;
+    type Args = GroupByArgs;
+    type Report = WriteSummary;
+    const PHASES: &'static [Weight] = &[("distribute", 1.0), ("sort", 1.0)];
+
+    fn run(host: &dyn Host, args: &GroupByArgs) -> Result<WriteSummary> {
+        let no_table = (
+            "group-by takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
+            "`outcore count-by` counts values of records, and `outcore unique --count` lines",
+        );
+        let settled = Settled::of(host, &args.files, no_table)?;
+        let keys = keys_of(&args.by, false)?;
+        let mut aggregates = Vec::new();
+        for list in &args.aggregates {
+            aggregates.extend(Aggregate::parse_list(list)?);
+        }
+        if aggregates.is_empty() {
+            aggregates.push(Aggregate::count());
+        }
+        let of_aggregates = aggregates.iter().filter_map(|one| one.column.clone());
+        let text = settled.text.needing(names_of(&keys).chain(of_aggregates));
+        let request = Request::of(&args.files, &text);
+        let ran = run(host, &request, settled.resources, |job, ends| {
+            jobs::group_by(job, ends, &keys, &aggregates)
+        })?;
+        Ok(ran.report)
+    }
+
+    fn say(args: &GroupByArgs, report: &WriteSummary, words: &mut Words) {
+        say(report, &said(report), args.files.plan.explain, words);
+    }
+
+    fn headline(report: &WriteSummary) -> String {
+        headline(report, &said(report))
+    }
+
+    fn takes_stdout(args: &GroupByArgs) -> bool {
+        is_stdout(&args.files.output)
+    }
+}
+
+/// The report in words.
+fn said(report: &WriteSummary) -> Said<'static> {
+    let groups = units::counted(report.used.records, "group");
+    let rows = units::counted(report.records_in.unwrap_or(0), "row");
+    Said::amount("made", format!("{groups} of {rows}"))
+}

@@ -1,0 +1,176 @@
+//! Inputs of verbs on tables: kinds, names of columns, copies of inputs that cannot be read in
+//! parts.
+//!
+//! Contract: [`outcore_front::what`] decides what is a table. Compressed files are unpacked to
+//! scratch first, where a job looks for their copies.
+
+use std::path::{Path, PathBuf};
+
+use outcore::key::column::column_names;
+use outcore::{Error, Job, Result};
+use outcore_front::inputs;
+use outcore_front::resources::Resources;
+use outcore_front::spool::{Copies, Spool, unpack_files};
+use outcore_front::what::{Asked, What};
+use outcore_table::input::{InputOptions, OnBadRow, TextKind, TextOptions, files_of};
+use outcore_table::rows::KeyColumn;
+
+use crate::host::{Host, watch};
+use crate::option::OnError;
+use crate::option::lines::TextFlags;
+use crate::option::tables::TableArgs;
+
+/// What errors about arguments say was being done.
+pub const READ: &str = "read arguments";
+
+/// The rule for rows of text that lack columns, or have values of other types.
+pub fn on_bad_row(on_error: Option<OnError>) -> OnBadRow {
+    match on_error {
+        Some(OnError::Skip) => OnBadRow::Skip,
+        Some(OnError::Null) => OnBadRow::Null,
+        Some(OnError::Fail) | None => OnBadRow::Fail,
+    }
+}
+
+/// Whether `name` means standard input.
+pub fn is_stdin(name: &Path) -> bool {
+    name.as_os_str() == "-"
+}
+
+/// The kind of the inputs of a command that takes nothing but tables; fails for others, with what
+/// to do instead.
+pub fn check_tables(
+    host: &dyn Host,
+    inputs: &[PathBuf],
+    text: Option<TextKind>,
+    no_table: (&str, &str),
+) -> Result<What> {
+    let asked = Asked {
+        inputs,
+        text,
+        is_table: true,
+        ..Asked::default()
+    };
+    tables_of(host, asked, no_table)
+}
+
+/// The same of the inputs of `asked`; rejects options that are not for them.
+pub fn tables_of(host: &dyn Host, asked: Asked<'_>, no_table: (&str, &str)) -> Result<What> {
+    let what = kind_of_table(host, asked, no_table)?;
+    if what.is_table() {
+        host.check_options(what, asked)?;
+    }
+    Ok(what)
+}
+
+/// The kind of table that the inputs of `asked` are.
+pub fn kind_of_table(
+    host: &dyn Host,
+    asked: Asked<'_>,
+    (cause, hint): (&str, &str),
+) -> Result<What> {
+    let what = host.what(asked)?;
+    match asked.inputs.first() {
+        // A missing file, or something else, is reported when it is opened.
+        Some(first) if first.is_file() && !what.is_table() => {
+            Err(Error::usage(READ, cause).path(first).hint(hint))
+        }
+        _ => Ok(what),
+    }
+}
+
+/// The columns of `--by`; all others descend if the whole order does.
+pub fn keys_of(by: &[String], is_descending: bool) -> Result<Vec<KeyColumn>> {
+    let keys = by.iter();
+    let keys = keys.map(|text| KeyColumn::parse_in(text, is_descending));
+    keys.collect()
+}
+
+/// Unpacks those files of text that are compressed, and copies standard input; each with its copy.
+/// All files are text if their `kind` is given. The copies live as long as what comes with them.
+pub fn unpacked(
+    host: &dyn Host,
+    (job, resources): (&Job, &Resources),
+    (inputs, kind): (&[PathBuf], Option<TextKind>),
+    beside: &Path,
+) -> Result<(Copies, Option<Spool>)> {
+    let mut files = files_of(inputs, true)?;
+    let stdin = files.iter().position(|file| is_stdin(file));
+    let stdin = stdin.map(|place| files.swap_remove(place));
+    files.retain(|file| kind.is_some() || TextKind::of_name(file).is_some());
+    // A stream may be silent for long, and much may be to be unpacked.
+    watch(host, &job.control, &[], || {
+        copies_of(host, (job, resources), (files, stdin), beside)
+    })
+}
+
+/// The copies of `files`, and of standard input.
+fn copies_of(
+    host: &dyn Host,
+    (job, resources): (&Job, &Resources),
+    (files, stdin): (Vec<PathBuf>, Option<PathBuf>),
+    beside: &Path,
+) -> Result<(Copies, Option<Spool>)> {
+    let (mut copies, mut spool) = unpack_files((job, resources), beside, &files, host.names())?;
+    let Some(stdin) = stdin else {
+        return Ok((copies, spool));
+    };
+    for source in inputs::find(std::slice::from_ref(&stdin), host.streams(), host.names())? {
+        if source.start_bytes > 0 {
+            let cause = "a part of standard input was read by somebody else";
+            return Err(Error::usage(READ, cause).hint("name the file, or pipe what is left of it"));
+        }
+        let copy = match source.is_stream() {
+            false => source.path,
+            true => {
+                let spool = match &mut spool {
+                    Some(spool) => spool,
+                    none => none.insert(Spool::beside(job, resources, beside)?),
+                };
+                spool.copy_table(job, &source)?.path
+            }
+        };
+        copies.push((stdin.clone(), copy));
+    }
+    Ok((copies, spool))
+}
+
+/// What is read of tables.
+pub fn reads(tables: &TableArgs, text: &TextOptions) -> InputOptions {
+    InputOptions {
+        text: Some(text.clone()),
+        columns: (!tables.columns.is_empty()).then(|| column_names(&tables.columns)),
+        is_union: tables.union,
+        ..InputOptions::default()
+    }
+}
+
+/// Fails where the inputs of a verb on two tables are something else, with what to do instead.
+/// Options are for one of the tables at least.
+pub(crate) fn check_both_tables(
+    host: &dyn Host,
+    inputs: &[PathBuf; 2],
+    (tables, flags): (&TableArgs, &TextFlags),
+    no_table: (&str, &str),
+) -> Result<()> {
+    let mut kinds = Vec::new();
+    for input in inputs {
+        let asked = Asked {
+            inputs: std::slice::from_ref(input),
+            text: flags.kind(),
+            is_table: true,
+            piped: tables.piped().filter(|_| is_stdin(input)),
+            ..Asked::default()
+        };
+        kinds.push(kind_of_table(host, asked, no_table)?);
+    }
+    match kinds.iter().all(|what| what.is_table()) {
+        true => host.given().applies_to_one_of(&kinds),
+        false => Ok(()),
+    }
+}
+
+/// The columns of keys.
+pub fn names_of(keys: &[KeyColumn]) -> impl Iterator<Item = String> {
+    keys.iter().map(|key| key.name.clone())
+}

@@ -1,0 +1,39 @@
+//! Verbs on tables, and what they share with verbs that take tables among other inputs.
+//!
+//! Contract: [`outcore_front::what`] decides what is a table, and [`crate::kinds`] which options are
+//! for tables. Each verb turns its options into a [`Request`] and calls [`run`], in this order: the
+//! output's names and format settled; a job made; the job of [`outcore_table::jobs`]; the report,
+//! which has the fields of all jobs on tables. Standard input is copied to scratch, where it can be
+//! read in parts and more than once; standard output gets a table while it is made.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`inputs`] | what is read: kinds, columns, keys, copies |
+//! | [`text`] | CSV and JSON lines as tables |
+//! | [`outputs`] | names and formats of what is written |
+//! | [`request`] | what a verb is asked for |
+//! | [`mod@run`] | the run of a job |
+//! | [`report`] | the report of a job |
+//! | `convert`, `dedup`, `diff`, `group`, `info`, `join`, `window` | the verbs |
+
+pub(crate) mod convert;
+pub(crate) mod dedup;
+pub(crate) mod diff;
+pub(crate) mod group;
+pub(crate) mod info;
+pub mod inputs;
+pub(crate) mod join;
+pub mod outputs;
+pub mod report;
+pub mod request;
+pub mod run;
+pub mod text;
+pub(crate) mod window;
+
+pub(crate) use crate::report::WriteSummary;
+pub use inputs::{
+    READ, check_tables, is_stdin, keys_of, kind_of_table, names_of, on_bad_row, reads, tables_of,
+    unpacked,
+};
+pub use request::Request;
+pub use run::{Outputs, Ran, run, run_to, run_with};

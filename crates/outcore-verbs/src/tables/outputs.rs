@@ -1,0 +1,211 @@
+//! Where tables go: names of files, formats, directories of parts.
+//!
+//! Contract: the format follows from the name's ending, on standard output from `--to`. Nothing is
+//! made here.
+
+use std::path::{Path, PathBuf};
+
+use outcore::key::column::column_names;
+use outcore::{Error, Result};
+use outcore_front::inputs::{self, Source, Streams, is_stdout};
+use outcore_front::output::check_is_file_name;
+use outcore_table::input::{check_local, check_not_read_again, matching};
+use outcore_table::output::{Codec, OutputOptions, TableFormat};
+
+use super::inputs::{READ, is_stdin};
+use super::request::Request;
+use super::run::Outputs;
+use crate::host::Host;
+use crate::option::tables::{PipeFormat, TableArgs};
+
+/// The names of the output's files, and what they will look like.
+pub fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outputs> {
+    let Some(name) = request.output.filter(|name| !is_stdout(name)) else {
+        return to_stdout(request);
+    };
+    if request.tables.to.is_some() {
+        let cause = "--to says what standard output gets, and the output is a file";
+        return Err(Error::usage(READ, cause)
+            .path(name)
+            .hint("leave --to out, since the name says it, or write -o -"));
+    }
+    check_local("create output", name)?;
+    let name = host.output(name, request.force)?;
+    let format = match (TableFormat::of_name(&name), request.tables.parts) {
+        (Some(format), None) => {
+            check_is_file_name("create output", &name)?;
+            format
+        }
+        (None, Some(_)) => TableFormat::Parquet,
+        (Some(_), Some(_)) => {
+            let cause = "--parts writes a directory, and this is the name of a file";
+            return Err(Error::usage("create output", cause)
+                .path(&name)
+                .hint("name a directory"));
+        }
+        (None, None) => {
+            return Err(Error::usage("create output", "its name does not say which format the table gets")
+                .path(&name)
+                .hint("let it end in .parquet, .arrow, .feather, .arrows, .csv or .jsonl, or name a directory and --parts"));
+        }
+    };
+    let directory = request.tables.parts.map(|_| name.to_path_buf());
+    let outputs = match request.tables.parts {
+        None => vec![name.into_owned()],
+        Some(parts) => (0..parts)
+            .map(|part| name.join(format!("part-{part:05}.parquet")))
+            .collect(),
+    };
+    let codec = request.tables.codec.as_deref().map(Codec::parse);
+    let mut writes = OutputOptions::new(format).named(&outputs[0], codec.transpose()?)?;
+    if let Some(rows) = request.tables.group_rows {
+        writes.group_rows_max = usize::try_from(rows).unwrap_or(usize::MAX);
+    }
+    writes.bloom_filters = column_names(&request.tables.bloom_filters);
+    writes.directory = directory;
+    check_has(request.tables, format)?;
+    let files = outputs;
+    Ok(Outputs { files, writes })
+}
+
+/// Fails for options of things that the output's format does not have.
+fn check_has(tables: &TableArgs, format: TableFormat) -> Result<()> {
+    let wrong = |cause: &str, option: &str| {
+        let hint = format!("leave {option} out, or let the output end in .parquet");
+        Err(Error::usage(READ, cause).hint(hint))
+    };
+    let has_filters = !tables.bloom_filters.is_empty();
+    if tables.group_rows.is_some() && format.is_text() {
+        let cause = "--group-rows is for Parquet and Arrow, and the output is text";
+        return wrong(cause, "--group-rows");
+    }
+    if has_filters && format != TableFormat::Parquet {
+        let cause = "--bloom is for Parquet, and the output has another format";
+        return wrong(cause, "--bloom");
+    }
+    Ok(())
+}
+
+/// What standard output gets.
+fn to_stdout(request: &Request<'_>) -> Result<Outputs> {
+    let format = match request.tables.to {
+        Some(PipeFormat::Arrow) => TableFormat::ArrowStream,
+        Some(PipeFormat::Csv) => TableFormat::Csv,
+        Some(PipeFormat::Jsonl) => TableFormat::JsonLines,
+        None => {
+            let cause = "nothing says which format a table gets on standard output";
+            return Err(Error::usage(READ, cause).hint(
+                "say so with -o - --to arrow, csv or jsonl (Parquet is not written to a pipe), or name a file, \
+                 for example -o out.parquet",
+            ));
+        }
+    };
+    if request.tables.parts.is_some() {
+        return Err(
+            Error::usage(READ, "--parts writes a directory, not standard output")
+                .hint("name a directory with -o, or leave --parts out"),
+        );
+    }
+    let codec = request.tables.codec.as_deref().map(Codec::parse);
+    let name = PathBuf::from("-");
+    let mut writes = OutputOptions::new(format).named(&name, codec.transpose()?)?;
+    if let Some(rows) = request.tables.group_rows {
+        writes.group_rows_max = usize::try_from(rows).unwrap_or(usize::MAX);
+    }
+    check_has(request.tables, format)?;
+    let files = vec![name];
+    Ok(Outputs { files, writes })
+}
+
+/// One more table that a job of `request` writes, in the format of its name.
+pub fn further_output(
+    host: &dyn Host,
+    request: &Request<'_>,
+    name: &Path,
+) -> Result<(PathBuf, OutputOptions)> {
+    if is_stdout(name) {
+        let cause = "of two tables, the second is not written to standard output";
+        return Err(Error::usage(READ, cause).hint("name a file for it"));
+    }
+    let tables = TableArgs {
+        parts: None,
+        to: None,
+        ..request.tables.clone()
+    };
+    let further = Request {
+        output: Some(name),
+        tables: &tables,
+        ..*request
+    };
+    let Outputs {
+        files: mut paths,
+        mut writes,
+    } = outputs_of(host, &further)?;
+    check_inputs_kept(
+        &sources_of(host, request.inputs)?,
+        (request.inputs, &paths),
+        false,
+    )?;
+    let new: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    check_not_read_again(request.inputs.iter().map(PathBuf::as_path), &new)?;
+    let path = paths.swap_remove(0);
+    let is_same = |other: &Path| {
+        let absolute = |path: &Path| std::path::absolute(path).ok();
+        absolute(other) == absolute(&path)
+    };
+    if request.output.is_some_and(is_same) {
+        return Err(Error::usage("create output", "two outputs have this name")
+            .path(&path)
+            .hint("name another file"));
+    }
+    writes.is_replacing = request.force;
+    Ok((path, writes))
+}
+
+/// The files that are named, for what must not be written over.
+pub fn sources_of(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
+    if names.iter().filter(|name| is_stdin(name)).count() > 1 {
+        return Err(
+            Error::usage(READ, "standard input (-) is named more than once")
+                .hint("name it once: it can be read only once"),
+        );
+    }
+    let mut files = matching(names)?;
+    files.retain(|name| !name.is_dir());
+    let find = |names: Vec<PathBuf>, streams| match names.is_empty() {
+        true => Ok(Vec::new()),
+        false => inputs::find(&names, streams, host.names()),
+    };
+    let (stdin, files) = files.into_iter().partition(|name| is_stdin(name));
+    let mut sources = find(files, Streams::Refused)?;
+    sources.extend(find(stdin, Streams::Taken)?);
+    Ok(sources)
+}
+
+/// Fails if an output is an input, or a file in a directory that is one, unless it may be.
+pub fn check_inputs_kept(
+    sources: &[Source],
+    (names, outputs): (&[PathBuf], &[PathBuf]),
+    may_replace: bool,
+) -> Result<()> {
+    let key = |path: &PathBuf| {
+        std::fs::metadata(path)
+            .ok()
+            .map(|facts| inputs::key_of(&facts))
+    };
+    let is_input = |path: &&PathBuf| {
+        let key = key(path);
+        let is_inside = |dir: &PathBuf| match (dir.canonicalize(), path.canonicalize()) {
+            (Ok(dir), Ok(path)) => dir.is_dir() && path.starts_with(dir),
+            _ => false,
+        };
+        key.is_some()
+            && (sources.iter().any(|source| source.key == key) || names.iter().any(is_inside))
+    };
+    match outputs.iter().find(is_input) {
+        Some(path) if !may_replace => Err(Error::usage("create output", "it is an input")
+            .path(path)
+            .hint("name another file, or let sort replace it with --replace")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,73 @@
+//! The report of jobs on tables.
+//!
+//! Contract: a job on tables reports a [`WriteSummary`], alone or with fields of its own.
+
+use std::path::Path;
+
+use outcore_table::jobs::{self, DedupSummary, DiffSummary, SubstringSummary};
+
+use crate::report::{JobSummary, Moved, Phase, Place, WriteSummary};
+
+/// A result of the engine that says what was read and written.
+pub trait Done {
+    /// It.
+    fn table(&self) -> &jobs::TableSummary;
+
+    /// The same as every verb counts it.
+    fn moved(&self) -> Moved {
+        let table = self.table();
+        Moved {
+            records: table.rows_out,
+            read_bytes: table.read_bytes,
+            written_bytes: table.written_bytes,
+            passes: table.passes,
+        }
+    }
+}
+
+impl Done for jobs::TableSummary {
+    fn table(&self) -> &jobs::TableSummary {
+        self
+    }
+}
+
+impl<T> Done for (jobs::TableSummary, T) {
+    fn table(&self) -> &jobs::TableSummary {
+        &self.0
+    }
+}
+
+macro_rules! done {
+    ($($result:ty),+) => {$(
+        impl Done for $result {
+            fn table(&self) -> &jobs::TableSummary {
+                &self.table
+            }
+        }
+    )+};
+}
+
+done!(DedupSummary, SubstringSummary, DiffSummary);
+
+/// The report of what the engine did to write `output`, with `notes` on what was left out.
+pub(crate) fn summary(
+    used: JobSummary,
+    (output, data_bytes): (Option<&Path>, u64),
+    done: &jobs::TableSummary,
+    notes: Vec<String>,
+) -> WriteSummary {
+    WriteSummary {
+        used,
+        unit: "row".to_owned(),
+        output: output.map(|name| Place(name.to_path_buf())),
+        records_in: Some(done.rows_in),
+        data_bytes,
+        output_bytes: Some(done.lens_bytes.iter().sum()),
+        files: done.lens_bytes.len() as u64,
+        scratch_bytes: done.scratch_bytes,
+        skipped: 0,
+        phases: Phase::of_engine(&done.phases),
+        plan: None,
+        notes,
+    }
+}

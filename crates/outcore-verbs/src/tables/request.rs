@@ -1,0 +1,112 @@
+//! What a verb on tables is asked for.
+//!
+//! Contract: as the folder's.
+
+use std::path::{Path, PathBuf};
+
+use outcore::Result;
+use outcore_front::resources::Resources;
+use outcore_front::what::Asked;
+use outcore_table::input::TextOptions;
+
+use super::inputs::tables_of;
+use super::text;
+use crate::host::Host;
+use crate::option::tables::{TableArgs, TableFileArgs};
+use crate::option::{FileArgs, RecordingArgs, SEED, resources_request};
+
+/// What all of these verbs are asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The tables.
+    pub inputs: &'a [PathBuf],
+    /// Where the result goes; nothing for standard output.
+    pub output: Option<&'a Path>,
+    /// How tables are read and written.
+    pub tables: &'a TableArgs,
+    /// A file that exists may be replaced.
+    pub force: bool,
+    /// The output may take the place of an input.
+    pub replace: bool,
+    /// Where a trace goes.
+    pub record_io: &'a RecordingArgs,
+    /// Plans are shown, and what became of them.
+    pub is_explained: bool,
+    /// How text is read.
+    pub text: &'a TextOptions,
+}
+
+impl<'a> Request<'a> {
+    /// The same with another output.
+    pub fn to(self, output: &'a Path) -> Self {
+        Request {
+            output: Some(output),
+            ..self
+        }
+    }
+
+    /// What a verb for lines, records and tables is asked for.
+    pub fn of_any(
+        files: &'a FileArgs,
+        tables: &'a TableArgs,
+        (record_io, is_explained): (&'a RecordingArgs, bool),
+        text: &'a TextOptions,
+    ) -> Self {
+        Request {
+            inputs: &files.inputs,
+            output: files.output.as_deref(),
+            tables,
+            force: files.force,
+            replace: false,
+            record_io,
+            is_explained,
+            text,
+        }
+    }
+
+    /// What a verb for nothing but tables is asked for.
+    pub fn of(files: &'a TableFileArgs, text: &'a TextOptions) -> Self {
+        Request {
+            inputs: &files.inputs,
+            output: Some(&files.output),
+            tables: &files.tables,
+            force: files.force,
+            replace: false,
+            record_io: &files.record_io,
+            is_explained: files.plan.explain,
+            text,
+        }
+    }
+}
+
+/// How the files of a verb that takes nothing but tables are read, and what it may use.
+pub(crate) struct Settled {
+    /// How text is read.
+    pub(crate) text: TextOptions,
+    /// What the job may use.
+    pub(crate) resources: Resources,
+}
+
+impl Settled {
+    /// Of `files`; fails with `no_table` where they are no tables.
+    pub(crate) fn of(
+        host: &dyn Host,
+        files: &TableFileArgs,
+        no_table: (&str, &str),
+    ) -> Result<Self> {
+        let flags = files.text.flags()?;
+        let asked = Asked {
+            inputs: &files.inputs,
+            text: flags.kind(),
+            is_table: true,
+            piped: files.tables.piped(),
+            ..Asked::default()
+        };
+        tables_of(host, asked, no_table)?;
+        let text = text::options(&files.tables, &flags, &files.inputs)?;
+        let limit_bytes = files.scratch.limit_bytes;
+        let request = resources_request(&files.resources, &files.drives, limit_bytes, SEED)?;
+        let resources = host.load(&request)?;
+        Ok(Settled { text, resources })
+    }
+}

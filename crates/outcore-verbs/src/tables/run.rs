@@ -1,0 +1,211 @@
+//! The run of a verb on tables, from what is asked to what is reported.
+//!
+//! Contract: as the folder's. The output is never an input unless that was asked for, nor would the
+//! next run read it.
+
+use std::path::{Path, PathBuf};
+
+use outcore::{Job, Result};
+use outcore_front::inputs::is_stdout;
+use outcore_front::output::{Consent, Holds, Target, check_replaced, check_terminal};
+use outcore_front::resources::{Resources, default_scratch_dir};
+use outcore_table::input::check_not_read_again;
+use outcore_table::jobs::TableEnds;
+use outcore_table::output::{FileRows, OutputOptions, TableStream, list_of};
+use serde_json::json;
+
+use super::inputs::{is_stdin, reads, unpacked};
+use super::outputs::{check_inputs_kept, outputs_of, sources_of};
+use super::report::{self, Done};
+use super::request::Request;
+use crate::host::{Host, Kept, watch};
+use crate::report::{JobSummary, Stopwatch, WriteSummary};
+use crate::scratch::{note_scratch, scratch_drives};
+
+/// A job that is done.
+#[derive(Debug)]
+pub struct Ran<T> {
+    /// What every job on tables reports.
+    pub report: WriteSummary,
+    /// What the engine says of it.
+    pub done: T,
+}
+
+/// The files that a job writes.
+#[derive(Debug)]
+pub struct Outputs {
+    /// Their names; none where nothing is written.
+    pub files: Vec<PathBuf>,
+    /// What they look like.
+    pub writes: OutputOptions,
+}
+
+/// Runs `work` from the inputs of `request` to its output.
+///
+/// # Errors
+/// Usage; what `work` fails with.
+pub fn run<T: Done>(
+    host: &dyn Host,
+    request: &Request<'_>,
+    resources: Resources,
+    work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<T>,
+) -> Result<Ran<T>> {
+    let outputs = outputs_of(host, request)?;
+    run_with(host, request, resources, outputs, work)
+}
+
+/// The same to several files in the place of the output, with this many rows in each.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_to<T: Done>(
+    host: &dyn Host,
+    request: &Request<'_>,
+    resources: Resources,
+    (files, file_rows): (&[PathBuf], FileRows),
+    work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<T>,
+) -> Result<Ran<T>> {
+    let mut outputs = outputs_of(host, request)?;
+    let names = files.iter().map(|name| host.output(name, request.force));
+    outputs.files = names
+        .map(|name| name.map(std::borrow::Cow::into_owned))
+        .collect::<Result<_>>()?;
+    outputs.writes.files = file_rows;
+    run_with(host, request, resources, outputs, work)
+}
+
+/// The same to these outputs, or to none.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with<T: Done>(
+    host: &dyn Host,
+    request: &Request<'_>,
+    resources: Resources,
+    outputs: Outputs,
+    work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<T>,
+) -> Result<Ran<T>> {
+    let stopwatch = Stopwatch::start();
+    let Outputs {
+        files: mut outputs,
+        mut writes,
+    } = outputs;
+    let sources = sources_of(host, request.inputs)?;
+    check_inputs_kept(&sources, (request.inputs, &outputs), request.replace)?;
+    let new: Vec<&Path> = outputs.iter().map(PathBuf::as_path).collect();
+    check_not_read_again(request.inputs.iter().map(PathBuf::as_path), &new)?;
+    if let Some(list) = list_of(&outputs, writes.directory.as_deref()) {
+        check_replaced(&list, &outputs, &sources)?;
+    }
+    writes.is_replacing = request.force || request.replace;
+    let target = match outputs.as_slice() {
+        // Scratch has to be somewhere, even if nothing is written.
+        [] => Target::File(PathBuf::from("differences")),
+        [path] if is_stdout(path) => {
+            let consent = Consent {
+                force: request.force,
+                ..Consent::default()
+            };
+            let holds = match writes.format.is_text() {
+                true => Holds::Lines,
+                false => Holds::Records,
+            };
+            check_terminal(&Target::Pipe(None), holds, consent)?;
+            // Who needs no scratch needs no place for it.
+            let dir = default_scratch_dir(Path::new(".")).unwrap_or_else(|_| PathBuf::from("."));
+            outputs = vec![dir.join("standard output")];
+            Target::Pipe(None)
+        }
+        [path] if writes.directory.is_none() => Target::File(path.clone()),
+        // A directory that appears with its files has scratch next to it.
+        [_, ..] if writes.directory.as_ref().is_some_and(|dir| !dir.exists()) => {
+            Target::File(writes.directory.clone().unwrap_or_default())
+        }
+        paths => Target::Shards {
+            paths: paths.to_vec(),
+            manifest: paths[0].with_file_name("_parts"),
+        },
+    };
+    resources.named_drives(0)?;
+    let resources = resources.measuring(request.is_explained);
+    let kept = Kept {
+        sources: &sources,
+        target: Some(&target),
+        force: request.force,
+        ..Kept::default()
+    };
+    let resources = host.start(resources, request.record_io.path(), kept)?;
+    let stored_bytes = stored_bytes(request.inputs);
+    let is_unknown = request.inputs.iter().any(|name| is_stdin(name));
+    let scratch_bytes = match is_unknown {
+        true => stored_bytes.max(resources.config.memory_bytes.value),
+        false => stored_bytes,
+    };
+    let drives = scratch_drives(&resources, &target, scratch_bytes)?;
+    let job = host.adopt(resources.planned_job(drives, &target.dir()));
+    note_scratch(host, &resources, &target, &job);
+    if request.is_explained {
+        host.show_plans(&job.control);
+    }
+    let inputs: Vec<String> = request
+        .inputs
+        .iter()
+        .map(|name| name.display().to_string())
+        .collect();
+    host.begin(json!({
+        "inputs": inputs,
+        "output": request.output.map(|name| name.display().to_string()),
+        "type": "table",
+        "data_bytes": stored_bytes,
+        "memory_bytes": resources.config.memory_bytes.value,
+        "threads": resources.config.threads.value,
+        "io": resources.config.io.value.name(),
+    }));
+    let mut reads = reads(request.tables, request.text);
+    let (copies, _spool) = unpacked(
+        host,
+        (&job, &resources),
+        (request.inputs, request.text.kind),
+        &target.dir(),
+    )?;
+    reads.copies = copies;
+    if let Target::Pipe(_) = &target {
+        writes.stream = Some(TableStream::new(host.open_pipe(None, &job.control)?));
+    }
+    let ends = TableEnds {
+        inputs: request.inputs,
+        reads: &reads,
+        outputs: &outputs,
+        writes: &writes,
+    };
+    let done = watch(host, &job.control, &[], || work(&job, &ends))?;
+    let notes = request.text.take_notes();
+    notes.iter().for_each(|note| host.note(note));
+    let used = stopwatch.stop(done.moved(), &[], &resources, host.end_trace()?);
+    Ok(Ran::new(done, (request.output, stored_bytes), used, notes))
+}
+
+impl<T: Done> Ran<T> {
+    /// Of what the engine did to write `output`, with `notes` on what was left out.
+    pub fn new(
+        done: T,
+        output: (Option<&Path>, u64),
+        used: JobSummary,
+        notes: Vec<String>,
+    ) -> Self {
+        let report = report::summary(used, output, done.table(), notes);
+        Ran { report, done }
+    }
+}
+
+/// Bytes of the files and of those in directories, as far as they are seen.
+fn stored_bytes(names: &[PathBuf]) -> u64 {
+    let of = |path: &Path| std::fs::metadata(path).map_or(0, |facts| facts.len());
+    names
+        .iter()
+        .map(|name| match std::fs::read_dir(name) {
+            Ok(entries) => entries.flatten().map(|entry| of(&entry.path())).sum(),
+            Err(_) => of(name),
+        })
+        .sum()
+}

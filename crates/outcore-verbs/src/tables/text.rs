@@ -1,0 +1,48 @@
+//! CSV and JSON lines as tables.
+//!
+//! Contract: when text is a table says [`outcore_front::what`]. Compressed files are unpacked to
+//! scratch first, where a job looks for their copies.
+
+use std::path::PathBuf;
+
+use outcore::{Error, Result};
+use outcore_table::input::{TextOptions, null_texts, parse_types};
+
+use super::inputs::{READ, is_stdin, on_bad_row};
+use crate::option::lines::TextFlags;
+use crate::option::tables::TableArgs;
+
+/// Fails for `--from` where standard input is none of the inputs.
+///
+/// # Errors
+/// Usage.
+pub fn check_from(tables: &TableArgs, inputs: &[PathBuf]) -> Result<()> {
+    if tables.from.is_some() && !inputs.iter().any(|name| is_stdin(name)) {
+        let cause = "--from says what standard input is, and that is no input here";
+        return Err(Error::usage(READ, cause)
+            .hint("name - as an input, or leave --from out: files say what they are"));
+    }
+    Ok(())
+}
+
+/// How text is read.
+///
+/// # Errors
+/// Usage: types that are none.
+pub fn options(tables: &TableArgs, flags: &TextFlags, inputs: &[PathBuf]) -> Result<TextOptions> {
+    if !inputs.is_empty() {
+        check_from(tables, inputs)?;
+    }
+    Ok(TextOptions {
+        kind: flags.kind().or_else(|| tables.piped().flatten()),
+        separator: flags.separator,
+        is_without_header: flags.no_header,
+        nulls: null_texts(&tables.null),
+        on_bad: on_bad_row(tables.on_error),
+        schema: match &tables.schema {
+            Some(schema) => parse_types(schema)?,
+            None => Vec::new(),
+        },
+        ..TextOptions::default()
+    })
+}

@@ -1,0 +1,110 @@
+//! `window`: columns that depend on a row's place in its group.
+//!
+//! Contract: rows come in the order of the groups, and those of a group in that of `--order`.
+
+use clap::Args;
+use outcore::Result;
+use outcore_front::inputs::is_stdout;
+use outcore_table::jobs::{self, Window as Windows, WindowColumn};
+
+use super::request::Settled;
+use super::{Request, WriteSummary, keys_of, run};
+use crate::host::{Host, Weight};
+use crate::option::tables::TableFileArgs;
+use crate::verb::{Inputs, Verb, Words};
+use crate::wording::{Said, headline, say};
+
+const WINDOW_EXAMPLES: &str = "\
+Examples:
+  outcore window t.parquet -o w.parquet --by user --order time --add 'n=row_number,before=lag(page)'
+  outcore window t.parquet -o w.parquet --by country --order bytes:desc --add rank,dense_rank
+  outcore window t.parquet -o latest.parquet --by user --order time:desc --first 1
+  outcore window t.parquet -o w.parquet --by account --order time --add 'balance=cum_sum(amount)'
+
+Functions: row_number, rank, dense_rank, lag(C), lag(C,2), lead(C), lead(C,2), first(C) and cum_sum(C).
+Ranks go by the columns of --order, where equal rows have one rank. lag and lead give null where there
+is no such row in the group. cum_sum is the sum up to the row, nulls left out; sums of integers have 64
+bits and sums of decimals 38 digits; one that is larger is an error. Null is a group of its own.
+The output is the same for any memory and threads. `outcore windows` is for sequences of numbers.";
+
+/// Add columns to tables: numbers, ranks, neighbours and running sums of rows within groups
+///
+/// OUT has all columns and those of --add, in the order of the groups, and within a group in that
+/// of --order; rows that are equal in both keep the order of the input.
+#[derive(Debug, Args)]
+#[command(after_long_help = WINDOW_EXAMPLES)]
+pub(crate) struct WindowArgs {
+    #[command(flatten)]
+    pub(crate) files: TableFileArgs,
+    /// Columns of the groups, with :desc for the largest first; repeat for several. Default: all
+    /// rows are one group
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) by: Vec<String>,
+    /// Columns that order the rows of a group, with :desc for the largest first; repeat for
+    /// several. Default: input order
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) order: Vec<String>,
+    /// What to add, as in rank or previous=lag(amount)
+    #[arg(
+        long = "add",
+        value_name = "FUNCTION,...",
+        required_unless_present = "first"
+    )]
+    pub(crate) added: Vec<String>,
+    /// Write only the first N rows of each group
+    #[arg(long, value_name = "N")]
+    pub(crate) first: Option<u64>,
+}
+
+/// The verb.
+pub(crate) struct Window;
+
+impl Verb for Window {
+    const NAME: &'static str = "window";
+    const INPUTS: Inputs = Inputs::Tables;
+    type Args = WindowArgs;
+    type Report = WriteSummary;
+    const PHASES: &'static [Weight] = &[("distribute", 1.0), ("sort", 1.0)];
+
+    fn run(host: &dyn Host, args: &WindowArgs) -> Result<WriteSummary> {
+        let no_table = (
+            "window takes only tables (Parquet, Arrow, .csv or .jsonl), and this file is not one",
+            "`outcore windows` writes each number of a sequence together with the numbers that follow it",
+        );
+        let settled = Settled::of(host, &args.files, no_table)?;
+        let mut wanted = Windows {
+            by: keys_of(&args.by, false)?,
+            order: keys_of(&args.order, false)?,
+            columns: Vec::new(),
+            first: args.first,
+        };
+        for list in &args.added {
+            wanted.columns.extend(WindowColumn::parse_list(list)?);
+        }
+        let request = Request::of(&args.files, &settled.text);
+        let ran = run(host, &request, settled.resources, |job, ends| {
+            jobs::window(job, ends, &wanted)
+        })?;
+        Ok(ran.report)
+    }
+
+    fn say(args: &WindowArgs, report: &WriteSummary, words: &mut Words) {
+        say(report, &said(report), args.files.plan.explain, words);
+    }
+
+    fn headline(report: &WriteSummary) -> String {
+        headline(report, &said(report))
+    }
+
+    fn takes_stdout(args: &WindowArgs) -> bool {
+        is_stdout(&args.files.output)
+    }
+}
+
+/// The report in words.
+fn said(report: &WriteSummary) -> Said<'static> {
+    match report.records_in.unwrap_or(0) == report.used.records {
+        true => Said::of("went through"),
+        false => Said::of("kept"),
+    }
+}

@@ -1,0 +1,98 @@
+//! Reports of verbs that write, in words.
+//!
+//! Contract: what a table became is told to everybody. What lines and records became is told to
+//! people who look on, or ask for more: in a pipeline these verbs are as silent as the tools whose
+//! place they take. All is pure.
+
+use outcore_io::units;
+
+use crate::report::WriteSummary;
+use crate::verb::Words;
+
+/// What is said of a job to people.
+#[derive(Debug, Clone, Default)]
+pub struct Said<'a> {
+    /// The word for it, as in "sorted 7 rows".
+    pub what: &'a str,
+    /// How many of what, where that is not rows out of rows.
+    pub amount: Option<String>,
+    /// Further lines.
+    pub notes: Vec<String>,
+}
+
+impl<'a> Said<'a> {
+    /// That records, lines or rows were `what`.
+    pub const fn of(what: &'a str) -> Self {
+        Said {
+            what,
+            amount: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// That an `amount` of something else was `what`.
+    pub fn amount(what: &'a str, amount: String) -> Self {
+        Said {
+            amount: Some(amount),
+            ..Said::of(what)
+        }
+    }
+}
+
+/// Whether a report is one of a table.
+fn is_of_rows(report: &WriteSummary) -> bool {
+    report.unit == "row"
+}
+
+/// A report in a line.
+pub fn headline(report: &WriteSummary, said: &Said<'_>) -> String {
+    let (records, seconds) = (report.used.records, report.used.seconds);
+    let rate = |bytes: u64| units::rate_decimal(bytes as f64 / seconds.max(1e-9));
+    if !is_of_rows(report) {
+        return format!(
+            "{} {}, {}, in {}: {}",
+            said.what,
+            units::counted(records, &report.unit),
+            units::bytes(report.data_bytes),
+            units::seconds(seconds),
+            rate(report.data_bytes),
+        );
+    }
+    let records_in = report.records_in.unwrap_or(records);
+    let rows = match records_in == records {
+        true => units::counted(records, "row"),
+        false => format!(
+            "{} of {}",
+            units::count(records),
+            units::counted(records_in, "row")
+        ),
+    };
+    format!(
+        "{} {}, {} out, in {}: {}",
+        said.what,
+        said.amount.as_ref().unwrap_or(&rows),
+        units::bytes(report.output_bytes.unwrap_or(0)),
+        units::seconds(seconds),
+        rate(report.used.read_bytes),
+    )
+}
+
+/// Says a report to people.
+pub fn say(report: &WriteSummary, said: &Said<'_>, is_explained: bool, words: &mut Words) {
+    words.lines(&headline(report, said));
+    let is_of_rows = is_of_rows(report);
+    words.are_for_watchers = !is_of_rows;
+    said.notes
+        .iter()
+        .for_each(|line| words.lines(&format!("  {line}")));
+    if is_of_rows && report.scratch_bytes > 0 {
+        words.lines(&format!(
+            "  read {}, wrote {} with {} of scratch",
+            units::bytes(report.used.read_bytes),
+            units::bytes(report.used.written_bytes),
+            units::bytes(report.scratch_bytes)
+        ));
+    }
+    words.lines(&report.used.bandwidth_text().unwrap_or_default());
+    words.phases(&report.phases, is_explained);
+}
