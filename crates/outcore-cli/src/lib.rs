@@ -12,7 +12,7 @@
 //! | `cli` | the flags |
 //! | `resources` | flags as what a job may use |
 //! | `recorder` | what is recorded of a run |
-//! | `spool`, `pipe`, `blocks` | streams in and out |
+//! | `pipe` | streams in and out |
 //! | `report`, `progress`, `measure` | what is said, while and after |
 //! | `stdout` | where results are printed, and that none is lost |
 //! | `signals` | SIGINT, SIGTERM and SIGHUP |

@@ -38,7 +38,7 @@ pub struct Spool {
 
 /// A spool that is made when the first file goes there.
 pub struct LateSpool<'s, M> {
-    /// What there is so far.
+    /// The spool so far; none until it is needed.
     pub spool: &'s mut Option<Spool>,
     /// Makes it.
     pub make: M,

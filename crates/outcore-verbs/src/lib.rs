@@ -19,7 +19,9 @@
 //! | [`tables`] | the verbs on tables, and what they share |
 //! | `pass` | a pass over lines as they come |
 //! | [`wording`] | reports in words |
-//! | `shuffle`, `head`, `sample`, `split`, `generate`, [`mod@verify`] | further verbs; [`visit_verbs`] lists all |
+//! | `shuffle`, `head`, `sample`, `split`, `generate`, [`mod@verify`] | further verbs |
+//!
+//! [`visit_verbs`] lists all verbs.
 
 pub mod datasets;
 pub mod explain;

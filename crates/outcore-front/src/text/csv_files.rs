@@ -272,7 +272,7 @@ pub(super) fn settle_view(
     })
 }
 
-/// Makes files ready that are added to a view of CSV: `csv` says how its fields are told apart, and
+/// Makes files ready that are added to a view of CSV: `csv` says how its fields are separated, and
 /// `lines` how its records end and what stands before them.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ use super::{csv_files, json_files};
 use crate::inputs::Source;
 use crate::spool::{LateSpool, Spool};
 
-/// What the lines of a view are.
+/// The format of the lines of a view.
 #[derive(Debug, Clone, Copy)]
 pub enum ViewText {
     /// Records of CSV.

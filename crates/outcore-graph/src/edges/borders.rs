@@ -124,7 +124,7 @@ impl Part {
 impl CutLines {
     /// Shows the lines that lie whole in the piece that begins `first_bytes` into the texts, and
     /// those that are whole with it, with their places, to `take`. The piece is of the text that
-    /// lies at `text`, whose lines end with `line_end`.
+    /// stands at `text`, whose lines end with `line_end`.
     ///
     /// # Errors
     /// [`outcore::Kind::Corrupt`] for a line that is too long; what `take` fails with.

@@ -67,7 +67,7 @@ struct Batch {
     place: MessageAt,
     dictionaries_count: usize,
     rows_count: u64,
-    /// What it takes when it is opened; 0 where it is not compressed.
+    /// Bytes that it takes once it is decompressed; 0 where it is not compressed.
     opened_bytes: u64,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct IpcFile {
     version: MetadataVersion,
     dictionaries: Vec<MessageAt>,
     batches: Vec<Batch>,
-    /// Of each column at the root: its longest value, at most, where values are long.
+    /// For each column at the root, a bound on its longest value, where values are long.
     long_bytes: Vec<u64>,
     /// The decoder last used, and how many dictionaries it knows.
     decoder: Mutex<Option<(usize, Arc<FileDecoder>)>>,
@@ -477,7 +477,7 @@ impl<'f> FoundBatches<'f> {
         })
     }
 
-    /// What a message says of itself, with what is in front of it.
+    /// The header of a message, with the bytes in front of it.
     fn metadata_of(&mut self, place: MessageAt) -> Result<Bytes> {
         let end_bytes = place.at_bytes.saturating_add(place.metadata_bytes.into());
         let range = place.at_bytes..end_bytes;

@@ -1,8 +1,8 @@
 //! How long the values of a batch of Arrow are, as its message says.
 //!
-//! Contract: a message lists the buffers of a batch, those of one column after those of another,
-//! but not whose they are: [`BatchLens::of`] walks the schema as the format says and adds up those
-//! of each column at the root. A compressed buffer says how long it is opened in its own first
+//! Contract: a message lists the buffers of a batch, column by column, without the names of the
+//! columns. [`BatchLens::of`] walks the schema as the format says, and adds up the buffers of each
+//! column at the root. A compressed buffer says how long it is opened in its own first
 //! bytes, which the caller reads where they matter. A message whose buffers do not match the schema
 //! counts as one without long values: reading it says what is wrong.
 //!
@@ -19,12 +19,12 @@ use super::need::long_bytes;
 const LOOKED_AT_BYTES: u64 = 16 << 10;
 const LOOKED_AT_ROW_BYTES: u64 = 1 << 10;
 
-/// What the message of a batch says of its length.
+/// The lengths that the message of a batch gives.
 #[derive(Debug, Default)]
 pub(super) struct BatchLens {
-    /// What a compressed batch takes when it is opened; 0 where it is not compressed.
+    /// Bytes that a compressed batch takes once it is decompressed; 0 where it is not compressed.
     pub(super) opened_bytes: u64,
-    /// Of each column at the root: its longest value, at most, where its values are long.
+    /// For each column at the root, a bound on its longest value, where its values are long.
     pub(super) long_bytes: Vec<u64>,
 }
 

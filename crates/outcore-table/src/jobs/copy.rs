@@ -344,7 +344,7 @@ fn sections(pieces: &[Piece], writes: &OutputOptions) -> Vec<Range<usize>> {
     sections
 }
 
-/// What a thread holds of the longest row beside what it was read to.
+/// Copies of the longest row that a thread holds, besides the one that was read.
 struct LongCopies {
     /// What becomes of it, and what encodes that.
     beside_bytes: u64,

@@ -1,7 +1,7 @@
 //! Verbs on tables, and what they share with verbs that take tables among other inputs.
 //!
-//! Contract: [`outcore_front::what`] decides what is a table, and [`crate::kinds`] which options are
-//! for tables. Each verb turns its options into a [`Request`] and calls [`run`], in this order: the
+//! Contract: [`outcore_front::what`] decides what is a table, and [`crate::kinds`] which options
+//! are for tables. Each verb turns its options into a [`Request`] and calls [`run`], in this order: the
 //! output's names and format settled; a job made; the job of [`outcore_table::jobs`]; the report,
 //! which has the fields of all jobs on tables. Standard input is copied to scratch, where it can be
 //! read in parts and more than once; standard output gets a table while it is made.

@@ -1,7 +1,7 @@
 //! Tables: what commands for several kinds of input do with Parquet and Arrow.
 //!
-//! Contract: each command turns its flags into a request of [`outcore_verbs::tables`], and says what
-//! was done as other commands do.
+//! Contract: each command turns its flags into a request of [`outcore_verbs::tables`], and reports
+//! as the verbs do.
 
 mod edges;
 mod order;
@@ -30,7 +30,7 @@ pub(crate) use order::{count_by, merge, sort, unique};
 pub(crate) use select::{filter, map};
 pub(crate) use view::{view_append, view_build, view_cat, view_materialize, view_order};
 
-/// What a command for sequences of records and tables is asked for.
+/// The request of a command for sequences of records and tables.
 fn of_sequence<'a>(
     input: &'a InputArgs,
     output: Option<&'a Path>,
