@@ -6,8 +6,6 @@
 
 use std::time::Instant;
 
-use outcore::job::{DriveRates, RatesOrigin};
-use outcore::sort::plan::PartitionPlan;
 use outcore::{Phase as EnginePhase, PhasePlan};
 use outcore_front::cost::{DriveTraffic, cpu_seconds, peak_rss_bytes};
 use outcore_io::units;
@@ -66,37 +64,6 @@ pub(crate) fn phases_table(phases: &[Phase]) -> Vec<String> {
         format!("  {name:<10} {}", cells.join(" "))
     };
     rows.map(line).collect()
-}
-
-/// Plans of distributions as the events list them.
-pub(crate) fn plan_json(plan: &PartitionPlan) -> Value {
-    json!({
-        "passes": plan.distributions + 1,
-        "bucket_count": plan.bucket_count,
-        "segment_bytes": plan.segment_bytes,
-        "read_block_bytes": plan.read_block_bytes,
-        "reads_in_flight": plan.reads_in_flight,
-        "bucket_bytes_max": plan.bucket_bytes_max,
-        "resident_bytes": plan.resident_segments * plan.segment_bytes,
-        "scratch_bytes": plan.scratch_bytes,
-        "predicted_read_bytes": plan.predicted_read_bytes,
-        "predicted_written_bytes": plan.predicted_written_bytes,
-        "predicted_seconds": plan.predicted_seconds,
-        "drive_count": plan.job.drive_count,
-        "rates": rates_json(&plan.job.rates, Some(plan.job.costs.origin)),
-    })
-}
-
-/// How fast a plan assumes drives and processors to be, and the source of these rates; none for
-/// processors that it does not count.
-pub(crate) fn rates_json(rates: &DriveRates, costs: Option<RatesOrigin>) -> Value {
-    json!({
-        "read_bytes_per_s": rates.read_bytes_per_s,
-        "write_bytes_per_s": rates.write_bytes_per_s,
-        "requests_per_s": rates.requests_per_s,
-        "origin": rates.origin.to_string(),
-        "computing_origin": costs.map(|origin| origin.to_string()),
-    })
 }
 
 /// What a command did.

@@ -19,7 +19,7 @@ use outcore_io::output::parent_of;
 use crate::host::Host;
 
 /// One pass over files, planned and timed.
-pub struct FilePass {
+pub(crate) struct FilePass {
     name: &'static str,
     steps: String,
     plan: Option<PassPlan>,
@@ -30,7 +30,7 @@ impl FilePass {
     /// What a pass over `files` of elements of `element_bytes` will take: the steps for people, the
     /// name of its phase, and what `moved` says of reads and writes where the files have this many
     /// bytes. There are no `files` where some are streams or compressed.
-    pub fn plan(
+    pub(crate) fn plan(
         job: &Job,
         (files, element_bytes): (Option<&[Input]>, usize),
         (steps, name): (&str, &'static str),
@@ -54,7 +54,7 @@ impl FilePass {
     }
 
     /// Shows it.
-    pub fn show(&self, host: &dyn Host) {
+    pub(crate) fn show(&self, host: &dyn Host) {
         match &self.plan {
             Some(plan) => host.show_plan(plan),
             None => {
@@ -66,7 +66,7 @@ impl FilePass {
 
     /// Goes on with a pass that has been planned, and shows it if that was asked for. If it was
     /// not, files that cannot be planned are read as far as they are whole, without a plan.
-    pub fn begin(
+    pub(crate) fn begin(
         planned: Result<Self>,
         name: &'static str,
         (host, is_explained): (&dyn Host, bool),
@@ -87,7 +87,7 @@ impl FilePass {
     }
 
     /// The pass is over and moved this many bytes.
-    pub fn end(&self, (read_bytes, written_bytes): (u64, u64)) -> Vec<Phase> {
+    pub(crate) fn end(&self, (read_bytes, written_bytes): (u64, u64)) -> Vec<Phase> {
         let mut phases = vec![Phase {
             name: self.name,
             seconds: self.started.elapsed().as_secs_f64(),
@@ -103,7 +103,7 @@ impl FilePass {
 }
 
 /// The directory of the first of `sources`, on whose drive they are taken to be.
-pub fn dir_of(sources: &[Source]) -> &Path {
+pub(crate) fn dir_of(sources: &[Source]) -> &Path {
     let first = sources.first().filter(|source| !source.is_stream());
     first.map_or(Path::new("."), |source| parent_of(&source.path))
 }

@@ -373,7 +373,7 @@ pub fn text_input(file: &Source) -> Input {
 }
 
 /// Inputs that are read as they come, without copies: lines, or records of one length.
-pub struct Stream {
+pub(crate) struct Stream {
     /// What the job may use.
     pub resources: Resources,
     /// The inputs.
@@ -391,7 +391,7 @@ pub struct Stream {
 }
 
 /// The header of an array of some of the records that are read.
-pub struct ArrayHeader {
+pub(crate) struct ArrayHeader {
     header: NpyHeader,
     /// Records that are read.
     records: u64,
@@ -424,14 +424,14 @@ impl ArrayHeader {
     }
 
     /// The bytes of the header, if at most `wanted` of the records are written.
-    pub fn encode(&self, wanted: u64) -> Vec<u8> {
+    pub(crate) fn encode(&self, wanted: u64) -> Vec<u8> {
         self.header.encode(self.records.min(wanted))
     }
 }
 
 impl Stream {
     /// Settles what is read, and where the result goes.
-    pub fn prepare(
+    pub(crate) fn prepare(
         host: &dyn Host,
         resources: Resources,
         request: &LineRequest<'_>,
@@ -506,7 +506,7 @@ pub fn format_of(
 }
 
 /// What the records are, as [`format_of`] tells it, unless `rows` says that they are rows.
-pub fn format_beside(
+pub(crate) fn format_beside(
     host: &dyn Host,
     rows: &Rows,
     types: &TypeRequest,
@@ -526,7 +526,7 @@ pub fn format_beside(
 }
 
 /// Where the lines of `rows` end.
-pub fn frame_of(rows: &Rows, terminator: u8) -> Frame {
+pub(crate) fn frame_of(rows: &Rows, terminator: u8) -> Frame {
     match rows {
         Rows::Csv(csv) => Frame::Csv {
             separator: csv.separator,
@@ -539,7 +539,7 @@ pub fn frame_of(rows: &Rows, terminator: u8) -> Frame {
 
 /// The kind of the input of a command that keeps rows as they are; rejects options that are not for
 /// it. Text whose name alone makes it CSV or JSON lines is lines where lines end with NUL.
-pub fn what_is_moved(host: &dyn Host, asked: Asked<'_>, lines: LineArgs) -> Result<What> {
+pub(crate) fn what_is_moved(host: &dyn Host, asked: Asked<'_>, lines: LineArgs) -> Result<What> {
     let what = match host.what(asked)? {
         What::Csv | What::JsonLines if asked.text.is_none() && lines.zero_terminated => What::Lines,
         what => what,

@@ -15,7 +15,7 @@ use crate::host::Host;
 ///
 /// # Errors
 /// A drive that cannot be used; no place for scratch.
-pub fn scratch_drives(
+pub(crate) fn scratch_drives(
     resources: &Resources,
     target: &Target,
     data_bytes: u64,

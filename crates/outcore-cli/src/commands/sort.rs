@@ -25,6 +25,7 @@ use outcore_front::spool::{self, Spool};
 use outcore_front::staging::sealed_error;
 use outcore_front::what::{Asked, What};
 use outcore_io::units;
+use outcore_verbs::report::Plan;
 use outcore_verbs::verb::Words;
 use outcore_verbs::verify::{OrderCheck, check_order};
 use serde_json::{Value, json};
@@ -33,7 +34,7 @@ use super::consumed::{self, Consumed};
 use super::{sort_lines, table};
 use crate::cli::SortArgs;
 use crate::context::Context;
-use crate::measure::{Summary, drives_json, phases_json, plan_json, rate_text};
+use crate::measure::{Summary, drives_json, phases_json, rate_text};
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
 use crate::{pipe, resources};
@@ -411,7 +412,7 @@ fn begin(context: &Context, args: &SortArgs, prepared: &Prepared) {
             "threads": plan.size.threads,
             "io": resources.config.io.value.name(),
             "drives": drives,
-            "plan": plan_json(plan),
+            "plan": Plan::of(plan, plan),
         }),
     );
     reporter.detail(&format!(
@@ -436,7 +437,7 @@ fn show_plan(context: &Context, prepared: &Prepared, is_all: bool) -> u8 {
     let (reporter, plan) = (&context.reporter, &prepared.plan);
     if is_all {
         reporter.data(&format!("{plan}\n"));
-        reporter.event("plan", plan_json(plan));
+        reporter.event("plan", json!(Plan::of(plan, plan)));
         let records = plan.size.data_bytes / prepared.decided.format.record_bytes() as u64;
         reporter.summary(&Summary {
             records,
@@ -477,7 +478,7 @@ fn report(
         .with("scratch_bytes", json!(done.scratch_bytes + spooled_bytes))
         .with("phases", phases_json(&done.phases))
         .with("drives", drives_json(&traffic))
-        .with("plan", plan_json(&prepared.plan));
+        .with("plan", json!(Plan::of(&prepared.plan, &prepared.plan)));
     context.reporter.summary(&summary);
     tell(context, args, prepared, done, &summary);
 }

@@ -34,13 +34,14 @@ use outcore_front::volumes::fresh_seed;
 use outcore_io::units;
 use serde_json::json;
 
-use super::line_report::Done;
+use super::line_report::{report, report_planned};
 use crate::cli::SortArgs;
 use crate::context::Context;
 use crate::pipe::{self, CLOSED_PIPE};
-use outcore_verbs::lines::{LineJob, LineRequest, Overwrite};
+use outcore_verbs::lines::{LineDone, LineJob, LineRequest, Overwrite};
 use outcore_verbs::option::OnError;
 use outcore_verbs::option::lines::CheckHow;
+use outcore_verbs::report::Phase as ReportedPhase;
 
 /// Bytes of a line that a message shows.
 const SHOWN_BYTES: usize = 4096;
@@ -125,8 +126,7 @@ pub(crate) fn run(
             }
         };
         if args.dry_run {
-            Done::finish_planned(lines, context, &plan, "line");
-            return Ok(0);
+            return report_planned(context, &lines, &plan);
         }
         context.reporter.human(&plan);
     }
@@ -166,8 +166,7 @@ pub(crate) fn run(
     }
     let what = if args.gnu.merge { "merged" } else { "sorted" };
     note_skipped(context, summary.skipped);
-    Done::of_sort(what, summary).finish(context, lines);
-    Ok(0)
+    report(context, &lines, what, LineDone::of_sort(&summary))
 }
 
 /// Says how many lines were left out, if any were.
@@ -455,8 +454,7 @@ fn check(
     })?;
     let Some(disorder) = found else {
         let done = checked(&lines, (started, &plan));
-        done.finish(context, lines);
-        return Ok(0);
+        return report(context, &lines, "checked", done);
     };
     if args.gnu.check_silently || args.check == Some(CheckHow::Quiet) {
         return Ok(1);
@@ -477,8 +475,8 @@ fn check(
     Err(Error::new(Kind::CheckFailed, "sort", cause).hint("sort it with the same options"))
 }
 
-/// What a check that found nothing did, beside its plan.
-fn checked(lines: &LineJob, (started, plan): (Instant, &PassPlan)) -> Done {
+/// What a check did that found nothing, compared with its plan.
+fn checked(lines: &LineJob, (started, plan): (Instant, &PassPlan)) -> LineDone {
     let read_bytes = lines.job.control.progress().read_bytes;
     let phase = Phase {
         name: "check",
@@ -487,12 +485,10 @@ fn checked(lines: &LineJob, (started, plan): (Instant, &PassPlan)) -> Done {
         written_bytes: 0,
         predicted: plan.phases.first().copied(),
     };
-    Done {
-        what: "checked",
-        unit: "line",
+    LineDone {
         passes: 1,
         read_bytes,
-        phases: vec![phase],
-        ..Done::default()
+        phases: ReportedPhase::of_engine([&phase]),
+        ..LineDone::default()
     }
 }

@@ -22,7 +22,7 @@ use outcore_io::units;
 use outcore_verbs::host::Host;
 use serde_json::json;
 
-use super::line_report::Done;
+use super::line_report::{report, report_planned};
 use super::sequence::group::{self, GroupRequest};
 use super::sort;
 use super::table;
@@ -32,7 +32,7 @@ use crate::cli::sequence::InputArgs;
 use crate::context::Context;
 use crate::pipe::CLOSED_PIPE;
 use crate::{pipe, resources};
-use outcore_verbs::lines::{LineJob, LineRequest, Overwrite, find, format_of};
+use outcore_verbs::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_of};
 
 /// Standard input and output.
 const STDIO: &str = "-";
@@ -85,8 +85,7 @@ pub(crate) fn run(context: &Context, args: &mut UniqueArgs) -> Result<u8> {
         let plan = plan_lines(size)?.to_string();
         drop(output);
         if args.dry_run {
-            Done::finish_planned(lines, context, &plan, "line");
-            return Ok(0);
+            return report_planned(context, &lines, &plan);
         }
         context.reporter.human(&plan);
     }
@@ -110,8 +109,7 @@ pub(crate) fn run(context: &Context, args: &mut UniqueArgs) -> Result<u8> {
         let note = format!("left out {skipped} without a key");
         context.reporter.note(&note);
     }
-    Done::of_sort("found", summary).finish(context, lines);
-    Ok(0)
+    report(context, &lines, "found", LineDone::of_sort(&summary))
 }
 
 /// The kind of the input; rejects options that are not for it.

@@ -16,12 +16,13 @@ use outcore_front::resources::Resources;
 use outcore_front::text::order::OrderSpec;
 use outcore_front::view::{self, range};
 use outcore_io::units;
+use outcore_verbs::report::Rates;
 use serde_json::{Value, json};
 
 use crate::cli::RecordingArgs;
 use crate::cli::view::ViewRangeArgs;
 use crate::context::Context;
-use crate::measure::{Summary, drives_json, phases_json, rate_text, rates_json};
+use crate::measure::{Summary, drives_json, phases_json, rate_text};
 use outcore_verbs::host::Kept;
 use outcore_verbs::host::Weight;
 
@@ -91,7 +92,7 @@ pub(super) fn plan_json(plan: &ViewPlan) -> Value {
         "predicted_read_bytes": plan.predicted_read_bytes,
         "predicted_written_bytes": plan.predicted_written_bytes,
         "predicted_seconds": plan.predicted_seconds,
-        "rates": rates_json(&plan.size.rates, Some(plan.size.costs.origin)),
+        "rates": Rates::of(&plan.size.rates, Some(plan.size.costs.origin)),
     })
 }
 

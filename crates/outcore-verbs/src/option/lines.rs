@@ -173,7 +173,7 @@ impl OrderArgs {
 }
 
 /// The byte that `-t` names.
-pub fn separator_of(text: &OsString) -> Result<u8> {
+pub(crate) fn separator_of(text: &OsString) -> Result<u8> {
     match text.as_bytes() {
         [byte] => Ok(*byte),
         b"\\0" => Ok(0),
@@ -189,7 +189,7 @@ pub fn separator_of(text: &OsString) -> Result<u8> {
 /// CSV and JSON lines where they are moved and not ordered.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
-pub struct RowArgs {
+pub(crate) struct RowArgs {
     /// Input is CSV, whatever its name: quoted fields may hold separators and newlines. The first
     /// line of each file names the columns, and comes first in every output, once
     #[arg(long, conflicts_with_all = ["jsonl", "zero_terminated", "format", "record_bytes", "keys"])]
@@ -236,7 +236,7 @@ impl TextFlags {
 
 impl RowArgs {
     /// Takes up what the input has turned out to be.
-    pub fn settle(&mut self, what: What) {
+    pub(crate) fn settle(&mut self, what: What) {
         self.csv |= what == What::Csv;
         self.jsonl |= what == What::JsonLines;
     }
@@ -245,7 +245,7 @@ impl RowArgs {
     ///
     /// # Errors
     /// Usage for separators that are none.
-    pub fn text_flags(&self) -> Result<TextFlags> {
+    pub(crate) fn text_flags(&self) -> Result<TextFlags> {
         Ok(TextFlags {
             csv: self.csv,
             jsonl: self.jsonl,
@@ -258,7 +258,7 @@ impl RowArgs {
     ///
     /// # Errors
     /// Usage for separators that are none.
-    pub fn to_rows(&self) -> Result<Rows> {
+    pub(crate) fn to_rows(&self) -> Result<Rows> {
         Ok(match (self.csv, self.jsonl) {
             (true, _) => Rows::Csv(CsvSort {
                 separator: self.separator.as_ref().map(separator_of).transpose()?,

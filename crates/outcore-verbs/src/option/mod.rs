@@ -295,7 +295,7 @@ pub fn resources_request(
 ///
 /// # Errors
 /// As [`resources_request`].
-pub fn memory_request(memory_bytes: Option<u64>) -> Result<ResourcesRequest> {
+pub(crate) fn memory_request(memory_bytes: Option<u64>) -> Result<ResourcesRequest> {
     let resources = ResourceArgs {
         memory_bytes,
         ..ResourceArgs::default()

@@ -24,7 +24,7 @@ use crate::option::tables::TableArgs;
 pub const READ: &str = "read arguments";
 
 /// The rule for rows of text that lack columns, or have values of other types.
-pub fn on_bad_row(on_error: Option<OnError>) -> OnBadRow {
+pub(crate) fn on_bad_row(on_error: Option<OnError>) -> OnBadRow {
     match on_error {
         Some(OnError::Skip) => OnBadRow::Skip,
         Some(OnError::Null) => OnBadRow::Null,
@@ -33,13 +33,13 @@ pub fn on_bad_row(on_error: Option<OnError>) -> OnBadRow {
 }
 
 /// Whether `name` means standard input.
-pub fn is_stdin(name: &Path) -> bool {
+pub(crate) fn is_stdin(name: &Path) -> bool {
     name.as_os_str() == "-"
 }
 
 /// The kind of the inputs of a command that takes nothing but tables; fails for others, with what
 /// to do instead.
-pub fn check_tables(
+pub(crate) fn check_tables(
     host: &dyn Host,
     inputs: &[PathBuf],
     text: Option<TextKind>,
@@ -55,7 +55,7 @@ pub fn check_tables(
 }
 
 /// The same of the inputs of `asked`; rejects options that are not for them.
-pub fn tables_of(host: &dyn Host, asked: Asked<'_>, no_table: (&str, &str)) -> Result<What> {
+pub(crate) fn tables_of(host: &dyn Host, asked: Asked<'_>, no_table: (&str, &str)) -> Result<What> {
     let what = kind_of_table(host, asked, no_table)?;
     if what.is_table() {
         host.check_options(what, asked)?;
@@ -64,7 +64,7 @@ pub fn tables_of(host: &dyn Host, asked: Asked<'_>, no_table: (&str, &str)) -> R
 }
 
 /// The kind of table that the inputs of `asked` are.
-pub fn kind_of_table(
+pub(crate) fn kind_of_table(
     host: &dyn Host,
     asked: Asked<'_>,
     (cause, hint): (&str, &str),

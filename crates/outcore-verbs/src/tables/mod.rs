@@ -1,10 +1,10 @@
 //! Verbs on tables, and what they share with verbs that take tables among other inputs.
 //!
 //! Contract: [`outcore_front::what`] decides what is a table, and [`crate::kinds`] which options
-//! are for tables. Each verb turns its options into a [`Request`] and calls [`run`], in this order: the
-//! output's names and format settled; a job made; the job of [`outcore_table::jobs`]; the report,
-//! which has the fields of all jobs on tables. Standard input is copied to scratch, where it can be
-//! read in parts and more than once; standard output gets a table while it is made.
+//! are for tables. Each verb turns its options into a [`Request`] and calls [`run`], in this order:
+//! the output's names and format settled; a job made; the job of [`outcore_table::jobs`]; the
+//! report, which has the fields of all jobs on tables. Standard input is copied to scratch, where
+//! it can be read in parts and more than once; standard output gets a table while it is made.
 //!
 //! | file | holds |
 //! |---|---|
@@ -31,9 +31,9 @@ pub mod text;
 pub(crate) mod window;
 
 pub(crate) use crate::report::WriteSummary;
-pub use inputs::{
-    READ, check_tables, is_stdin, keys_of, kind_of_table, names_of, on_bad_row, reads, tables_of,
-    unpacked,
-};
+pub use inputs::{READ, keys_of, names_of, reads, unpacked};
+pub(crate) use inputs::{check_tables, on_bad_row};
+pub use outputs::Outputs;
 pub use request::Request;
-pub use run::{Outputs, Ran, run, run_to, run_with};
+pub use run::{Ran, run};
+pub(crate) use run::{run_to, run_with};

@@ -14,9 +14,17 @@ use outcore_table::output::{Codec, OutputOptions, TableFormat};
 
 use super::inputs::{READ, is_stdin};
 use super::request::Request;
-use super::run::Outputs;
 use crate::host::Host;
 use crate::option::tables::{PipeFormat, TableArgs};
+
+/// The files that a job writes.
+#[derive(Debug)]
+pub struct Outputs {
+    /// Their names; none where nothing is written.
+    pub files: Vec<PathBuf>,
+    /// What they look like.
+    pub writes: OutputOptions,
+}
 
 /// The names of the output's files, and what they will look like.
 pub fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outputs> {
@@ -118,7 +126,7 @@ fn to_stdout(request: &Request<'_>) -> Result<Outputs> {
 }
 
 /// One more table that a job of `request` writes, in the format of its name.
-pub fn further_output(
+pub(crate) fn further_output(
     host: &dyn Host,
     request: &Request<'_>,
     name: &Path,

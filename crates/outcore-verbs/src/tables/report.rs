@@ -52,7 +52,8 @@ done!(DedupSummary, SubstringSummary, DiffSummary);
 /// The report of what the engine did to write `output`, with `notes` on what was left out.
 pub(crate) fn summary(
     used: JobSummary,
-    (output, data_bytes): (Option<&Path>, u64),
+    output: Option<&Path>,
+    data_bytes: u64,
     done: &jobs::TableSummary,
     notes: Vec<String>,
 ) -> WriteSummary {

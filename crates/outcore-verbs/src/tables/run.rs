@@ -11,11 +11,11 @@ use outcore_front::output::{Consent, Holds, Target, check_replaced, check_termin
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_table::input::check_not_read_again;
 use outcore_table::jobs::TableEnds;
-use outcore_table::output::{FileRows, OutputOptions, TableStream, list_of};
+use outcore_table::output::{FileRows, TableStream, list_of};
 use serde_json::json;
 
 use super::inputs::{is_stdin, reads, unpacked};
-use super::outputs::{check_inputs_kept, outputs_of, sources_of};
+use super::outputs::{Outputs, check_inputs_kept, outputs_of, sources_of};
 use super::report::{self, Done};
 use super::request::Request;
 use crate::host::{Host, Kept, watch};
@@ -29,15 +29,6 @@ pub struct Ran<T> {
     pub report: WriteSummary,
     /// What the engine says of it.
     pub done: T,
-}
-
-/// The files that a job writes.
-#[derive(Debug)]
-pub struct Outputs {
-    /// Their names; none where nothing is written.
-    pub files: Vec<PathBuf>,
-    /// What they look like.
-    pub writes: OutputOptions,
 }
 
 /// Runs `work` from the inputs of `request` to its output.
@@ -58,7 +49,7 @@ pub fn run<T: Done>(
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_to<T: Done>(
+pub(crate) fn run_to<T: Done>(
     host: &dyn Host,
     request: &Request<'_>,
     resources: Resources,
@@ -78,7 +69,7 @@ pub fn run_to<T: Done>(
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with<T: Done>(
+pub(crate) fn run_with<T: Done>(
     host: &dyn Host,
     request: &Request<'_>,
     resources: Resources,
@@ -182,18 +173,19 @@ pub fn run_with<T: Done>(
     let notes = request.text.take_notes();
     notes.iter().for_each(|note| host.note(note));
     let used = stopwatch.stop(done.moved(), &[], &resources, host.end_trace()?);
-    Ok(Ran::new(done, (request.output, stored_bytes), used, notes))
+    Ok(Ran::new(done, request.output, stored_bytes, used, notes))
 }
 
 impl<T: Done> Ran<T> {
     /// Of what the engine did to write `output`, with `notes` on what was left out.
     pub fn new(
         done: T,
-        output: (Option<&Path>, u64),
+        output: Option<&Path>,
+        data_bytes: u64,
         used: JobSummary,
         notes: Vec<String>,
     ) -> Self {
-        let report = report::summary(used, output, done.table(), notes);
+        let report = report::summary(used, output, data_bytes, done.table(), notes);
         Ran { report, done }
     }
 }

@@ -16,7 +16,7 @@ use crate::option::tables::TableArgs;
 ///
 /// # Errors
 /// Usage.
-pub fn check_from(tables: &TableArgs, inputs: &[PathBuf]) -> Result<()> {
+pub(crate) fn check_from(tables: &TableArgs, inputs: &[PathBuf]) -> Result<()> {
     if tables.from.is_some() && !inputs.iter().any(|name| is_stdin(name)) {
         let cause = "--from says what standard input is, and that is no input here";
         return Err(Error::usage(READ, cause)

@@ -21,6 +21,7 @@ use outcore_front::output::Target;
 use outcore_front::what::{Asked, What};
 use outcore_io::units;
 use outcore_verbs::host::Host;
+use outcore_verbs::report::Rates;
 use serde_json::{Value, json};
 
 use super::table;
@@ -30,7 +31,7 @@ use crate::cli::sequence::{
 use input::Prepared;
 
 use crate::context::Context;
-use crate::measure::{Summary, drives_json, phases_json, predicted_json, rate_text, rates_json};
+use crate::measure::{Summary, drives_json, phases_json, predicted_json, rate_text};
 use crate::progress::watch;
 use crate::resources;
 use outcore_verbs::option::tables::TableArgs;
@@ -368,7 +369,7 @@ fn plan_json(plan: &PassPlan) -> Value {
         "window": plan.window,
         "threads": plan.threads,
         "phases": predicted_json(&plan.phases),
-        "rates": rates_json(&plan.rates, None),
+        "rates": Rates::of(&plan.rates, None),
     })
 }
 

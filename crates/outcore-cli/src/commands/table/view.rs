@@ -280,6 +280,6 @@ pub(crate) fn view_materialize(
     })?;
     let done = Done::new("merged", done);
     let used = stopwatch.stop(done.moved(), &[], &resources, context.end_trace()?);
-    let ran = Ran::new(done, (request.output, 0), used, Vec::new());
+    let ran = Ran::new(done, request.output, 0, used, Vec::new());
     Ok(say_done(context, &request, ran))
 }
