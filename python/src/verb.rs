@@ -219,6 +219,10 @@ impl Host for Face<'_> {
         self.run.control.note(text.to_owned());
     }
 
+    fn say(&self, line: &str) {
+        print(&line);
+    }
+
     fn show_plan(&self, plan: &dyn Display) {
         print(plan);
     }

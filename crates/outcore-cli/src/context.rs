@@ -138,6 +138,26 @@ impl Host for Context {
         self.reporter.note(text);
     }
 
+    fn say(&self, line: &str) {
+        self.reporter.human(line);
+    }
+
+    fn detail(&self, line: &str) {
+        self.reporter.detail(line);
+    }
+
+    fn has_watchers(&self) -> bool {
+        self.reporter.tells()
+    }
+
+    fn prints(&self) -> bool {
+        !self.reporter.is_json()
+    }
+
+    fn is_gnu(&self) -> bool {
+        self.reporter.is_gnu()
+    }
+
     fn show_plan(&self, plan: &dyn Display) {
         self.reporter.plan(plan);
     }

@@ -47,10 +47,7 @@ pub(crate) fn is_closed(target: &Target, error: &Error) -> bool {
     matches!(target, Target::Pipe(_)) && is_closed_by(error)
 }
 
-/// Whether an error is that of a pipe whose reader went away: nothing else gives it.
-pub(crate) fn is_closed_by(error: &Error) -> bool {
-    error.raw_errno() == Some(Errno::PIPE.raw_os_error())
-}
+pub(crate) use outcore_verbs::host::is_closed as is_closed_by;
 
 /// Standard input, which gives up within 50 ms of a cancellation even if nobody writes to it.
 pub(crate) struct PipeReader {

@@ -100,6 +100,27 @@ pub trait Host {
     /// Says something that the user should know, and that stops nothing.
     fn note(&self, text: &str);
 
+    /// Says a line to people.
+    fn say(&self, line: &str);
+
+    /// Says a line to people who asked for more.
+    fn detail(&self, _line: &str) {}
+
+    /// Whether people look on, or asked for more.
+    fn has_watchers(&self) -> bool {
+        false
+    }
+
+    /// Whether a result that has no file is printed; otherwise the report holds it.
+    fn prints(&self) -> bool {
+        false
+    }
+
+    /// Whether the verb stands in the place of GNU `sort`, whose name the program was called by.
+    fn is_gnu(&self) -> bool {
+        false
+    }
+
     /// Shows a plan.
     fn show_plan(&self, plan: &dyn Display);
 
@@ -168,6 +189,11 @@ pub trait Host {
         }
         self.given().applies_to_one_of(&kinds)
     }
+}
+
+/// Whether a job failed because the reader of a pipe went away: nothing else gives this error.
+pub fn is_closed(error: &Error) -> bool {
+    error.raw_errno() == Some(rustix::io::Errno::PIPE.raw_os_error())
 }
 
 /// The result of `work`, which `host` watches.
