@@ -17,6 +17,7 @@
 //! | [`lines`] | what verbs on lines share |
 //! | [`scratch`] | the drives of a job's scratch |
 //! | [`tables`] | the verbs on tables, and what they share |
+//! | [`sequence`] | the verbs on sequences of records, and what they share |
 //! | `pass` | a pass over lines as they come |
 //! | [`wording`] | reports in words |
 //! | `shuffle`, `head`, `sample`, `split`, `generate`, [`mod@verify`] | further verbs |
@@ -35,6 +36,8 @@ mod pass;
 pub mod report;
 mod sample;
 pub mod scratch;
+#[allow(missing_docs, reason = "the command has some of these verbs")]
+pub mod sequence;
 mod shuffle;
 mod split;
 #[cfg(feature = "tables")]
@@ -54,6 +57,7 @@ pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
     visitor.visit::<split::Split>();
     visitor.visit::<generate::Gen>();
     visitor.visit::<verify::Verify>();
+    visitor.visit::<sequence::group::CountBy>();
     #[cfg(feature = "tables")]
     visit_tables(visitor);
 }

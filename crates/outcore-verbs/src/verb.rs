@@ -30,6 +30,8 @@ pub enum Inputs {
 pub trait Verb: 'static {
     /// Its name in every face.
     const NAME: &'static str;
+    /// Further names, which help does not show.
+    const ALIASES: &'static [&'static str] = &[];
     /// The files that it reads.
     const INPUTS: Inputs = Inputs::Files;
     /// Its options, with names, types, help and defaults.

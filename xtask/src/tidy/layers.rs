@@ -126,7 +126,9 @@ const ROOMS: [(&str, &[&[&str]]); 16] = [
             &["explain", "scratch", "verb"],
             &["wording", "lines"],
             &["pass", "tables"],
-            &["generate", "head", "sample", "shuffle", "split", "verify"],
+            &[
+                "generate", "head", "sample", "sequence", "shuffle", "split", "verify",
+            ],
         ],
     ),
     (

@@ -11,8 +11,10 @@ use outcore_front::inputs::is_stdout;
 
 use super::deferred::Deferred;
 use super::expressions;
-use super::{DriveArgs, RecordingArgs, ResourceArgs, ScratchArgs, TypeArgs, parse_count};
 use outcore_verbs::option::tables::TableArgs;
+pub(crate) use outcore_verbs::sequence::args::{
+    InputArgs, MapStep, OutputArgs, TABLES_TOO, parse_expression,
+};
 
 const MAP_EXAMPLES: &str = "\
 Examples:
@@ -78,20 +80,6 @@ the same type as the file; of records with --key, a key is a whole record. Ranks
 can go to `outcore gather --at`. A directory is a view: the blocks of its runs that \
 have keys are read, all with many reads in flight.";
 
-const COUNT_BY_EXAMPLES: &str = "\
-Examples:
-  outcore count-by 'x % 10' keys.bin --type u64
-  outcore count-by key0 log.bin --record 16 --key 0:4:u32 | sort -k2,2nr | head
-  outcore count-by x keys.bin --type u64 -o counts.npy
-  outcore sort counts.npy --key count:desc -o by-frequency.npy
-  outcore count-by country,lang t.parquet -o counts.csv --by-count
-
-Whole records of any kind are counted by `outcore unique --count`, lines too.";
-
-/// What is read by commands that take tables, too.
-const TABLES_TOO: &str = "Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of \
-    shards, or Parquet and Arrow files and directories of them; - is standard input";
-
 /// The primitives.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SequenceCommand {
@@ -107,8 +95,6 @@ pub(crate) enum SequenceCommand {
     Reduce(Deferred<ReduceArgs>),
     Scan(Deferred<ScanArgs>),
     Histogram(Deferred<HistogramArgs>),
-    #[command(alias = "count_by")]
-    CountBy(Deferred<CountByArgs>),
     Top(Deferred<TopArgs>),
     Find(Deferred<FindArgs>),
     Partition(Deferred<PartitionArgs>),
@@ -131,7 +117,6 @@ impl SequenceCommand {
             SequenceCommand::Reduce(_) => "reduce",
             SequenceCommand::Scan(_) => "scan",
             SequenceCommand::Histogram(_) => "histogram",
-            SequenceCommand::CountBy(_) => "count-by",
             SequenceCommand::Top(_) => "top",
             SequenceCommand::Find(_) => "find",
             SequenceCommand::Partition(_) => "partition",
@@ -155,11 +140,6 @@ impl SequenceCommand {
             SequenceCommand::Scan(args) => to_stdout(&args.output.output, &args.input),
             SequenceCommand::Gather(args) => to_stdout(&args.output.output, &args.input),
             SequenceCommand::Lookup(args) => to_stdout(&args.output.output, &args.input),
-            SequenceCommand::CountBy(args) => {
-                let output = args.output.as_deref();
-                let is_named = output.is_some_and(|output| to_stdout(output, &args.input));
-                is_named || args.tables.to.is_some()
-            }
             SequenceCommand::Reduce(_)
             | SequenceCommand::Histogram(_)
             | SequenceCommand::Top(_)
@@ -167,65 +147,6 @@ impl SequenceCommand {
             | SequenceCommand::Partition(_) => false,
         }
     }
-}
-
-/// What is read, and how it is refined on the way.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct InputArgs {
-    /// Files to read, in order, as one input: raw records, .npy, or a manifest (.outcore.json) of
-    /// shards; - is standard input
-    #[arg(value_name = "IN", value_hint = ValueHint::FilePath, required_unless_present = "count")]
-    pub(crate) inputs: Vec<PathBuf>,
-    /// Zip IN with another file of as many records: its numbers are y, those of a third file z;
-    /// fields of records are x.key0, y.key0
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) zip: Vec<PathBuf>,
-    /// Use the integers 0..N-1 as input, x, instead of files
-    #[arg(long, value_name = "N", value_parser = parse_count, conflicts_with_all = ["inputs", "zip", "format"])]
-    pub(crate) count: Option<u64>,
-    /// Keep only records for which EXPR is true; repeat to AND conditions
-    #[arg(
-        long = "where",
-        value_name = "EXPR",
-        help_heading = "Steps",
-        allow_hyphen_values = true
-    )]
-    pub(crate) conditions: Vec<String>,
-    #[command(flatten)]
-    pub(crate) record: TypeArgs,
-    #[command(flatten)]
-    pub(crate) resources: ResourceArgs,
-    #[command(flatten)]
-    pub(crate) drives: DriveArgs,
-    /// Print the plan, then run
-    #[arg(long, help_heading = "Plan")]
-    pub(crate) explain: bool,
-    /// Print the plan and stop
-    #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
-    pub(crate) dry_run: bool,
-    #[command(flatten)]
-    pub(crate) record_io: RecordingArgs,
-    /// Replace existing files
-    #[arg(long, help_heading = "Files")]
-    pub(crate) force: bool,
-}
-
-/// A step in front of a command that prints or scans.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Steps")]
-pub(crate) struct MapStep {
-    /// Apply EXPR to each record first
-    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
-    pub(crate) map: Option<String>,
-}
-
-/// Where the result goes.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct OutputArgs {
-    /// Output: a file (.npy gets a header), - for standard output, or one shard per drive if the
-    /// name contains {drive}
-    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Files")]
-    pub(crate) output: PathBuf,
 }
 
 /// Compute a number from each record, or columns from each row of a table
@@ -425,54 +346,12 @@ pub(crate) struct HistogramArgs {
     pub(crate) range: Option<(f64, f64)>,
 }
 
-/// An expression may begin with a minus; what looks like a flag is a flag that there is not.
-fn parse_expression(text: &str) -> outcore::Result<String> {
-    let is_flag = text.strip_prefix("--").is_some_and(|rest| {
-        rest.starts_with(|c: char| c.is_ascii_lowercase()) && !rest.contains(['(', ' '])
-    });
-    match is_flag {
-        false => Ok(text.to_string()),
-        true => Err(outcore::Error::usage(
-            "read arguments",
-            format!("unexpected argument '{text}'"),
-        )
-        .hint("see --help; as an expression, put it into parentheses")),
-    }
-}
-
 fn parse_range(text: &str) -> outcore::Result<(f64, f64)> {
     let numbers = text.split_once(':');
     let numbers = numbers.and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
     numbers.ok_or_else(|| {
         outcore::Error::usage("read range", format!("`{text}` is not a range")).hint("write 0:100")
     })
-}
-
-/// Count how often each value occurs
-///
-/// Prints each value and its count, in the order of the values; with -o, writes them as records of
-/// the value and an 8-byte count. Values are counted in memory, or by sorting if there are too many
-/// different ones; --explain says which. For tables, EXPR is one column or several separated by
-/// commas, and OUT is a table with the column count; `outcore group-by` has other aggregates.
-#[derive(Debug, Args)]
-#[command(after_long_help = COUNT_BY_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
-pub(crate) struct CountByArgs {
-    /// The value to count; x stands for a plain number. For tables, names of columns
-    #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
-    pub(crate) expression: String,
-    #[command(flatten)]
-    pub(crate) input: InputArgs,
-    #[command(flatten)]
-    pub(crate) scratch: ScratchArgs,
-    /// Put the most frequent values first
-    #[arg(long, help_heading = "Tables (Parquet and Arrow)")]
-    pub(crate) by_count: bool,
-    #[command(flatten)]
-    pub(crate) tables: TableArgs,
-    /// Output file for records of value and count (.npy gets the fields value and count), or -
-    /// for standard output
-    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Files")]
-    pub(crate) output: Option<PathBuf>,
 }
 
 /// Print the largest numbers, largest first

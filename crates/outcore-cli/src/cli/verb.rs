@@ -71,7 +71,8 @@ struct Add(Option<Command>);
 
 impl VerbVisitor for Add {
     fn visit<V: Verb>(&mut self) {
-        let verb = defer(Command::new(V::NAME), V::Args::augment_args);
+        let verb = Command::new(V::NAME).aliases(V::ALIASES);
+        let verb = defer(verb, V::Args::augment_args);
         self.0 = self.0.take().map(|root| root.subcommand(verb));
     }
 }
@@ -108,7 +109,7 @@ struct Has<'n> {
 
 impl VerbVisitor for Has<'_> {
     fn visit<V: Verb>(&mut self) {
-        self.is_found |= self.name == V::NAME;
+        self.is_found |= self.name == V::NAME || V::ALIASES.contains(&self.name);
     }
 }
 

@@ -20,7 +20,7 @@ use outcore_verbs::verb::without_tables;
 
 use crate::cli::SortArgs;
 use crate::cli::commands::UniqueArgs;
-use crate::cli::sequence::{CountByArgs, FilterArgs, MapArgs, MergeArgs};
+use crate::cli::sequence::{FilterArgs, MapArgs, MergeArgs};
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs};
 use crate::context::Context;
 use outcore_verbs::option::tables::TableArgs;
@@ -175,5 +175,4 @@ left_out! {
     map: MapArgs,
     filter: FilterArgs,
     merge: MergeArgs,
-    count_by: CountByArgs,
 }

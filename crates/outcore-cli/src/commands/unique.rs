@@ -23,16 +23,17 @@ use outcore_verbs::host::Host;
 use serde_json::json;
 
 use super::line_report::{report, report_planned};
-use super::sequence::group::{self, GroupRequest};
 use super::sort;
 use super::table;
 use crate::cli::SortArgs;
 use crate::cli::commands::UniqueArgs;
-use crate::cli::sequence::InputArgs;
 use crate::context::Context;
 use crate::pipe::CLOSED_PIPE;
 use crate::{pipe, resources};
 use outcore_verbs::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_of};
+use outcore_verbs::sequence::args::InputArgs;
+use outcore_verbs::sequence::group::{self, GroupRequest};
+use outcore_verbs::verb::Words;
 
 /// Standard input and output.
 const STDIO: &str = "-";
@@ -235,7 +236,17 @@ fn of_records(context: &Context, args: &UniqueArgs, format: &RecordFormat) -> Re
             false => Grouping::Unique,
         },
     };
-    group::of_records(context, &request)
+    let report = group::of_records(context, &request);
+    let report = match report {
+        Err(error) if pipe::is_closed_by(&error) => return Ok(CLOSED_PIPE),
+        report => report?,
+    };
+    let mut words = Words::default();
+    if !args.dry_run {
+        group::say("unique", &report, args.explain, &mut words);
+    }
+    context.reporter.report(json!(report), &words);
+    Ok(0)
 }
 
 /// The same as a sort of records.

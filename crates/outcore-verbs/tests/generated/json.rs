@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use outcore_verbs::report::{
     Described, DriveTraffic, IoTrace, JobSummary, Phase, Plan, Rates, WriteSummary,
 };
+use outcore_verbs::sequence::number::ValueCount;
 use outcore_verbs::verb::{Verb, VerbVisitor};
 use outcore_verbs::visit_verbs;
 
@@ -20,6 +21,7 @@ pub(crate) fn sections() -> String {
     table::<WriteSummary>("The report of a verb that writes goes on with", &mut text);
     table::<Plan>("A `plan` has", &mut text);
     table::<Rates>("The `rates` of a plan are", &mut text);
+    table::<ValueCount>("A value of `groups` has", &mut text);
     let mut reports = Reports(text);
     visit_verbs(&mut reports);
     reports.0
@@ -64,6 +66,7 @@ fn json_type(python: &str) -> String {
     let word = match kind {
         "int" | "float" => "number",
         "str" | "Path" => "text",
+        "int | float | str" => "number, text",
         "bool" => "boolean",
         kind if kind.starts_with("tuple[") => "list",
         _ => "object",

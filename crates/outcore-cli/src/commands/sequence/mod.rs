@@ -4,8 +4,6 @@
 //! (and `--map`) on the way. Outputs follow the rules of `sort`. Results that are numbers go to
 //! standard output, one a line.
 
-pub(crate) mod group;
-mod input;
 mod lookup;
 mod write;
 
@@ -18,9 +16,7 @@ use outcore::sort::SortOptions;
 use outcore::{Error, Kind, Result};
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction};
 use outcore_front::output::Target;
-use outcore_front::what::{Asked, What};
 use outcore_io::units;
-use outcore_verbs::host::Host;
 use outcore_verbs::report::Rates;
 use serde_json::{Value, json};
 
@@ -28,13 +24,12 @@ use super::table;
 use crate::cli::sequence::{
     FindArgs, HistogramArgs, InputArgs, ReduceArgs, SequenceCommand, TopArgs,
 };
-use input::Prepared;
+use outcore_verbs::sequence::input::{self, Prepared};
 
 use crate::context::Context;
 use crate::measure::{Summary, drives_json, phases_json, predicted_json, rate_text};
 use crate::progress::watch;
 use crate::resources;
-use outcore_verbs::option::tables::TableArgs;
 
 /// Bytes that a number in a summary takes at most: as a value, in the event, and as text.
 const JSON_BYTES: u64 = 160;
@@ -42,17 +37,14 @@ const JSON_BYTES: u64 = 160;
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
     match command {
-        SequenceCommand::Map(args) if is_table(context, (&args.input, &args.tables))? => {
+        SequenceCommand::Map(args) if input::is_table(context, &args.input, &args.tables)? => {
             table::map(context, args)
         }
-        SequenceCommand::Filter(args) if is_table(context, (&args.input, &args.tables))? => {
+        SequenceCommand::Filter(args) if input::is_table(context, &args.input, &args.tables)? => {
             table::filter(context, args)
         }
-        SequenceCommand::Merge(args) if is_table(context, (&args.input, &args.tables))? => {
+        SequenceCommand::Merge(args) if input::is_table(context, &args.input, &args.tables)? => {
             table::merge(context, args)
-        }
-        SequenceCommand::CountBy(args) if is_table(context, (&args.input, &args.tables))? => {
-            table::count_by(context, args)
         }
         SequenceCommand::Map(args) => {
             let steps = vec![Step::Map(args.expression.clone())];
@@ -102,32 +94,12 @@ pub(crate) fn run(context: &Context, command: &SequenceCommand) -> Result<u8> {
         SequenceCommand::Reduce(args) => reduce(context, args),
         SequenceCommand::Scan(args) => write::scan(context, args),
         SequenceCommand::Histogram(args) => histogram(context, args),
-        SequenceCommand::CountBy(args) => group::count_by(context, args),
         SequenceCommand::Top(args) => top(context, args),
         SequenceCommand::Find(args) => find(context, args),
         SequenceCommand::Partition(args) => write::partition(context, args),
         SequenceCommand::Gather(args) => write::gather_at(context, args),
         SequenceCommand::Lookup(args) => lookup::lookup(context, args),
     }
-}
-
-/// Whether the input is a table, and nothing says that it is records; options that are not for it
-/// are rejected.
-fn is_table(context: &Context, (input, tables): (&InputArgs, &TableArgs)) -> Result<bool> {
-    let asked = Asked {
-        inputs: &input.inputs,
-        is_records: input.record.is_typed() || input.count.is_some(),
-        // Lines are none of the things that these commands take.
-        is_table: true,
-        piped: tables.piped(),
-        ..Asked::default()
-    };
-    let what = context.what(asked)?;
-    match what.is_table() {
-        true => context.check_options(what, asked)?,
-        false => context.given.applies_to(What::Records)?,
-    }
-    Ok(what.is_table())
 }
 
 /// The input of a command that prints, refined by `--map`; nothing if only the plan was wanted.
@@ -167,11 +139,16 @@ fn histogram(context: &Context, args: &HistogramArgs) -> Result<u8> {
         execution.histogram(bins, args.range)
     })?;
     let (low, high) = found.range;
-    let told = finish(context, &mut prepared, &done, |summary| {
-        summary
-            .with("range", json!([low, high]))
-            .with("counts", json!(found.counts))
-    });
+    let told = finish(
+        context,
+        &mut prepared,
+        (&done, args.input.explain),
+        |summary| {
+            summary
+                .with("range", json!([low, high]))
+                .with("counts", json!(found.counts))
+        },
+    );
     for (bin, count) in found.counts.iter().enumerate() {
         let (from, to) = (found.border(bin), found.border(bin + 1));
         let line = format!("{from}\t{to}\t{count}\n");
@@ -204,16 +181,21 @@ fn top(context: &Context, args: &TopArgs) -> Result<u8> {
         found => found,
     };
     let (best, done) = watch(reporter, interrupt, &job.control, &weights, find)?;
-    let told = finish(context, &mut prepared, &done, |summary| {
-        match context.reporter.is_json() {
-            true => summary.with(
-                "results",
-                best.iter().map(|value| scalar_json(*value)).collect(),
-            ),
-            // Nobody reads them there, and they may be many.
-            false => summary,
-        }
-    });
+    let told = finish(
+        context,
+        &mut prepared,
+        (&done, args.input.explain),
+        |summary| {
+            match context.reporter.is_json() {
+                true => summary.with(
+                    "results",
+                    best.iter().map(|value| scalar_json(*value)).collect(),
+                ),
+                // Nobody reads them there, and they may be many.
+                false => summary,
+            }
+        },
+    );
     for value in &best {
         context.reporter.data(&format!("{value}\n"));
     }
@@ -241,9 +223,12 @@ fn find(context: &Context, args: &FindArgs) -> Result<u8> {
     let (found, done) = watch(reporter, interrupt, &job.control, &weights, || {
         execution.find(&args.expression)
     })?;
-    let told = finish(context, &mut prepared, &done, |summary| {
-        summary.with("position", json!(found))
-    });
+    let told = finish(
+        context,
+        &mut prepared,
+        (&done, args.input.explain),
+        |summary| summary.with("position", json!(found)),
+    );
     if let Some(position) = found {
         context.reporter.data(&format!("{position}\n"));
     }
@@ -272,9 +257,12 @@ fn reduce(context: &Context, args: &ReduceArgs) -> Result<u8> {
         .zip(&scalars)
         .map(|(how, scalar)| json!({"how": how.to_string(), "value": scalar_json(*scalar)}))
         .collect();
-    let told = finish(context, &mut prepared, &done, |summary| {
-        summary.with("results", Value::Array(results))
-    });
+    let told = finish(
+        context,
+        &mut prepared,
+        (&done, args.input.explain),
+        |summary| summary.with("results", Value::Array(results)),
+    );
     for (how, scalar) in reductions.iter().zip(&scalars) {
         match scalars.len() {
             1 => context.reporter.data(&format!("{scalar}\n")),
@@ -399,7 +387,7 @@ fn begin(context: &Context, prepared: &Prepared, target: Option<&Target>) -> Res
 fn finish(
     context: &Context,
     prepared: &mut Prepared,
-    done: &Done,
+    (done, is_explained): (&Done, bool),
     more: impl FnOnce(Summary) -> Summary,
 ) -> Result<u8> {
     let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
@@ -421,6 +409,6 @@ fn finish(
     if let Some(text) = summary.bandwidth_text() {
         context.reporter.human(&format!("  {text}"));
     }
-    context.reporter.phases(&done.phases, prepared.is_explained);
+    context.reporter.phases(&done.phases, is_explained);
     Ok(0)
 }

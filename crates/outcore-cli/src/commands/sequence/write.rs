@@ -24,7 +24,6 @@ use outcore_io::output::MANIFEST_SUFFIX;
 use outcore_io::units;
 use serde_json::json;
 
-use super::input::{self, Prepared};
 use super::{begin, explain, finish, show};
 use crate::cli::sequence::{
     EnumerateArgs, GatherArgs, InputArgs, OutputArgs, PartitionArgs, ScanArgs, ScanOpArg,
@@ -34,6 +33,7 @@ use crate::measure::rate_text;
 use crate::pipe::CLOSED_PIPE;
 use crate::progress::watch;
 use crate::{pipe, resources};
+use outcore_verbs::sequence::input::{self, Prepared};
 
 /// Bytes of a place among positions.
 const PLACE_BYTES: u64 = size_of::<u64>() as u64;
@@ -139,7 +139,13 @@ pub(super) fn write_with(
         Err(error) if pipe::is_closed(&target, &error) => return Ok(CLOSED_PIPE),
         Err(error) => return Err(error),
     };
-    tell(context, &mut prepared, &target, what, &done)
+    tell(
+        context,
+        &mut prepared,
+        &target,
+        what,
+        (&done, input.explain),
+    )
 }
 
 fn tell(
@@ -147,9 +153,9 @@ fn tell(
     prepared: &mut Prepared,
     target: &Target,
     what: &str,
-    done: &Done,
+    (done, is_explained): (&Done, bool),
 ) -> Result<u8> {
-    let told = finish(context, prepared, done, |summary| {
+    let told = finish(context, prepared, (done, is_explained), |summary| {
         summary.with("output", json!(target.name().display().to_string()))
     });
     context.reporter.human(&format!(
@@ -318,7 +324,7 @@ pub(super) fn partition(context: &Context, args: &PartitionArgs) -> Result<u8> {
     let (counts, done) = watch(reporter, interrupt, &job.control, &weights, || {
         execution.distribute(&args.expression, &files)
     })?;
-    let told = finish(context, &mut prepared, &done, |summary| {
+    let told = finish(context, &mut prepared, (&done, input.explain), |summary| {
         let output = json!(target.name().display().to_string());
         summary.with("output", output).with("counts", json!(counts))
     });

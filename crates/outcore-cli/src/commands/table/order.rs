@@ -1,17 +1,15 @@
-//! Tables in another order, `sort`, `merge`, `unique` and `shuffle`, and counts of values.
+//! Tables in another order, `sort`, `merge` and `unique`.
 //!
 //! Contract: as the folder's.
 
 use outcore::Result;
-use outcore::key::column::listed;
 use outcore_front::resources::Resources;
-use outcore_io::units;
 use outcore_table::jobs::{self, TableOrder};
 
 use super::{Done, Request, keys_of, names_of, of_sequence, run, text};
 use crate::cli::SortArgs;
 use crate::cli::commands::UniqueArgs;
-use crate::cli::sequence::{CountByArgs, MergeArgs};
+use crate::cli::sequence::MergeArgs;
 use crate::context::Context;
 use crate::resources;
 use outcore_verbs::option::lines::TextFlags;
@@ -89,24 +87,5 @@ pub(crate) fn merge(context: &Context, args: &MergeArgs) -> Result<u8> {
     };
     run(context, &request, resources, |job, ends| {
         Ok(Done::new("merged", jobs::merge(job, ends, &order)?))
-    })
-}
-
-/// `outcore count-by` of tables.
-pub(crate) fn count_by(context: &Context, args: &CountByArgs) -> Result<u8> {
-    let input = &args.input;
-    let limit_bytes = args.scratch.limit_bytes;
-    let (flags, drives) = (&input.resources, &input.drives);
-    let resources = resources::load(flags, drives, limit_bytes, resources::SEED)?;
-    let columns: Vec<String> = listed(&args.expression).map(str::to_owned).collect();
-    let keys = keys_of(&columns, false)?;
-    let text = text::options(&args.tables, &TextFlags::default(), &input.inputs)?;
-    let text = text.needing(names_of(&keys));
-    let request = of_sequence(input, args.output.as_deref(), &args.tables, &text);
-    run(context, &request, resources, |job, ends| {
-        let done = jobs::count_by(job, ends, &keys, args.by_count)?;
-        let values = units::counted(done.rows_out, "value");
-        let rows = units::counted(done.rows_in, "row");
-        Ok(Done::new("counted", done).of(format!("{values} in {rows}")))
     })
 }

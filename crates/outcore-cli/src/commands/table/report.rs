@@ -32,12 +32,6 @@ impl Done {
             table,
         }
     }
-
-    /// The same, said of something else than rows.
-    pub(super) fn of(mut self, amount: String) -> Self {
-        self.said.amount = Some(amount);
-        self
-    }
 }
 
 /// Runs `work` from the inputs of `request` to its output, and says what it did.

@@ -19,12 +19,12 @@ use outcore::{Error, Forecast, Kind, Output, Result};
 use outcore_front::inputs;
 use outcore_io::units;
 
-use super::super::input::Prepared;
 use super::super::write::{Steps, plan_picked, write_with};
 use super::keys::Keys;
 use super::{LOOKUP, and_written, side_of, write_found};
 use crate::cli::sequence::LookupArgs;
 use crate::context::Context;
+use outcore_verbs::sequence::input::Prepared;
 
 const RANK_BYTES: usize = size_of::<u64>();
 /// Memory of a key beside its bytes: its two ranks, and its place while it is looked up.

@@ -1,4 +1,4 @@
-//! The input of a primitive, from flags to a dataset.
+//! The input of a verb on sequences, from options to a dataset.
 //!
 //! Contract: files are found and looked at, streams are copied to scratch (they have no second
 //! look and no length), the type is decided as for `sort`. Nothing else is read.
@@ -11,90 +11,144 @@ use outcore::dataset::{Dataset, Execution, Mode, Step};
 use outcore::job::Job;
 use outcore::primitives::Table;
 use outcore_front::dataset::Allowed;
-use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
+use outcore_front::inputs::{self, ResolvedInput, Source};
 use outcore_front::output::Target;
 use outcore_front::records;
 use outcore_front::resources::Resources;
 use outcore_front::spool::Spool;
+use outcore_front::what::{Asked, What};
 use outcore_io::output::parent_of;
 
-use crate::cli::sequence::InputArgs;
-use crate::context::Context;
-use crate::progress::watch;
-use outcore_verbs::host::Kept;
+use super::args::InputArgs;
+use crate::host::{Host, Kept, watch};
+use crate::option::tables::TableArgs;
+use crate::option::{SEED, resources_request};
+use crate::report::Stopwatch;
 
 /// Everything that is settled before a pass starts.
-pub(super) struct Prepared {
-    pub(super) resources: Resources,
-    pub(super) inputs: Vec<ResolvedInput>,
+pub struct Prepared {
+    /// What the job may use.
+    pub resources: Resources,
+    /// The files that are read.
+    pub inputs: Vec<ResolvedInput>,
     /// What is read, with the steps that have been taken.
-    pub(super) execution: Execution,
-    pub(super) job: Job,
-    /// Whether the plan was shown, so that what became of it is shown, too.
-    pub(super) is_explained: bool,
+    pub execution: Execution,
+    /// The engine's job.
+    pub job: Job,
     /// Copies of streams; gone when dropped.
-    _spool: Option<Spool>,
+    pub spool: Option<Spool>,
+    /// Since the job was asked for.
+    pub stopwatch: Stopwatch,
 }
 
 impl Prepared {
     /// What the next pass reads.
-    pub(super) fn table(&self) -> Result<&Table> {
+    ///
+    /// # Errors
+    /// The steps so far cannot be taken.
+    pub fn table(&self) -> Result<&Table> {
         self.execution.table()
     }
 }
 
+/// What a job on this input may use.
+///
+/// # Errors
+/// Settings that cannot be.
+pub fn resources_of(
+    host: &dyn Host,
+    args: &InputArgs,
+    scratch_limit_bytes: Option<u64>,
+) -> Result<Resources> {
+    host.load(&resources_request(
+        &args.resources,
+        &args.drives,
+        scratch_limit_bytes,
+        SEED,
+    )?)
+}
+
+/// Whether the input is a table, and nothing says that it is records; rejects options that are not
+/// for it.
+///
+/// # Errors
+/// Usage: an option that is not for the input.
+pub fn is_table(host: &dyn Host, input: &InputArgs, tables: &TableArgs) -> Result<bool> {
+    let asked = Asked {
+        inputs: &input.inputs,
+        is_records: input.record.is_typed() || input.count.is_some(),
+        // Lines are none of the things that these verbs take.
+        is_table: true,
+        piped: tables.piped(),
+        ..Asked::default()
+    };
+    let what = host.what(asked)?;
+    match what.is_table() {
+        true => host.check_options(what, asked)?,
+        false => host.given().applies_to(What::Records)?,
+    }
+    Ok(what.is_table())
+}
+
 /// Where the input comes from, by name.
-pub(super) fn sources(context: &Context, args: &InputArgs) -> Result<Vec<Source>> {
+///
+/// # Errors
+/// There is no such input.
+pub fn sources(host: &dyn Host, args: &InputArgs) -> Result<Vec<Source>> {
     if args.count.is_some() {
         return Ok(Vec::new());
     }
-    let mut sources = inputs::find(&args.inputs, Streams::Taken, &context.files)?;
+    let mut sources = inputs::find(&args.inputs, host.streams(), host.names())?;
     if !args.zip.is_empty() {
-        sources.extend(inputs::find(&args.zip, Streams::Taken, &context.files)?);
+        sources.extend(inputs::find(&args.zip, host.streams(), host.names())?);
     }
     Ok(sources)
 }
 
 /// Opens the input; `target` is where the result goes, if that is a file.
-pub(super) fn prepare(
-    context: &Context,
+///
+/// # Errors
+/// Inputs that are not records of one type; settings that cannot be.
+pub fn prepare(
+    host: &dyn Host,
     args: &InputArgs,
     resources: Resources,
     target: Option<&Target>,
 ) -> Result<Prepared> {
-    let all = sources(context, args)?;
+    let stopwatch = Stopwatch::start();
+    let all = sources(host, args)?;
     let kept = Kept {
         sources: &all,
         target,
         force: args.force,
         ..Kept::default()
     };
-    let resources = context.start(resources, &args.record_io, kept)?;
+    let resources = host.start(resources, args.record_io.path(), kept)?;
     let file = all.iter().find(|source| !source.is_stream());
     let beside = match (target, file) {
         (Some(target @ (Target::File(_) | Target::Shards { .. })), _) => target.dir(),
         (_, Some(file)) => parent_of(&file.path).to_path_buf(),
         (_, None) => PathBuf::from("."),
     };
-    let resources = resources.measuring(args.explain || args.dry_run);
-    let job = resources.job_at(resources.named_drives(0)?, &beside);
+    let resources = resources.measuring(args.is_planned());
+    let job = host.adopt(resources.job_at(resources.named_drives(0)?, &beside));
     if let Some(count) = args.count {
         return Ok(Prepared {
             execution: execute(Dataset::count_up(count)?, args, &resources, &job)?,
             inputs: Vec::new(),
             resources,
             job,
-            is_explained: args.explain,
-            _spool: None,
+            spool: None,
+            stopwatch,
         });
     }
     let mut spool = None;
     let mut look = |names: &[PathBuf]| -> Result<Vec<ResolvedInput>> {
-        let sources = inputs::find(names, Streams::Taken, &context.files)?;
+        let sources = inputs::find(names, host.streams(), host.names())?;
         let looked = sources.into_iter().map(|source| {
             let source = match source.is_stream() {
                 false => source,
-                true => copy(context, &resources, &job, args, &source, &mut spool)?,
+                true => copy(host, &resources, &job, args, &source, &mut spool)?,
             };
             inputs::look(source)
         });
@@ -116,8 +170,8 @@ pub(super) fn prepare(
         inputs,
         resources,
         job,
-        is_explained: args.explain,
-        _spool: spool,
+        spool,
+        stopwatch,
     })
 }
 
@@ -144,7 +198,7 @@ fn execute(
 
 /// Copies a stream to scratch.
 fn copy(
-    context: &Context,
+    host: &dyn Host,
     resources: &Resources,
     job: &Job,
     args: &InputArgs,
@@ -159,11 +213,7 @@ fn copy(
         Some(spool) => spool,
         None => spool.insert(Spool::beside(job, resources, Path::new("."))?),
     };
-    watch(
-        &context.reporter,
-        &context.interrupt,
-        &job.control,
-        &[],
-        || spool.copy_records(job, source, is_known),
-    )
+    watch(host, &job.control, &[], || {
+        spool.copy_records(job, source, is_known)
+    })
 }

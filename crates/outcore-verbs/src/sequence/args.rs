@@ -1,0 +1,102 @@
+//! What the verbs on sequences are asked: the input, a first step, the output.
+//!
+//! Contract: each option stands here alone, with its name, type, default and help. What is read,
+//! what it is and what may be used is said in the same words as for `sort`; `--where` and `--map`
+//! refine the input of any of these verbs in the same pass.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+use outcore::{Error, Result};
+use outcore_front::inputs::is_stdout;
+
+use crate::option::{DriveArgs, RecordingArgs, ResourceArgs, TypeArgs, parse_count};
+
+/// What is read by commands that take tables, too.
+pub const TABLES_TOO: &str = "Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of \
+    shards, or Parquet and Arrow files and directories of them; - is standard input";
+
+/// What is read, and how it is refined on the way.
+#[derive(Debug, Clone, Default, Args)]
+pub struct InputArgs {
+    /// Files to read, in order, as one input: raw records, .npy, or a manifest (.outcore.json) of
+    /// shards; - is standard input
+    #[arg(value_name = "IN", value_hint = ValueHint::FilePath, required_unless_present = "count")]
+    pub inputs: Vec<PathBuf>,
+    /// Zip IN with another file of as many records: its numbers are y, those of a third file z;
+    /// fields of records are x.key0, y.key0
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub zip: Vec<PathBuf>,
+    /// Use the integers 0..N-1 as input, x, instead of files
+    #[arg(long, value_name = "N", value_parser = parse_count, conflicts_with_all = ["inputs", "zip", "format"])]
+    pub count: Option<u64>,
+    /// Keep only records for which EXPR is true; repeat to AND conditions
+    #[arg(
+        long = "where",
+        value_name = "EXPR",
+        help_heading = "Steps",
+        allow_hyphen_values = true
+    )]
+    pub conditions: Vec<String>,
+    #[command(flatten)]
+    pub record: TypeArgs,
+    #[command(flatten)]
+    pub resources: ResourceArgs,
+    #[command(flatten)]
+    pub drives: DriveArgs,
+    /// Print the plan, then run
+    #[arg(long, help_heading = "Plan")]
+    pub explain: bool,
+    /// Print the plan and stop
+    #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub record_io: RecordingArgs,
+    /// Replace existing files
+    #[arg(long, help_heading = "Files")]
+    pub force: bool,
+}
+
+impl InputArgs {
+    /// Whether a result that is named `output` goes to standard output.
+    pub fn is_written_to_stdout(&self, output: &Path) -> bool {
+        is_stdout(output) && !self.dry_run
+    }
+
+    /// Whether the plan is shown.
+    pub fn is_planned(&self) -> bool {
+        self.explain || self.dry_run
+    }
+}
+
+/// A step in front of a command that prints or scans.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Steps")]
+pub struct MapStep {
+    /// Apply EXPR to each record first
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    pub map: Option<String>,
+}
+
+/// Where the result goes.
+#[derive(Debug, Clone, Args)]
+pub struct OutputArgs {
+    /// Output: a file (.npy gets a header), - for standard output, or one shard per drive if the
+    /// name contains {drive}
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Files")]
+    pub output: PathBuf,
+}
+
+/// An expression may begin with a minus; what looks like a flag is a flag that there is not.
+pub fn parse_expression(text: &str) -> Result<String> {
+    let is_flag = text.strip_prefix("--").is_some_and(|rest| {
+        rest.starts_with(|c: char| c.is_ascii_lowercase()) && !rest.contains(['(', ' '])
+    });
+    match is_flag {
+        false => Ok(text.to_string()),
+        true => Err(
+            Error::usage("read arguments", format!("unexpected argument '{text}'"))
+                .hint("see --help; as an expression, put it into parentheses"),
+        ),
+    }
+}

@@ -1,0 +1,413 @@
+//! Distinct values and records, and how often each occurs: `count-by`, and `unique` of records.
+//!
+//! Contract: a plan made from a sample says whether they are found by hash, in one read, or by a
+//! sort ([`outcore::primitives::group`]). The report says what was done. Values are told apart by
+//! their bytes and come in their order. Counts go to a file as records, or to standard output as
+//! text; a report has at most [`GROUPS_MAX`] of them.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clap::{Args, ValueHint};
+use outcore::Output;
+use outcore::dataset::{Step, Summary as Done};
+use outcore::key::NumberType;
+use outcore::primitives::group::{GroupPlan, group, plan_group};
+use outcore::primitives::tables::scalar_of;
+use outcore::primitives::{GroupedBy, Grouping};
+use outcore::{Error, Result};
+use outcore_front::output::{self, Consent, Holds, Sink, Target};
+use outcore_front::records;
+use outcore_front::resources::Resources;
+use outcore_io::units;
+use serde_json::{Value, json};
+
+use super::args::{InputArgs, TABLES_TOO, parse_expression};
+use super::input::{self, Prepared, is_table, resources_of};
+use super::number::{Number, ValueCount};
+use super::run::plan_json;
+use crate::host::{Host, Weight, watch};
+use crate::option::ScratchArgs;
+use crate::option::tables::TableArgs;
+use crate::report::{WriteSummary, report};
+use crate::verb::{Verb, Words};
+use crate::wording::{self, Said};
+
+const COUNT_BY_EXAMPLES: &str = "\
+Examples:
+  outcore count-by 'x % 10' keys.bin --type u64
+  outcore count-by key0 log.bin --record 16 --key 0:4:u32 | sort -k2,2nr | head
+  outcore count-by x keys.bin --type u64 -o counts.npy
+  outcore sort counts.npy --key count:desc -o by-frequency.npy
+  outcore count-by country,lang t.parquet -o counts.csv --by-count
+
+Whole records of any kind are counted by `outcore unique --count`, lines too.";
+
+/// Count how often each value occurs
+///
+/// Prints each value and its count, in the order of the values; with -o, writes them as records of
+/// the value and an 8-byte count. Values are counted in memory, or by sorting if there are too many
+/// different ones; --explain says which. For tables, EXPR is one column or several separated by
+/// commas, and OUT is a table with the column count; `outcore group-by` has other aggregates.
+#[derive(Debug, Args)]
+#[command(after_long_help = COUNT_BY_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
+pub(crate) struct CountByArgs {
+    /// The value to count; x stands for a plain number. For tables, names of columns
+    #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
+    pub(crate) expression: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) scratch: ScratchArgs,
+    /// Put the most frequent values first
+    #[arg(long, help_heading = "Tables (Parquet and Arrow)")]
+    pub(crate) by_count: bool,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
+    /// Output file for records of value and count (.npy gets the fields value and count), or -
+    /// for standard output
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Files")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Bytes of a count.
+const COUNT_BYTES: usize = 8;
+/// Groups in a report at most: it is one line, made in memory.
+const GROUPS_MAX: usize = 1 << 16;
+const PHASES: &[Weight] = &[("sample", 0.02), ("count", 1.0)];
+
+/// What is asked for.
+pub struct GroupRequest<'a> {
+    /// The verb, in messages.
+    pub what: &'static str,
+    /// What is read.
+    pub input: &'a InputArgs,
+    /// Limit on scratch; none for all free space.
+    pub scratch_limit_bytes: Option<u64>,
+    /// Where the result goes; standard output without one.
+    pub output: Option<&'a Path>,
+    /// Whether equal records are counted.
+    pub grouping: Grouping,
+}
+
+report! {
+    /// What was counted.
+    pub struct CountBySummary {
+        [wrote: WriteSummary],
+        /// `hash` or `sort`: how equal values were found; none for tables.
+        by: Option<String>,
+        /// Each value and its count, in the order of the values; none where they were printed or
+        /// written.
+        groups: Option<Vec<ValueCount>>,
+    }
+}
+
+/// The verb.
+pub(crate) struct CountBy;
+
+impl Verb for CountBy {
+    const NAME: &'static str = "count-by";
+    const ALIASES: &'static [&'static str] = &["count_by"];
+    type Args = CountByArgs;
+    type Report = CountBySummary;
+    const PHASES: &'static [Weight] = PHASES;
+
+    fn run(host: &dyn Host, args: &CountByArgs) -> Result<CountBySummary> {
+        if is_table(host, &args.input, &args.tables)? {
+            #[cfg(feature = "tables")]
+            return Ok(CountBySummary {
+                wrote: super::table::count_by(host, args)?,
+                by: None,
+                groups: None,
+            });
+            #[cfg(not(feature = "tables"))]
+            return Err(crate::verb::without_tables());
+        }
+        let request = GroupRequest {
+            what: CountBy::NAME,
+            input: &args.input,
+            scratch_limit_bytes: args.scratch.limit_bytes,
+            output: args.output.as_deref(),
+            grouping: Grouping::Counted,
+        };
+        run(host, &request, Some(&args.expression))
+    }
+
+    fn say(args: &CountByArgs, report: &CountBySummary, words: &mut Words) {
+        if report.is_of_rows() {
+            wording::say(&report.wrote, &said(report), args.input.explain, words);
+        } else if !args.input.dry_run {
+            say(CountBy::NAME, report, args.input.explain, words);
+        }
+    }
+
+    fn headline(report: &CountBySummary) -> String {
+        match report.is_of_rows() {
+            true => wording::headline(&report.wrote, &said(report)),
+            false => headline(CountBy::NAME, report),
+        }
+    }
+
+    fn takes_stdout(args: &CountByArgs) -> bool {
+        let output = args.output.as_deref();
+        output.is_some_and(|output| args.input.is_written_to_stdout(output))
+            || args.tables.to.is_some()
+    }
+}
+
+impl CountBySummary {
+    fn is_of_rows(&self) -> bool {
+        self.wrote.unit == "row"
+    }
+}
+
+/// The counts of a table in words.
+fn said(report: &CountBySummary) -> Said<'static> {
+    let values = units::counted(report.wrote.used.records, "value");
+    let rows = units::counted(report.wrote.records_in.unwrap_or(0), "row");
+    Said::amount("counted", format!("{values} in {rows}"))
+}
+
+/// What the verb `what` found of records, in a line.
+pub fn headline(what: &str, report: &CountBySummary) -> String {
+    let used = &report.wrote.used;
+    format!(
+        "{what}: {} in, {} different, by {}, {} in {}: {}",
+        units::counted(report.wrote.records_in.unwrap_or(0), "record"),
+        units::count(used.records),
+        report.by.as_deref().unwrap_or_default(),
+        units::bytes(used.read_bytes),
+        units::seconds(used.seconds),
+        units::rate_decimal(used.read_bytes as f64 / used.seconds.max(1e-9)),
+    )
+}
+
+/// Says what the verb `what` found of records; only to those who ask for more where standard output
+/// has it.
+pub fn say(what: &str, report: &CountBySummary, is_explained: bool, words: &mut Words) {
+    let text = headline(what, report);
+    match report.wrote.files {
+        0 => words.detail(&text),
+        _ => words.lines(&text),
+    }
+    words.lines(&report.wrote.used.bandwidth_text().unwrap_or_default());
+    words.phases(&report.wrote.phases, is_explained);
+}
+
+/// Distinct records, as records.
+///
+/// # Errors
+/// As [`outcore::primitives::group`].
+pub fn of_records(host: &dyn Host, request: &GroupRequest<'_>) -> Result<CountBySummary> {
+    run(host, request, None)
+}
+
+/// Finds distinct values of the expression `by`, or distinct records without one.
+fn run(host: &dyn Host, request: &GroupRequest<'_>, by: Option<&String>) -> Result<CountBySummary> {
+    let input = request.input;
+    let is_text = by.is_some() && request.output.is_none();
+    let resources = resources_of(host, input, request.scratch_limit_bytes)?;
+    let target = target_of(host, request, &resources, is_text)?;
+    let mut prepared = input::prepare(host, input, resources, Some(&target))?;
+    if let Some(by) = by {
+        prepared.execution.then(Step::Map(by.clone()))?;
+    }
+    if input.is_planned() {
+        let (job, table) = (&prepared.job, prepared.table()?);
+        let plan = watch(host, &job.control, &[], || {
+            let what = (table.format(), request.grouping);
+            plan_group(job, table, what, request.what)
+        })?;
+        match input.dry_run {
+            true => {
+                host.print_plan(&plan, group_plan_json(&plan));
+                return Ok(CountBySummary {
+                    wrote: prepared.wrote(host, None, &Done::default())?,
+                    by: None,
+                    groups: None,
+                });
+            }
+            false => host.show_plan(&plan),
+        }
+    }
+    let written = (!is_text).then_some(&target);
+    prepared.begin(host, written)?;
+    let groups = Arc::new(Mutex::new(Vec::new()));
+    let to = match is_text {
+        true => text_output(host, &prepared, &groups)?,
+        false => record_output(host, request, &prepared, &target)?,
+    };
+    let (job, table) = (&prepared.job, prepared.table()?);
+    // Text is made of numbers of this machine.
+    let table = &match is_text {
+        true => table.numbers()?.0,
+        false => table.clone(),
+    };
+    let done = watch(host, &job.control, PHASES, || {
+        let to = (&to, input.force);
+        group(job, table, table.format(), request.grouping, to)
+    });
+    let groups = std::mem::take(&mut *groups.lock().unwrap_or_else(PoisonError::into_inner));
+    let done = match done {
+        Err(_) if groups.len() > GROUPS_MAX => {
+            let cause = format!("more than {GROUPS_MAX} values are too many for a summary");
+            return Err(Error::usage("count", cause).hint("write them to a file with -o"));
+        }
+        done => done?,
+    };
+    Ok(CountBySummary {
+        wrote: prepared.wrote(host, written, &done.pass)?,
+        by: Some(name_of(done.by).to_owned()),
+        groups: (is_text && !host.prints()).then_some(groups),
+    })
+}
+
+fn target_of(
+    host: &dyn Host,
+    request: &GroupRequest<'_>,
+    resources: &Resources,
+    is_text: bool,
+) -> Result<Target> {
+    let force = request.input.force;
+    let Some(name) = request.output else {
+        let target = Target::Pipe(None);
+        if !is_text {
+            let consent = Consent {
+                force,
+                replace: false,
+            };
+            output::check_terminal(&target, Holds::Records, consent)?;
+        }
+        return Ok(target);
+    };
+    let sources = input::sources(host, request.input)?;
+    let name = host.output(name, force)?;
+    let how = (host.streams(), Holds::Records);
+    let target = output::choose_new(Some(&name), &sources, resources.specs(), force, how)?;
+    match &target {
+        Target::Shards { manifest, .. } => Err(Error::usage(
+            "create output",
+            "distinct records go into one file, not into shards: how many there are is known last",
+        )
+        .path(manifest)
+        .hint(
+            "leave {drive} out of the name; scratch is spread over the drives all the same, and \
+             `outcore sort` makes shards of the result",
+        )),
+        _ => Ok(target),
+    }
+}
+
+/// A plan for programs.
+fn group_plan_json(plan: &GroupPlan) -> Value {
+    let mut fields = plan_json(&plan.pass);
+    let more = json!({
+        "by": name_of(plan.by),
+        "items": plan.items,
+        "distinct": plan.distinct,
+        "distinct_max": plan.held,
+    });
+    if let (Value::Object(fields), Value::Object(more)) = (&mut fields, more) {
+        fields.extend(more);
+    }
+    fields
+}
+
+fn name_of(by: GroupedBy) -> &'static str {
+    match by {
+        GroupedBy::Hash => "hash",
+        GroupedBy::Sort => "sort",
+    }
+}
+
+/// A file of records, or records to standard output.
+fn record_output(
+    host: &dyn Host,
+    request: &GroupRequest<'_>,
+    prepared: &Prepared,
+    target: &Target,
+) -> Result<Output> {
+    let item = prepared.execution.item()?;
+    let is_array = |path: &Path| path.extension().is_some_and(|end| end == "npy");
+    let header = match (target, request.grouping) {
+        (Target::File(path), Grouping::Counted) if is_array(path) => {
+            Some(records::counted_header(&item).map_err(|error| error.path(path))?)
+        }
+        _ => output::header_for(target, &prepared.inputs, &item)?,
+    };
+    let control = &prepared.job.control;
+    target.to_sort(header, |path| host.open_pipe(path, control))
+}
+
+/// Lines of value and count, or both in a summary.
+fn text_output(
+    host: &dyn Host,
+    prepared: &Prepared,
+    groups: &Arc<Mutex<Vec<ValueCount>>>,
+) -> Result<Output> {
+    let (_, kind) = prepared.table()?.numbers()?;
+    let to = match host.prints() {
+        true => To::Pipe(host.open_pipe(None, &prepared.job.control)?),
+        false => To::Summary(Arc::clone(groups)),
+    };
+    let texts = Texts {
+        kind,
+        group_bytes: kind.bytes() + COUNT_BYTES,
+        rest: Vec::new(),
+        to,
+    };
+    Ok(Output::Pipe(Mutex::new(Box::new(texts))))
+}
+
+enum To {
+    Pipe(Sink),
+    Summary(Arc<Mutex<Vec<ValueCount>>>),
+}
+
+/// Makes text of records of a value and a count.
+struct Texts {
+    kind: NumberType,
+    group_bytes: usize,
+    /// Of a record that is not yet whole.
+    rest: Vec<u8>,
+    to: To,
+}
+
+impl Write for Texts {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.rest.extend_from_slice(bytes);
+        let whole_bytes = self.rest.len() / self.group_bytes * self.group_bytes;
+        let groups = self.rest[..whole_bytes].chunks_exact(self.group_bytes);
+        let groups = groups.map(|group| {
+            let (value, count) = group.split_at(self.group_bytes - COUNT_BYTES);
+            let count = count.try_into().map_or(0, u64::from_le_bytes);
+            (scalar_of(self.kind, value), count)
+        });
+        match &mut self.to {
+            To::Pipe(pipe) => {
+                let lines = groups.map(|(value, count)| format!("{value}\t{count}\n"));
+                pipe.write_all(lines.collect::<String>().as_bytes())?;
+            }
+            To::Summary(all) => {
+                let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                all.extend(groups.map(|(value, count)| ValueCount {
+                    value: Number(value),
+                    count,
+                }));
+                if all.len() > GROUPS_MAX {
+                    return Err(io::Error::other("more values than a summary has"));
+                }
+            }
+        }
+        self.rest.drain(..whole_bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.to {
+            To::Pipe(pipe) => pipe.flush(),
+            To::Summary(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Numbers of any type, as a report holds them.
+//!
+//! Contract: a number is written as a number, and as text where JSON has no such number: an integer
+//! of more than 64 bits, an infinity, a NaN. The result of no records is null.
+
+use outcore::primitives::Scalar;
+use serde::{Serialize, Serializer};
+
+use crate::report::{FieldType, report};
+
+/// A result of any type.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Number(pub Scalar);
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Scalar::Int(value) => match (u64::try_from(value), i64::try_from(value)) {
+                (Ok(value), _) => serializer.serialize_u64(value),
+                (_, Ok(value)) => serializer.serialize_i64(value),
+                _ => serializer.collect_str(&value),
+            },
+            Scalar::Float(value) if value.is_finite() => serializer.serialize_f64(value),
+            Scalar::Float32(value) if value.is_finite() => serializer.serialize_f32(value),
+            Scalar::None => serializer.serialize_none(),
+            other => serializer.collect_str(&other),
+        }
+    }
+}
+
+impl FieldType for Number {
+    fn python_type() -> String {
+        "int | float | str | None".to_owned()
+    }
+}
+
+report! {
+    /// A value, and how often it occurs.
+    pub struct ValueCount {
+        /// The value.
+        value: Number,
+        /// How often it occurs.
+        count: u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_number_that_json_does_not_have_is_text() {
+        let wide = i128::from(u64::MAX) + 1;
+        for (scalar, expected) in [
+            (Scalar::Int(i128::from(u64::MAX)), json!(u64::MAX)),
+            (Scalar::Int(-7), json!(-7)),
+            (Scalar::Int(wide), json!(wide.to_string())),
+            (Scalar::Float(0.5), json!(0.5)),
+            (Scalar::Float(f64::INFINITY), json!("inf")),
+            (Scalar::Float32(f32::NAN), json!("NaN")),
+            (Scalar::None, json!(null)),
+        ] {
+            assert_eq!(json!(Number(scalar)), expected);
+        }
+    }
+}

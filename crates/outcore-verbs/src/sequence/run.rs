@@ -1,0 +1,122 @@
+//! The run of a verb on sequences: its plan, its beginning, its report.
+//!
+//! Contract: the counts of a report are those of the engine's summary, its time is that since the
+//! input was opened. Where only the plan was asked for, the report is empty.
+
+use outcore::Result;
+use outcore::dataset::Summary as Done;
+use outcore::primitives::PassPlan;
+use outcore::primitives::producer::Producer;
+use outcore_front::cost::DriveTraffic;
+use outcore_front::output::Target;
+use serde_json::{Value, json};
+
+use super::args::InputArgs;
+use super::input::Prepared;
+use crate::host::Host;
+use crate::report::{JobSummary, Moved, Phase, Place, Rates, WriteSummary};
+
+/// What these verbs count.
+pub(super) const UNIT: &str = "record";
+
+/// Shows a plan where it is asked for; true if that is all.
+///
+/// # Errors
+/// What `plan` fails with.
+pub fn is_only_planned(
+    host: &dyn Host,
+    input: &InputArgs,
+    plan: impl FnOnce() -> Result<PassPlan>,
+) -> Result<bool> {
+    if !input.is_planned() {
+        return Ok(false);
+    }
+    let plan = plan()?;
+    match input.dry_run {
+        true => host.print_plan(&plan, plan_json(&plan)),
+        false => host.show_plan(&plan),
+    }
+    Ok(input.dry_run)
+}
+
+/// A plan for programs.
+pub(super) fn plan_json(plan: &PassPlan) -> Value {
+    let phases = plan.phases.iter().map(|phase| {
+        json!({
+            "name": phase.name,
+            "predicted_seconds": phase.seconds,
+            "predicted_read_bytes": phase.read_bytes.bytes(),
+            "predicted_written_bytes": phase.written_bytes.bytes(),
+            "predicted_is_bound": phase.is_bound(),
+        })
+    });
+    json!({
+        "steps": plan.steps,
+        "passes": plan.reads,
+        "data_bytes": plan.data_bytes,
+        "piece_bytes": plan.piece_bytes,
+        "window": plan.window,
+        "threads": plan.threads,
+        "phases": phases.collect::<Vec<_>>(),
+        "rates": Rates::of(&plan.rates, None),
+    })
+}
+
+impl Prepared {
+    /// Says what will be done.
+    pub(super) fn begin(&self, host: &dyn Host, target: Option<&Target>) -> Result<()> {
+        let table = self.table()?;
+        let names = self.inputs.iter();
+        let names: Vec<String> = names
+            .map(|input| input.source.name.display().to_string())
+            .collect();
+        let job = &self.job;
+        host.begin(json!({
+            "inputs": names,
+            "output": target.map(|target| target.name().display().to_string()),
+            "type": table.format().to_string(),
+            "record_bytes": table.item_bytes(),
+            "memory_bytes": job.options.memory_bytes,
+            "threads": job.options.threads,
+            "io": self.resources.config.io.value.name(),
+        }));
+        Ok(())
+    }
+
+    /// What the job took.
+    pub(super) fn used(&self, host: &dyn Host, done: &Done) -> Result<JobSummary> {
+        let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
+        let moved = Moved {
+            records: done.records,
+            read_bytes: done.read_bytes,
+            written_bytes: done.written_bytes,
+            passes: done.passes,
+        };
+        let trace = host.end_trace()?;
+        Ok(self.stopwatch.stop(moved, &traffic, &self.resources, trace))
+    }
+
+    /// What was written to `target`.
+    pub(super) fn wrote(
+        &self,
+        host: &dyn Host,
+        target: Option<&Target>,
+        done: &Done,
+    ) -> Result<WriteSummary> {
+        let inputs = self.inputs.iter();
+        Ok(WriteSummary {
+            used: self.used(host, done)?,
+            unit: UNIT.to_owned(),
+            output: target.map(|target| Place(host.name_of(target.name()))),
+            records_in: Some(done.records_in),
+            data_bytes: inputs.map(|input| input.data_bytes).sum(),
+            output_bytes: None,
+            files: target.map_or(0, |target| target.files().len() as u64),
+            scratch_bytes: self.spool.as_ref().map_or(0, |spool| spool.bytes),
+            skipped: 0,
+            phases: Phase::of_engine(&done.phases),
+            plan: None,
+            notes: Vec::new(),
+        })
+    }
+}
