@@ -71,20 +71,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let common = common_of(&arguments);
     let reporter = || Reporter::new("outcore", &common).called_sort(is_gnu);
     let mut definition_of_one = cli::gnu::definition_for(&arguments);
-    let (arguments, old_keys) = match cli::gnu::read(arguments, &mut definition_of_one) {
-        Ok(Read::Words(arguments, old_keys)) => (arguments, old_keys),
+    let arguments = match cli::gnu::read(arguments, &mut definition_of_one) {
+        Ok(Read::Words(arguments)) => arguments,
         Ok(Read::Version) => return print(&reporter(), SORT_VERSION),
         Err(wrong) => return finish(&reporter(), Err(wrong)),
     };
     // Most runs need the flags of one command; help, and errors about flags, the whole definition.
     let parsed = parse(definition_of_one, &arguments);
     match parsed.or_else(|_| parse(definition(), &arguments)) {
-        Ok((mut cli, given)) => {
-            if let Command::Sort(args) = &mut cli.command {
-                args.gnu.old_keys = old_keys;
-            }
-            dispatch(&mut cli, given, is_gnu, first_file(&arguments))
-        }
+        Ok((mut cli, given)) => dispatch(&mut cli, given, is_gnu, first_file(&arguments)),
         Err(error) => match usage::read(&error) {
             usage::Parsed::Text(text) => print(&reporter(), &text),
             usage::Parsed::Wrong(wrong) => finish(&reporter(), Err(wrong)),
@@ -141,12 +136,6 @@ fn allow_open_files() {
 /// The name of a command, and whether its results go to standard output.
 fn name_of(command: &Command) -> (&'static str, bool) {
     match command {
-        Command::Sort(args) => {
-            // Without a name lines go there.
-            let to_stdout = args.output.as_deref().map_or(!args.is_check(), is_stdout);
-            ("sort", to_stdout && !args.replace && !args.dry_run)
-        }
-        Command::Unique(args) => ("unique", args.files.is_to_stdout() && !args.dry_run),
         Command::Verb(verb) => (verb.name, verb.takes_stdout),
         Command::Sequence(command) => (command.name(), command.takes_stdout()),
         Command::Vector(_) => ("vector", false),
@@ -230,8 +219,6 @@ fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, first_file: Option<PathBu
 /// Runs the command; gives its exit code.
 fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
     match command {
-        Command::Sort(args) => commands::sort::run(context, args),
-        Command::Unique(args) => commands::unique::run(context, args),
         Command::Verb(verb) => commands::verb::run(context, verb),
         Command::Sequence(command) => commands::sequence::run(context, command),
         Command::Vector(command) => commands::vectors::vector(context, command),

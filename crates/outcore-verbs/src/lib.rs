@@ -13,14 +13,17 @@
 //! | [`host`] | what a verb needs of the face that runs it |
 //! | [`verb`] | what a verb is |
 //! | [`usage`] | wrong arguments, in words |
+//! | `synonym` | words of other tools |
 //! | [`explain`] | the plan of a pass over files |
 //! | [`lines`] | what verbs on lines share |
+//! | [`records`] | what verbs on records share |
 //! | [`scratch`] | the drives of a job's scratch |
 //! | [`tables`] | the verbs on tables, and what they share |
 //! | [`sequence`] | the verbs on sequences of records, and what they share |
 //! | `pass` | a pass over lines as they come |
 //! | [`wording`] | reports in words |
-//! | `shuffle`, `head`, `sample`, `split`, `generate`, [`mod@verify`] | further verbs |
+//! | `sort`, `unique`, `shuffle`, `head`, `sample`, `split` | verbs on lines, records and tables |
+//! | `generate`, [`mod@verify`] | further verbs |
 //!
 //! [`visit_verbs`] lists all verbs.
 
@@ -33,15 +36,19 @@ pub mod kinds;
 pub mod lines;
 pub mod option;
 mod pass;
+pub mod records;
 pub mod report;
 mod sample;
 pub mod scratch;
 #[allow(missing_docs, reason = "the command has some of these verbs")]
 pub mod sequence;
 mod shuffle;
+mod sort;
 mod split;
+mod synonym;
 #[cfg(feature = "tables")]
 pub mod tables;
+mod unique;
 pub mod usage;
 pub mod verb;
 pub mod verify;
@@ -51,6 +58,8 @@ use verb::VerbVisitor;
 
 /// Shows each verb to `visitor`: the list that faces, documentation and tests walk.
 pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
+    visitor.visit::<sort::Sort>();
+    visitor.visit::<unique::Unique>();
     visitor.visit::<shuffle::Shuffle>();
     visitor.visit::<head::Head>();
     visitor.visit::<sample::Sample>();

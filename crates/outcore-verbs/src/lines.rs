@@ -23,6 +23,7 @@ use outcore_front::text::json_files::skip_marks;
 use outcore_front::text::output::{self as text_output, Dress, Pending, not_one_file};
 use outcore_front::text::reader::Frame;
 use outcore_front::what::{Asked, What};
+use outcore_io::units;
 use serde_json::{Value, json};
 
 use crate::host::{Host, Kept, watch};
@@ -32,7 +33,7 @@ use crate::report::{Moved, Phase, Place, Plan, Stopwatch, WriteSummary};
 use crate::scratch::{note_scratch, scratch_drives};
 
 /// What a command on lines is asked for.
-pub struct LineRequest<'a> {
+pub(crate) struct LineRequest<'a> {
     /// Names of inputs; none for standard input.
     pub inputs: &'a [PathBuf],
     /// Name of the output; none for standard output.
@@ -93,7 +94,7 @@ impl LineRequest<'_> {
 
 /// What an output may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Overwrite {
+pub(crate) enum Overwrite {
     /// Any file, inputs included, as GNU sort does.
     Anything,
     /// Files that are not inputs.
@@ -114,7 +115,7 @@ impl Overwrite {
 
 /// Bytes of copies of inputs.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct CopiedBytes {
+pub(crate) struct CopiedBytes {
     /// Bytes of scratch that they take.
     pub held: u64,
     /// Bytes that were written to make them.
@@ -122,7 +123,7 @@ pub struct CopiedBytes {
 }
 
 /// Everything that is settled before lines are read.
-pub struct LineJob {
+pub(crate) struct LineJob {
     /// What the job may use.
     pub resources: Resources,
     /// Inputs as they were named.
@@ -144,7 +145,7 @@ pub struct LineJob {
 
 impl LineJob {
     /// Settles everything.
-    pub fn prepare(
+    pub(crate) fn prepare(
         host: &dyn Host,
         resources: Resources,
         request: &LineRequest<'_>,
@@ -153,7 +154,7 @@ impl LineJob {
     }
 
     /// The same where the inputs may have been `found` already.
-    pub fn prepare_found(
+    pub(crate) fn prepare_found(
         host: &dyn Host,
         resources: Resources,
         request: &LineRequest<'_>,
@@ -186,17 +187,17 @@ impl LineJob {
     }
 
     /// The files as the engine wants them.
-    pub fn inputs(&self) -> Vec<Input> {
+    pub(crate) fn inputs(&self) -> Vec<Input> {
         self.files.iter().map(text_input).collect()
     }
 
     /// The output for the engine.
-    pub fn open_output(&self, host: &dyn Host, dress: &Dress) -> Result<(Output, Pending)> {
+    pub(crate) fn open_output(&self, host: &dyn Host, dress: &Dress) -> Result<(Output, Pending)> {
         self.open_output_through(host, dress, |sink| sink)
     }
 
     /// The same, with something before a pipe.
-    pub fn open_output_through(
+    pub(crate) fn open_output_through(
         &self,
         host: &dyn Host,
         dress: &Dress,
@@ -207,12 +208,17 @@ impl LineJob {
     }
 
     /// Takes the memory that the output will have, while a plan is made that is only shown.
-    pub fn set_aside(&self, dress: &Dress) -> Result<Option<Job>> {
+    pub(crate) fn set_aside(&self, dress: &Dress) -> Result<Option<Job>> {
         text_output::set_aside(&self.job, &self.target, dress)
     }
 
     /// Makes files of CSV ready to be sorted.
-    pub fn settle_csv(&mut self, host: &dyn Host, csv: &CsvSort, look: Look) -> Result<SortedCsv> {
+    pub(crate) fn settle_csv(
+        &mut self,
+        host: &dyn Host,
+        csv: &CsvSort,
+        look: Look,
+    ) -> Result<SortedCsv> {
         let (mut files, mut spool) = (self.files.clone(), self.spool.take());
         let make = || {
             let dir = spool::dir_for(&self.resources, &self.target)?;
@@ -229,18 +235,18 @@ impl LineJob {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn settle_json(&mut self) -> Result<()> {
+    pub(crate) fn settle_json(&mut self) -> Result<()> {
         skip_marks(&mut self.files)
     }
 
     /// The name under which the user knows a file of [`LineJob::files`].
-    pub fn name_of<'a>(&'a self, path: &'a Path) -> &'a Path {
+    pub(crate) fn name_of<'a>(&'a self, path: &'a Path) -> &'a Path {
         let file = self.files.iter().find(|file| file.path == path);
         file.map_or(path, |file| &file.name)
     }
 
     /// The copies of inputs.
-    pub fn copies(&self) -> CopiedBytes {
+    pub(crate) fn copies(&self) -> CopiedBytes {
         let spool = self.spool.as_ref();
         spool.map_or_else(CopiedBytes::default, |spool| CopiedBytes {
             held: spool.bytes,
@@ -248,24 +254,19 @@ impl LineJob {
         })
     }
 
-    /// Wall time since the job was asked for.
-    pub fn seconds(&self) -> f64 {
-        self.stopwatch.seconds()
-    }
-
     /// The error with the name that the user knows.
-    pub fn explain(&self, error: Error) -> Error {
+    pub(crate) fn explain(&self, error: Error) -> Error {
         inputs::explain(&self.files, error)
     }
 
     /// Runs the work with progress, until a signal comes.
-    pub fn watch<T>(&self, host: &dyn Host, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn watch<T>(&self, host: &dyn Host, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let done = watch(host, &self.job.control, &[], work);
         done.map_err(|error| self.explain(error))
     }
 
     /// Says what will be done.
-    pub fn begin(&self, host: &dyn Host, more: Value) {
+    pub(crate) fn begin(&self, host: &dyn Host, more: Value) {
         let names: Vec<String> = self
             .sources
             .iter()
@@ -289,7 +290,7 @@ impl LineJob {
 
 /// What the engine did with lines, or with records in their place.
 #[derive(Debug, Default)]
-pub struct LineDone {
+pub(crate) struct LineDone {
     /// Lines or records of the result.
     pub records: u64,
     /// Those that were read; none where they were not counted.
@@ -314,7 +315,7 @@ pub struct LineDone {
 
 impl LineDone {
     /// As the engine's sort of lines says it.
-    pub fn of_sort(summary: &LineSummary) -> Self {
+    pub(crate) fn of_sort(summary: &LineSummary) -> Self {
         LineDone {
             records: summary.lines_out,
             records_in: Some(summary.lines_in),
@@ -335,7 +336,16 @@ impl LineJob {
     ///
     /// # Errors
     /// The trace cannot be written.
-    pub fn report(&self, host: &dyn Host, unit: &str, done: LineDone) -> Result<WriteSummary> {
+    pub(crate) fn report(
+        &self,
+        host: &dyn Host,
+        unit: &str,
+        done: LineDone,
+    ) -> Result<WriteSummary> {
+        if done.skipped > 0 {
+            let skipped = units::counted(done.skipped, unit);
+            host.note(&format!("left out {skipped} without a key"));
+        }
         let copies = self.copies();
         let moved = Moved {
             records: done.records,
@@ -476,7 +486,7 @@ pub fn find(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
 }
 
 /// What the records are, where flags or the beginnings of files say so; none for lines.
-pub fn format_of(
+pub(crate) fn format_of(
     types: &TypeRequest,
     sources: &[Source],
     recognition: Recognition,

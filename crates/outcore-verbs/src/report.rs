@@ -280,7 +280,7 @@ impl JobSummary {
     }
 
     /// How much was read, and how fast, in words.
-    pub fn read_text(&self) -> String {
+    pub(crate) fn read_text(&self) -> String {
         format!(
             "read {} in {}: {}",
             units::bytes(self.read_bytes),
@@ -402,6 +402,26 @@ report! {
         plan: Option<Plan>,
         /// What was left out of CSV and JSON lines, or read as null: a sentence per file.
         notes: Vec<String>,
+    }
+}
+
+impl WriteSummary {
+    /// Of a job that wrote nothing, which counts a `unit`.
+    pub(crate) fn of_nothing(used: JobSummary, unit: &str) -> Self {
+        WriteSummary {
+            used,
+            unit: unit.to_owned(),
+            output: None,
+            records_in: None,
+            data_bytes: 0,
+            output_bytes: None,
+            files: 0,
+            scratch_bytes: 0,
+            skipped: 0,
+            phases: Vec::new(),
+            plan: None,
+            notes: Vec::new(),
+        }
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn scratch_drives(
 }
 
 /// Says where scratch goes if that is neither a drive that was named nor beside the output.
-pub fn note_scratch(host: &dyn Host, resources: &Resources, target: &Target, job: &Job) {
+pub(crate) fn note_scratch(host: &dyn Host, resources: &Resources, target: &Target, job: &Job) {
     if let ([], [drive]) = (resources.specs(), job.options.drives.as_slice()) {
         let beside = target.dir();
         let cause = match is_in_memory(&beside) {

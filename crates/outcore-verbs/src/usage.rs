@@ -5,9 +5,12 @@
 //! kind usage: one line with the cause, one with the next step.
 
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
+use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use outcore::Error;
+
+use crate::synonym;
 
 /// What is said where `--record-io` is given to a command without it.
 const RECORDS_NOTHING: &str = "commands that move data have it, such as sort, gen, view or put: \
@@ -78,16 +81,31 @@ fn wrong(error: &clap::Error) -> Error {
     }
     let cause = cause.join(" ");
     let cause = cause.strip_prefix("error: ").unwrap_or(&cause).to_string();
-    let unknown = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(flag)) if error.kind() == ErrorKind::UnknownArgument => flag,
+    let text_of = |kind| match error.get(kind) {
+        Some(ContextValue::String(word)) => word.as_str(),
         _ => "",
     };
+    let (mut unknown, mut meant) = ("", None);
+    match error.kind() {
+        ErrorKind::UnknownArgument => {
+            unknown = text_of(ContextKind::InvalidArg);
+            meant = synonym::of_option(unknown);
+        }
+        ErrorKind::InvalidSubcommand => {
+            meant = synonym::of_command(text_of(ContextKind::InvalidSubcommand));
+        }
+        _ => {}
+    }
     let hint = match tip {
+        _ if meant.is_some() => format!("{}; see --help", meant.unwrap_or_default()),
         // Clap would take it for a file's name.
         _ if unknown == "--record-io" => RECORDS_NOTHING.to_string(),
         // So it would any other unknown option.
         Some(tip) if tip.starts_with("to pass") && unknown.starts_with('-') => {
-            format!("--help lists all options; for a file of that name write ./{unknown}")
+            match Path::new(unknown).exists() {
+                true => format!("--help lists all options; for the file write ./{unknown}"),
+                false => "--help lists all options".to_owned(),
+            }
         }
         Some(tip) => format!("{tip}; see --help"),
         None => match usage {

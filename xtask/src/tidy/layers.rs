@@ -120,15 +120,18 @@ const ROOMS: [(&str, &[&[&str]]); 16] = [
     (
         "crates/outcore-verbs/",
         &[
+            &["synonym"],
             &["option", "kinds", "usage", "datasets"],
             &["report"],
             &["host"],
             &["explain", "scratch", "verb"],
-            &["wording", "lines"],
+            &["wording", "lines", "records"],
             &["pass", "tables"],
             &[
                 "generate", "head", "sample", "sequence", "shuffle", "split", "verify",
             ],
+            &["sort"],
+            &["unique"],
         ],
     ),
     (

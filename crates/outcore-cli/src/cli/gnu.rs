@@ -1,4 +1,4 @@
-//! The command line of GNU `sort`, as the one that the flags of [`super::SortArgs`] define.
+//! The command line of GNU `sort`, as the one that the flags of `sort` define.
 //!
 //! Contract: [`read`] takes the words of a command and gives them back unless they are of `sort`,
 //! be it as `outcore sort` or by the name that the program was called by. Of `sort` it gives every
@@ -33,6 +33,8 @@ use outcore_verbs::option::lines::parse_buffer_bytes;
 
 const READ: &str = "read arguments";
 const NAME: &str = "sort";
+/// The option that says which keys were given in the old form, by their places among all keys.
+const OLD_KEYS: &str = "old_keys";
 const HINT: &str = "see --help";
 /// `+POS1 -POS2` is known from the first version of POSIX to the second, and again from the third
 /// on.
@@ -41,9 +43,8 @@ const NEW_KEYS_ONLY: std::ops::Range<u32> = 200_112..200_809;
 /// What a command line comes to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// Words for the definition of the flags, and which of the keys among them, counted from 0,
-    /// were given as `+POS1 [-POS2]`.
-    Words(Vec<OsString>, Vec<usize>),
+    /// Words for the definition of the flags.
+    Words(Vec<OsString>),
     /// The version of `sort` is asked for.
     Version,
 }
@@ -72,23 +73,23 @@ pub(crate) fn definition_for(words: &[OsString]) -> clap::Command {
 pub(crate) fn read(words: Vec<OsString>, definition: &mut clap::Command) -> Result<Read> {
     let is_gnu = is_called_sort(&words);
     if !is_gnu && !words.iter().any(|word| word == NAME) {
-        return Ok(Read::Words(words, Vec::new()));
+        return Ok(Read::Words(words));
     }
     let at = match is_gnu {
         true => 1,
         false => match position_of_command(&words) {
             Some(at) if words[at] == NAME => at + 1,
-            _ => return Ok(Read::Words(words, Vec::new())),
+            _ => return Ok(Read::Words(words)),
         },
     };
     // The flags need not be known where none is given.
     let is_name = |word: &OsString| !matches!(word.as_bytes().first(), Some(b'-' | b'+'));
     if !is_gnu && words[at..].iter().all(is_name) {
-        return Ok(Read::Words(words, Vec::new()));
+        return Ok(Read::Words(words));
     }
     definition.build();
     let Some(sort) = definition.find_subcommand(NAME) else {
-        return Ok(Read::Words(words, Vec::new()));
+        return Ok(Read::Words(words));
     };
     let mut front = words;
     let rest = front.split_off(at);
@@ -100,9 +101,8 @@ pub(crate) fn read(words: Vec<OsString>, definition: &mut clap::Command) -> Resu
         return Ok(Read::Version);
     }
     line.settle()?;
-    let old_keys = std::mem::take(&mut line.old_keys);
     front.extend(line.into_words());
-    Ok(Read::Words(front, old_keys))
+    Ok(Read::Words(front))
 }
 
 /// Where the subcommand stands, after the flags of every command.
@@ -158,8 +158,6 @@ struct Line<'a> {
     operands: Vec<OsString>,
     /// `c` or `C`.
     check: Option<char>,
-    /// Keys in the old form, by their places among all keys.
-    old_keys: Vec<usize>,
 }
 
 fn wrong(cause: impl Into<String>) -> Error {
@@ -174,7 +172,6 @@ impl<'a> Line<'a> {
             items: Vec::new(),
             operands: Vec::new(),
             check: None,
-            old_keys: Vec::new(),
         }
     }
 
@@ -376,7 +373,9 @@ impl<'a> Line<'a> {
             Some(key) => {
                 let keys = self.items.iter();
                 let keys = keys.filter(|item| matches!(item, Item::Key(..)));
-                self.old_keys.push(keys.count());
+                let place = keys.count().to_string();
+                self.items
+                    .push(Item::Value(OLD_KEYS.to_owned(), place.into()));
                 self.items.push(Item::Key(key.into(), KeyForm::Short));
                 if end.is_some() {
                     words.next();

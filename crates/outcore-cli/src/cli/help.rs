@@ -81,6 +81,9 @@ const GROUPS_BELOW: [(&str, &Groups<'_>); 1] = [(
     ],
 )];
 
+/// Groups of flags that most commands have.
+const SHARED: [&str; 5] = ["Messages", "Plan", "Recording", "Resources", "Volume"];
+
 /// Examples of commands whose definition has none, by their names below the root.
 const EXAMPLES: [(&str, &str); 45] = [
     (
@@ -265,6 +268,12 @@ fn arrange(command: Command, path: &str) -> Command {
     page.extend(examples.iter().map(String::as_str));
     page.extend((!details.is_empty()).then_some(details));
     let page = page.join("\n\n");
+    // The long page alone has the flags of all jobs.
+    let command = command.mut_args(|arg| {
+        let heading = arg.get_help_heading();
+        let is_shared = heading.is_some_and(|heading| SHARED.contains(&heading));
+        arg.hide_short_help(is_shared)
+    });
     command.long_about(page).after_long_help(rest.join("\n\n"))
 }
 
@@ -518,7 +527,7 @@ mod tests {
         let words: Vec<_> = words.into_iter().map(std::ffi::OsString::from).collect();
         let mut of_one = gnu::definition_for(&words);
         let words = match gnu::read(words, &mut of_one).unwrap() {
-            gnu::Read::Words(words, _) => words,
+            gnu::Read::Words(words) => words,
             gnu::Read::Version => return,
         };
         // The whole definition and that of the one command that is called take it alike.

@@ -6,25 +6,20 @@
 
 pub(crate) mod bench;
 pub(crate) mod config;
-mod consumed;
 pub(crate) mod demo;
 pub(crate) mod docs;
 pub(crate) mod drives;
 pub(crate) mod graph;
-mod line_report;
 pub(crate) mod replay;
 pub(crate) mod scratch;
 pub(crate) mod sequence;
 pub(crate) mod sim;
-pub(crate) mod sort;
-mod sort_lines;
 pub(crate) mod store;
 #[cfg(feature = "tables")]
 pub(crate) mod table;
 #[cfg(not(feature = "tables"))]
 #[path = "no_tables.rs"]
 pub(crate) mod table;
-pub(crate) mod unique;
 pub(crate) mod vectors;
 pub(crate) mod verb;
 pub(crate) mod view;

@@ -18,8 +18,6 @@ use outcore_vector::kmeans::{self, Clustering, LabelOutput};
 
 use outcore_verbs::verb::without_tables;
 
-use crate::cli::SortArgs;
-use crate::cli::commands::UniqueArgs;
 use crate::cli::sequence::{FilterArgs, MapArgs, MergeArgs};
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs};
 use crate::context::Context;
@@ -121,10 +119,6 @@ pub(crate) fn rows_where(
     Err(without_tables())
 }
 
-pub(crate) fn sort(_: &Context, _: &SortArgs, _: Resources) -> Result<u8> {
-    Err(without_tables())
-}
-
 pub(crate) fn convert_edges(
     _: &Job,
     _: &[PathBuf],
@@ -171,7 +165,6 @@ macro_rules! left_out {
 }
 
 left_out! {
-    unique: UniqueArgs,
     map: MapArgs,
     filter: FilterArgs,
     merge: MergeArgs,

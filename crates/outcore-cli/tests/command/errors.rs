@@ -396,7 +396,7 @@ fn likely_mistakes_are_told_with_what_was_probably_meant() {
         (&["sort", "*.log"], 3, "*.log", "no file matches"),
         (&["sort", "~/words.txt"], 3, "~/words.txt", "expands ~"),
         (&["sort", "$DIR/words.txt"], 3, "$DIR", "expands variables"),
-        (&["sort", "-l", "words.txt"], 2, "'-l'", "./-l"),
+        (&["sort", "-l", "words.txt"], 2, "'-l'", "--help lists"),
         (
             &["top", "in"],
             2,

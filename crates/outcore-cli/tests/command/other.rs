@@ -120,6 +120,34 @@ fn settings_come_from_flags_then_environment_then_file_then_default() {
 }
 
 #[test]
+fn words_of_other_tools_lead_to_ours() {
+    for (words, wanted) in [
+        (&["schema", "t.parquet"][..], "`outcore info`"),
+        (&["components", "web.graph"], "`outcore graph cc`"),
+        (&["sort", "--sep=,", "a.csv"], "-t is the separator"),
+        (
+            &["convert", "--delimiter", ";", "a.csv"],
+            "-t is the separator",
+        ),
+        (&["sort", "-j", "4", "a"], "--threads"),
+    ] {
+        let answer = TestDir::new().run(words).fails(2, &[], wanted);
+        assert!(!answer.stderr.contains("for the file write"), "{answer:?}");
+    }
+}
+
+#[test]
+fn the_short_help_leaves_out_what_all_jobs_have() {
+    let place = TestDir::new();
+    let page = |flag| place.run(&["head", flag]).ok().text();
+    let (short, long) = (page("-h"), page("--help"));
+    for flag in ["--record-io", "--explain", "--quiet", "--volume"] {
+        assert!(long.contains(flag), "{flag}");
+        assert!(!short.contains(flag), "{flag}");
+    }
+}
+
+#[test]
 fn help_and_version_are_no_errors() {
     let place = TestDir::new();
     let help = place.run(&["--help"]).ok().text();

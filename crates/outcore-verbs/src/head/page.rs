@@ -41,7 +41,7 @@ pub(crate) struct HeadArgs {
     )]
     pub(crate) by: Vec<String>,
     /// Memory to use. Default: half of the free memory
-    #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes)]
+    #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes, help_heading = "Resources")]
     pub(crate) memory_bytes: Option<u64>,
     #[command(flatten)]
     pub(crate) record: TypeArgs,

@@ -126,7 +126,7 @@ impl OrderArgs {
     }
 
     /// The letters alone.
-    pub fn global(&self, reverse: bool) -> Ordering {
+    pub(crate) fn global(&self, reverse: bool) -> Ordering {
         let mut global = Ordering::default();
         for letter in self.letters() {
             global.set(letter, OptionScope::Both);
@@ -295,7 +295,7 @@ impl Rows {
 /// What is taken and made without asking by those who know GNU sort.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "GNU sort compatibility")]
-pub struct GnuArgs {
+pub(crate) struct GnuArgs {
     /// Merge files that are already sorted
     #[arg(short = 'm', long)]
     pub merge: bool,
@@ -326,14 +326,14 @@ pub struct GnuArgs {
     /// Accepted for compatibility, ignored: scratch is not compressed
     #[arg(long = "compress-program", value_name = "PROG")]
     pub compress_program: Option<OsString>,
-    /// Which of the keys were given as +POS1 [-POS2].
-    #[arg(skip)]
+    /// Which of the keys were given as +POS1 [-POS2], counted from 0
+    #[arg(long = "old-key", value_name = "N", hide = true)]
     pub old_keys: Vec<usize>,
 }
 
 impl GnuArgs {
     /// Whether one of them is given that only lines have.
-    pub fn is_given(&self) -> bool {
+    pub(crate) fn is_given(&self) -> bool {
         self.merge || self.debug || self.random_source.is_some() || self.files0_from.is_some()
     }
 }
@@ -403,7 +403,7 @@ impl FormatArgs {
     ///
     /// # Errors
     /// Usage.
-    pub fn check_together(&self, order: &OrderArgs, lines: LineArgs) -> Result<()> {
+    pub(crate) fn check_together(&self, order: &OrderArgs, lines: LineArgs) -> Result<()> {
         if self.is_given() && !order.line_keys.is_empty() {
             return Err(
                 Error::usage(READ, "keys are given both with -k and with --by")
@@ -452,7 +452,7 @@ impl LineArgs {
 
 /// What a check says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CheckHow {
+pub(crate) enum CheckHow {
     /// Name the first item out of order
     DiagnoseFirst,
     /// Print nothing

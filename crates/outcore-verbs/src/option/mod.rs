@@ -174,7 +174,7 @@ impl FromStr for RecordType {
 
 /// Where lines or records come from and go to.
 #[derive(Debug, Clone, Default, Args)]
-pub struct FileArgs {
+pub(crate) struct FileArgs {
     /// Files to read, in order, as one input: lines, .npy, or raw records with --type; - is
     /// standard input, which is the default. Compressed lines (gzip, zstd, bzip2 or xz, detected
     /// by content) are decompressed
@@ -191,7 +191,7 @@ pub struct FileArgs {
 
 impl FileArgs {
     /// Whether standard output carries the result.
-    pub fn is_to_stdout(&self) -> bool {
+    pub(crate) fn is_to_stdout(&self) -> bool {
         self.output.as_deref().is_none_or(is_stdout)
     }
 }

@@ -113,7 +113,7 @@ impl TableArgs {
     ///
     /// # Errors
     /// Usage where lines have no fields, and for null, which lines do not have.
-    pub fn on_no_key(&self, by: &[String]) -> Result<OnNoKey> {
+    pub(crate) fn on_no_key(&self, by: &[String]) -> Result<OnNoKey> {
         let wrong = |cause: &str, hint: &str| Err(Error::usage("read arguments", cause).hint(hint));
         match self.on_error {
             Some(_) if by.is_empty() => wrong(

@@ -34,7 +34,7 @@ pub(crate) struct SampleArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Memory for the sample. Default: half of the free memory
-    #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes)]
+    #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes, help_heading = "Resources")]
     pub(crate) memory_bytes: Option<u64>,
     #[command(flatten)]
     pub(crate) record: TypeArgs,

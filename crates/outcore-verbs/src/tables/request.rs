@@ -46,7 +46,7 @@ impl<'a> Request<'a> {
     }
 
     /// What a verb for lines, records and tables is asked for.
-    pub fn of_any(
+    pub(crate) fn of_any(
         files: &'a FileArgs,
         tables: &'a TableArgs,
         (record_io, is_explained): (&'a RecordingArgs, bool),

@@ -18,7 +18,7 @@ use crate::host::{Host, Weight};
 use crate::verb::{Verb, Words};
 
 pub use page::{VerifyArgs, VerifyReport};
-pub use records::{OrderCheck, OrderVerdict, check_order};
+pub(crate) use records::{OrderCheck, check_order};
 
 /// The verb.
 pub struct Verify;

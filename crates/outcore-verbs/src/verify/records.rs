@@ -80,7 +80,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
 }
 
 /// A check of nothing but the order.
-pub struct OrderCheck<'a> {
+pub(crate) struct OrderCheck<'a> {
     /// The files, or a stream.
     pub inputs: &'a [PathBuf],
     /// What the records are.
@@ -94,7 +94,7 @@ pub struct OrderCheck<'a> {
 }
 
 /// What a check of the order came to.
-pub struct OrderVerdict {
+pub(crate) struct OrderVerdict {
     /// What was found.
     pub report: VerifyReport,
     /// The error that names the first record out of order, if there is one.
@@ -105,7 +105,7 @@ pub struct OrderVerdict {
 ///
 /// # Errors
 /// As [`Verify`]; disorder is a verdict.
-pub fn check_order(
+pub(crate) fn check_order(
     host: &dyn Host,
     asked: &OrderCheck<'_>,
     resources: Resources,

@@ -14,7 +14,7 @@ fn read_line(words: &[&str]) -> Result<Read> {
 #[track_caller]
 fn check(words: &[&str], wanted: &[&str]) {
     let wanted: Vec<OsString> = wanted.iter().map(OsString::from).collect();
-    let is_it = matches!(read_line(words).unwrap(), Read::Words(got, _) if got == wanted);
+    let is_it = matches!(read_line(words).unwrap(), Read::Words(got) if got == wanted);
     assert!(is_it, "{words:?}");
 }
 
@@ -122,7 +122,19 @@ fn old_keys_become_new_ones_where_they_stand_and_files_stay_files() {
     check(
         &["outcore", "sort", "+1", "-2", "-k3", "-u", "+x", "+0n"],
         &[
-            "outcore", "sort", "-k", "2.1,2.0", "-k", "3", "--unique", "-k", "1.1n", "--", "+x",
+            "outcore",
+            "sort",
+            "--old-key=0",
+            "-k",
+            "2.1,2.0",
+            "-k",
+            "3",
+            "--unique",
+            "--old-key=2",
+            "-k",
+            "1.1n",
+            "--",
+            "+x",
         ],
     );
     check(

@@ -26,7 +26,7 @@ pub(crate) use outcore_front::table_vectors::{rows_where, write_vectors};
 pub(crate) use outcore_table::input::{check_not_read_again, is_several};
 
 pub(crate) use edges::convert_edges;
-pub(crate) use order::{merge, sort, unique};
+pub(crate) use order::merge;
 pub(crate) use select::{filter, map};
 pub(crate) use view::{view_append, view_build, view_cat, view_materialize, view_order};
 

@@ -20,11 +20,11 @@ use outcore_front::text::view_files::{self, ViewText};
 use outcore_front::what::What;
 
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs};
-use crate::commands::sort::open_all;
 use crate::commands::view_report::holds_all;
 use crate::context::Context;
 use crate::progress::watch;
 use outcore_verbs::lines::{self, text_input};
+use outcore_verbs::records::open_all;
 
 /// A view is of records unless it is said to be of lines, which those whose type is not known may
 /// be.

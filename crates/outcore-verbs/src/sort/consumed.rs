@@ -21,10 +21,10 @@ const NAMES_MAX: usize = 3;
 const STAT_BLOCK_BYTES: u64 = 512;
 
 /// The inputs as they were before the job.
-pub(crate) struct Consumed(Vec<(PathBuf, u64)>, Vec<PathBuf>);
+pub(super) struct Consumed(Vec<(PathBuf, u64)>, Vec<PathBuf>);
 
 /// Fails if an input is not a file that could be removed.
-pub(crate) fn check(sources: &[Source]) -> Result<()> {
+pub(super) fn check(sources: &[Source]) -> Result<()> {
     let refuse = |cause: &str, source: &Source| {
         Err(Error::usage("delete input", cause)
             .path(&source.name)
@@ -49,7 +49,7 @@ pub(crate) fn check(sources: &[Source]) -> Result<()> {
 
 impl Consumed {
     /// Looks at the inputs before the job.
-    pub(crate) fn before(inputs: &[ResolvedInput]) -> Self {
+    pub(super) fn before(inputs: &[ResolvedInput]) -> Self {
         let paths = inputs.iter().map(|input| &input.source.path);
         let occupied = paths
             .clone()
@@ -59,7 +59,7 @@ impl Consumed {
     }
 
     /// The failure of the job, with the state of the inputs and what is left to do.
-    pub(crate) fn explain(&self, error: Error) -> Error {
+    pub(super) fn explain(&self, error: Error) -> Error {
         let state = self.state();
         let hint = match (error.kind(), error.next_step()) {
             (Kind::Interrupted, _) => format!("no output was left behind; {state}"),
@@ -70,7 +70,7 @@ impl Consumed {
     }
 
     /// Whether the inputs are whole, and what has been freed of them if not.
-    pub(crate) fn state(&self) -> String {
+    pub(super) fn state(&self) -> String {
         let mut freed: Vec<(&Path, u64)> = Vec::new();
         for (path, before_bytes) in &self.0 {
             let freed_bytes = before_bytes.saturating_sub(occupied_bytes(path));
@@ -109,7 +109,7 @@ fn occupied_bytes(path: &Path) -> u64 {
 }
 
 /// Removes the inputs, their manifests and their markers, but not what the output has replaced.
-pub(crate) fn remove(consumed: &Consumed, inputs: &[ResolvedInput], target: &Target) -> Result<()> {
+pub(super) fn remove(consumed: &Consumed, inputs: &[ResolvedInput], target: &Target) -> Result<()> {
     let now = |path: &Path| std::fs::metadata(path).ok().map(|facts| key_of(&facts));
     let outputs = target.files().iter().chain(target.manifest());
     let outputs: Vec<_> = outputs.filter_map(|path| now(path)).collect();

@@ -1,6 +1,6 @@
-//! `outcore sort` on lines: what GNU sort does with the same options, at the speed of the drives.
+//! `sort` of lines: what GNU sort does with the same options, at the speed of the drives.
 //!
-//! Contract: options that do not go together are refused before anything is read. `-c` and `-C`
+//! Contract: options that do not go together are rejected before anything is read. `-c` and `-C`
 //! read only; a disorder is exit code 1, with GNU's words on standard error. `-m` merges as it
 //! reads. The order is settled by [`GnuOrder`], the work done by the engine. Long CSV that goes
 //! into a file is first sorted as if each line were a record, and once more, after a look at all
@@ -22,7 +22,7 @@ use outcore::sort::lines::{
 };
 use outcore::{Error, Forecast, Kind, Phase, Result};
 use outcore_front::content::Recognition;
-use outcore_front::inputs::{Names, Source};
+use outcore_front::inputs::Source;
 use outcore_front::output::{Sink, Target};
 use outcore_front::resources::Resources;
 use outcore_front::text::csv_files::{CsvSort, Look};
@@ -31,17 +31,14 @@ use outcore_front::text::gnu::{GnuOrder, GnuSort, Key};
 use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
 use outcore_front::volumes::fresh_seed;
-use outcore_io::units;
 use serde_json::json;
 
-use super::line_report::{report, report_planned};
-use crate::cli::SortArgs;
-use crate::context::Context;
-use crate::pipe::{self, CLOSED_PIPE};
-use outcore_verbs::lines::{LineDone, LineJob, LineRequest, Overwrite};
-use outcore_verbs::option::OnError;
-use outcore_verbs::option::lines::CheckHow;
-use outcore_verbs::report::Phase as ReportedPhase;
+use super::page::{SortArgs, SortSummary};
+use crate::host::Host;
+use crate::lines::{LineDone, LineJob, LineRequest, Overwrite};
+use crate::option::OnError;
+use crate::option::lines::{CheckHow, FormatArgs};
+use crate::report::Phase as ReportedPhase;
 
 /// Bytes of a line that a message shows.
 const SHOWN_BYTES: usize = 4096;
@@ -49,28 +46,27 @@ const READ: &str = "read arguments";
 const READ_NAMES: &str = "read names of inputs";
 
 /// Says that scratch needs no program that compresses.
-fn note_compression(context: &Context, args: &SortArgs) {
+fn note_compression(host: &dyn Host, args: &SortArgs) {
     if args.gnu.compress_program.is_some() {
-        context
-            .reporter
-            .detail("--compress-program is not needed: scratch is not compressed");
+        host.detail("--compress-program is not needed: scratch is not compressed");
     }
 }
 
-/// Runs it.
-pub(crate) fn run(
-    context: &Context,
+/// Sorts, merges or checks lines, CSV and JSON lines: `text` says which they have turned out to be.
+pub(super) fn sort(
+    host: &dyn Host,
     args: &SortArgs,
+    text: &FormatArgs,
     resources: Resources,
     found: Option<Vec<Source>>,
-) -> Result<u8> {
+) -> Result<SortSummary> {
     // Told before anything is read.
-    let order = order_of(context, args)?;
-    let inputs = input_names(context, args)?;
+    let order = order_of(host, args, text)?;
+    let inputs = input_names(host, args)?;
     refuse_several(args, &inputs)?;
-    note_locale(context);
-    note_compression(context, args);
-    let debug = debug_of(context, args)?;
+    note_locale(host);
+    note_compression(host, args);
+    let debug = debug_of(host, args)?;
     let in_place = match inputs.as_slice() {
         [one] if args.replace => Some(one.as_path()),
         _ => None,
@@ -79,30 +75,30 @@ pub(crate) fn run(
         inputs: &inputs,
         output: args.output.as_deref().or(in_place),
         // What GNU sort knows nothing of keeps the habits of all other commands.
-        overwrite: match (args.text.csv || args.text.jsonl, args.force || args.replace) {
+        overwrite: match (text.csv || text.jsonl, args.force || args.replace) {
             (true, false) => Overwrite::Nothing,
             _ => Overwrite::Anything,
         },
         record_io: &args.record_io,
         force: args.force,
         takes_records: false,
-        recognition: recognition_of(context, args)?,
+        recognition: recognition_of(host, args, text)?,
     };
-    let mut lines = LineJob::prepare_found(context, resources, &request, found)?;
+    let mut lines = LineJob::prepare_found(host, resources, &request, found)?;
     let options = LineSortOptions {
         terminator: args.lines.terminator(),
         unique: args.unique,
         replace: lines.replace,
-        on_no_key: args.tables.on_no_key(&args.text.by)?,
+        on_no_key: args.tables.on_no_key(&text.by)?,
         ..LineSortOptions::default()
     };
     let look = look_at(args, &lines);
-    if args.text.jsonl {
+    if text.jsonl {
         lines.settle_json()?;
     }
-    let csv = args.text.csv.then(|| csv_of(context, args)).transpose()?;
+    let csv = text.csv.then(|| csv_of(host, args, text)).transpose()?;
     let as_found = lines.files.clone();
-    let settled = csv.as_ref().map(|csv| lines.settle_csv(context, csv, look));
+    let settled = csv.as_ref().map(|csv| lines.settle_csv(host, csv, look));
     let settled = settled.transpose()?;
     let plain = dress_of(&request);
     let (order, dress, options) = match &settled {
@@ -110,7 +106,7 @@ pub(crate) fn run(
         None => (order.as_ref(), &plain, options),
     };
     if args.is_check() {
-        return check(context, args, lines, order, options);
+        return check(host, args, lines, order, options);
     }
     let merge_plan = || plan_merge_of_lines(&lines.job, &lines.inputs(), options.unique);
     let merge_plan = args.gnu.merge.then(merge_plan).transpose()?;
@@ -119,22 +115,27 @@ pub(crate) fn run(
         let plan = match &merge_plan {
             Some(plan) => plan.to_string(),
             None => {
-                let size = lines.watch(context, || {
+                let size = lines.watch(host, || {
                     sample_lines(&lines.job, &lines.inputs(), order, options)
                 })?;
                 plan_lines(size)?.to_string()
             }
         };
         if args.dry_run {
-            return report_planned(context, &lines, &plan);
+            host.print_plan(&plan, json!({"text": plan}));
+            return Ok(SortSummary::of(lines.report(
+                host,
+                "line",
+                LineDone::default(),
+            )?));
         }
-        context.reporter.human(&plan);
+        host.show_plan(&plan);
     }
-    lines.begin(context, json!({}));
+    lines.begin(host, json!({}));
     let run = |lines: &LineJob,
                dress: &Dress,
                (order, options): (&dyn SortKey, LineSortOptions)| {
-        let (output, pending) = lines.open_output_through(context, dress, |sink| match &debug {
+        let (output, pending) = lines.open_output_through(host, dress, |sink| match &debug {
             Some(debug) => Underlined::before(sink, debug, options.terminator),
             None => sink,
         })?;
@@ -143,7 +144,7 @@ pub(crate) fn run(
         } else {
             sort_lines
         };
-        lines.watch(context, || {
+        lines.watch(host, || {
             pending.finish(run(&lines.job, &lines.inputs(), output, order, options))
         })
     };
@@ -153,29 +154,15 @@ pub(crate) fn run(
     {
         // A record spans lines, or there is an error that only a look at all records can tell.
         lines.files = as_found;
-        let csv = lines.settle_csv(context, csv, Look::Whole)?;
+        let csv = lines.settle_csv(host, csv, Look::Whole)?;
         done = run(&lines, &csv.dress, (&csv.order, csv.options(options)));
     }
-    let mut summary = match done {
-        // A reader that has seen enough is not an error.
-        Err(error) if pipe::is_closed(&lines.target, &error) => return Ok(CLOSED_PIPE),
-        done => done?,
-    };
+    let mut summary = done?;
     if let Some(plan) = &merge_plan {
         plan.beside(&mut summary.phases);
     }
-    let what = if args.gnu.merge { "merged" } else { "sorted" };
-    note_skipped(context, summary.skipped);
-    report(context, &lines, what, LineDone::of_sort(&summary))
-}
-
-/// Says how many lines were left out, if any were.
-fn note_skipped(context: &Context, skipped: u64) {
-    if skipped > 0 {
-        let skipped = units::counted(skipped, "line");
-        let note = format!("left out {skipped} without a key");
-        context.reporter.note(&note);
-    }
+    let done = LineDone::of_sort(&summary);
+    Ok(SortSummary::of(lines.report(host, "line", done)?))
 }
 
 /// How much of files of CSV is looked at before they are sorted: little where a sort that fails has
@@ -202,8 +189,8 @@ fn is_of_input(lines: &LineJob, error: &Error) -> bool {
 }
 
 /// What is taken for lines.
-fn recognition_of(context: &Context, args: &SortArgs) -> Result<Recognition> {
-    Ok(match context.reporter.is_gnu() && !args.text.is_given() {
+fn recognition_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result<Recognition> {
+    Ok(match host.is_gnu() && !text.is_given() {
         // Bytes of any kind are lines to GNU sort, those of compressed files too.
         true => Recognition::ANYTHING,
         false => args.lines.recognition(args.order.separator()?),
@@ -232,9 +219,9 @@ fn refuse_several(args: &SortArgs, inputs: &[PathBuf]) -> Result<()> {
 }
 
 /// The order of lines; that of CSV is only known with its header.
-fn order_of(context: &Context, args: &SortArgs) -> Result<Box<dyn SortKey>> {
-    args.text.check(&args.order, args.lines)?;
-    if args.text.jsonl {
+fn order_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result<Box<dyn SortKey>> {
+    text.check(&args.order, args.lines)?;
+    if text.jsonl {
         if args.order.is_given() {
             return Err(
                 Error::usage(READ, "letters and separators are not for JSON lines")
@@ -242,12 +229,12 @@ fn order_of(context: &Context, args: &SortArgs) -> Result<Box<dyn SortKey>> {
             );
         }
         let is_stable = args.stable || args.unique;
-        let order = JsonFields::new(&args.text.by, args.descending, is_stable)?;
+        let order = JsonFields::new(&text.by, args.descending, is_stable)?;
         return Ok(Box::new(order));
     }
     Ok(Box::new(GnuOrder::new(&gnu_sort(
         args,
-        random_seed(context, args)?,
+        random_seed(host, args)?,
     )?)?))
 }
 
@@ -271,37 +258,37 @@ fn gnu_sort(args: &SortArgs, seed: u64) -> Result<GnuSort> {
 }
 
 /// What chooses the order of `-R`: as GNU sort has it, another in each run if nothing is said.
-fn random_seed(context: &Context, args: &SortArgs) -> Result<u64> {
+fn random_seed(host: &dyn Host, args: &SortArgs) -> Result<u64> {
     match (&args.gnu.random_source, args.seed) {
-        (Some(path), _) => seed_of(context, path),
+        (Some(path), _) => seed_of(host, path),
         (None, Some(seed)) => Ok(seed),
         (None, None) => Ok(fresh_seed()),
     }
 }
 
 /// Says that the locale's order is not used, to those who look on.
-fn note_locale(context: &Context) {
+fn note_locale(host: &dyn Host) {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_COLLATE", "LANG"].into_iter().find_map(set);
     // These two, and C.UTF-8, order lines by their bytes.
     let is_by_bytes = |locale: &String| locale == "POSIX" || locale.split('.').next() == Some("C");
     if let Some(locale) = locale.filter(|locale| !is_by_bytes(locale))
-        && context.reporter.tells()
+        && host.has_watchers()
     {
-        context.reporter.note(&format!(
+        host.note(&format!(
             "lines are compared by their bytes, as under LC_ALL=C, not by the rules of {locale}"
         ));
     }
 }
 
 /// What `--debug` shows, after its warnings; nothing without it.
-fn debug_of(context: &Context, args: &SortArgs) -> Result<Option<Arc<Debug>>> {
+fn debug_of(host: &dyn Host, args: &SortArgs) -> Result<Option<Arc<Debug>>> {
     if !args.gnu.debug {
         return Ok(None);
     }
     let debug = Debug::new(&gnu_sort(args, 0)?);
     for warning in debug.warnings() {
-        context.reporter.human(&format!("sort: {warning}"));
+        host.say(&format!("sort: {warning}"));
     }
     Ok(Some(Arc::new(debug)))
 }
@@ -349,19 +336,19 @@ impl Write for Underlined {
 }
 
 /// How CSV is sorted.
-fn csv_of(context: &Context, args: &SortArgs) -> Result<CsvSort> {
+fn csv_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result<CsvSort> {
     Ok(CsvSort {
-        by: args.text.by.clone(),
+        by: text.by.clone(),
         separator: args.order.separator()?,
-        has_header: !args.text.no_header,
+        has_header: !text.no_header,
         global: args.order.global(args.descending),
         stable: args.stable || args.unique,
-        seed: random_seed(context, args)?,
+        seed: random_seed(host, args)?,
     })
 }
 
 /// A number from the first bytes of a file.
-fn seed_of(context: &Context, path: &Path) -> Result<u64> {
+fn seed_of(host: &dyn Host, path: &Path) -> Result<u64> {
     use std::hash::{DefaultHasher, Hasher};
     const BYTES_MAX: u64 = 1 << 20;
     let mut bytes = Vec::new();
@@ -370,7 +357,7 @@ fn seed_of(context: &Context, path: &Path) -> Result<u64> {
             .path(path)
             .hint("check the path")
     };
-    let file: Box<dyn Read> = match context.files.input(path)? {
+    let file: Box<dyn Read> = match host.names().input(path)? {
         Some(dataset) => dataset.open()?,
         None => Box::new(File::open(path).map_err(failed)?),
     };
@@ -383,7 +370,7 @@ fn seed_of(context: &Context, path: &Path) -> Result<u64> {
 }
 
 /// The names of the inputs, from arguments or a file of names.
-fn input_names(context: &Context, args: &SortArgs) -> Result<Vec<PathBuf>> {
+fn input_names(host: &dyn Host, args: &SortArgs) -> Result<Vec<PathBuf>> {
     let Some(list) = &args.gnu.files0_from else {
         let is_in_place = args.replace && args.output.is_none();
         return match (is_in_place, args.inputs.len()) {
@@ -398,7 +385,7 @@ fn input_names(context: &Context, args: &SortArgs) -> Result<Vec<PathBuf>> {
             .path(list)
             .hint("check the path")
     };
-    let mut file: Box<dyn Read> = match (is_stdin, context.files.input(list)?) {
+    let mut file: Box<dyn Read> = match (is_stdin, host.names().input(list)?) {
         // Not the library's stream, which takes a closed one for an empty one.
         (true, _) => {
             let stdin = io::stdin().as_fd().try_clone_to_owned();
@@ -435,15 +422,15 @@ fn input_names(context: &Context, args: &SortArgs) -> Result<Vec<PathBuf>> {
 }
 
 fn check(
-    context: &Context,
+    host: &dyn Host,
     args: &SortArgs,
     lines: LineJob,
     order: &dyn SortKey,
     options: LineSortOptions,
-) -> Result<u8> {
-    lines.begin(context, json!({}));
+) -> Result<SortSummary> {
+    lines.begin(host, json!({}));
     let started = Instant::now();
-    let (plan, found) = lines.watch(context, || {
+    let (plan, found) = lines.watch(host, || {
         let what = ("read lines -> check", "check");
         let files = (&lines.inputs()[..], 1);
         let plan = plan_files(&lines.job, files, what, |bytes| {
@@ -453,11 +440,17 @@ fn check(
         Ok((plan, found))
     })?;
     let Some(disorder) = found else {
-        let done = checked(&lines, (started, &plan));
-        return report(context, &lines, "checked", done);
+        let done = checked(&lines, started, &plan);
+        return Ok(SortSummary {
+            wrote: lines.report(host, "line", done)?,
+            is_sorted: Some(true),
+        });
     };
     if args.gnu.check_silently || args.check == Some(CheckHow::Quiet) {
-        return Ok(1);
+        return Ok(SortSummary {
+            wrote: lines.report(host, "line", LineDone::default())?,
+            is_sorted: Some(false),
+        });
     }
     let name = lines.name_of(&disorder.path);
     let mut sources = lines.sources.iter();
@@ -465,7 +458,7 @@ fn check(
     // GNU sort knows standard input by no other name, be it a file.
     let is_unnamed =
         args.gnu.files0_from.is_none() && args.inputs.iter().all(|name| name.as_os_str() == "-");
-    let name = match is_stream || (is_unnamed && context.reporter.is_gnu()) {
+    let name = match is_stream || (is_unnamed && host.is_gnu()) {
         true => "-".to_string(),
         false => name.display().to_string(),
     };
@@ -476,7 +469,7 @@ fn check(
 }
 
 /// What a check did that found nothing, compared with its plan.
-fn checked(lines: &LineJob, (started, plan): (Instant, &PassPlan)) -> LineDone {
+fn checked(lines: &LineJob, started: Instant, plan: &PassPlan) -> LineDone {
     let read_bytes = lines.job.control.progress().read_bytes;
     let phase = Phase {
         name: "check",

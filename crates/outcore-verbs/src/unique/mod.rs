@@ -1,8 +1,12 @@
-//! `outcore unique`: one of each line or record, in order, or how many there are.
+//! `unique`: one of each line, record or row, in order, or how many there are.
 //!
 //! Contract: by bytes, in one pass over the input where the different ones fit into memory, else by
-//! a sort; --explain says which. Where one of each key is kept, and not one of each, a sort does
-//! it. Records of CSV are whole, after their header.
+//! a sort; `--explain` says which. A sort also keeps one of each key. Records of CSV are whole,
+//! after their header.
+
+mod page;
+#[cfg(feature = "tables")]
+mod table;
 
 use std::path::PathBuf;
 
@@ -18,43 +22,96 @@ use outcore_front::text::gnu::GnuOrder;
 use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
 use outcore_front::what::{Asked, What};
-use outcore_io::units;
-use outcore_verbs::host::Host;
 use serde_json::json;
 
-use super::line_report::{report, report_planned};
-use super::sort;
-use super::table;
-use crate::cli::SortArgs;
-use crate::cli::commands::UniqueArgs;
-use crate::context::Context;
-use crate::pipe::CLOSED_PIPE;
-use crate::{pipe, resources};
-use outcore_verbs::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_of};
-use outcore_verbs::sequence::args::InputArgs;
-use outcore_verbs::sequence::group::{self, GroupRequest};
-use outcore_verbs::verb::Words;
+use page::{UniqueArgs, UniqueSummary};
+
+use crate::host::{Host, Weight};
+use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_of};
+use crate::option::lines::FormatArgs;
+use crate::option::{SEED, resources_request};
+use crate::sequence::args::InputArgs;
+use crate::sequence::group::{self, CountBySummary, GroupRequest};
+use crate::sort::{self, SortArgs};
+use crate::verb::{Verb, Words};
+use crate::wording::{Said, headline, say};
 
 /// Standard input and output.
 const STDIO: &str = "-";
 
-/// Runs the subcommand.
-pub(crate) fn run(context: &Context, args: &mut UniqueArgs) -> Result<u8> {
-    let what = what_is_read(context, args)?;
-    if what.is_table() {
-        return table::unique(context, args);
+/// The verb.
+pub(crate) struct Unique;
+
+impl Verb for Unique {
+    const NAME: &'static str = "unique";
+    type Args = UniqueArgs;
+    type Report = UniqueSummary;
+    const PHASES: &'static [Weight] = &[("sample", 0.02), ("count", 1.0)];
+
+    fn run(host: &dyn Host, args: &UniqueArgs) -> Result<UniqueSummary> {
+        let what = what_is_read(host, args)?;
+        if what.is_table() {
+            #[cfg(feature = "tables")]
+            return table::unique(host, args, resources_of(host, args)?);
+            #[cfg(not(feature = "tables"))]
+            return Err(crate::verb::without_tables());
+        }
+        let recognition = args.lines.recognition(args.order.separator()?);
+        let sources = find(host, &args.files.inputs)?;
+        if let Some(format) = format_of(&args.record.to_request(), &sources, recognition)? {
+            host.given().applies_to(What::Array)?;
+            return of_records(host, args, &format);
+        }
+        if args.dry_run {
+            refuse_streams(&sources, "plan unique")?;
+        }
+        let mut text = args.text.clone();
+        text.settle(what);
+        of_lines(host, args, &text)
     }
-    args.text.settle(what);
-    let recognition = args.lines.recognition(args.order.separator()?);
-    let sources = find(context, &args.files.inputs)?;
-    if let Some(format) = format_of(&args.record.to_request(), &sources, recognition)? {
-        context.given.applies_to(What::Array)?;
-        return of_records(context, args, &format);
+
+    fn say(args: &UniqueArgs, report: &UniqueSummary, words: &mut Words) {
+        if args.dry_run {
+            return;
+        }
+        match grouped(report) {
+            Some(grouped) => group::say(Unique::NAME, &grouped, args.explain, words),
+            None => say(&report.wrote, &said(report), args.explain, words),
+        }
     }
-    if args.dry_run {
-        refuse_streams(&sources, "plan unique")?;
+
+    fn headline(report: &UniqueSummary) -> String {
+        match grouped(report) {
+            Some(grouped) => group::headline(Unique::NAME, &grouped),
+            None => headline(&report.wrote, &said(report)),
+        }
     }
-    let resources = resources_of(args)?;
+
+    fn takes_stdout(args: &UniqueArgs) -> bool {
+        args.files.is_to_stdout() && !args.dry_run
+    }
+}
+
+/// The report on different records, where these were sought.
+fn grouped(report: &UniqueSummary) -> Option<CountBySummary> {
+    report.by.as_ref()?;
+    Some(CountBySummary {
+        wrote: report.wrote.clone(),
+        by: report.by.clone(),
+        groups: None,
+    })
+}
+
+/// The word for what was done.
+fn said(report: &UniqueSummary) -> Said<'static> {
+    match &*report.wrote.unit {
+        "row" => Said::of("kept"),
+        _ => Said::of("found"),
+    }
+}
+
+/// One of each line, or of each record of CSV or JSON lines.
+fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<UniqueSummary> {
     let request = LineRequest {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
@@ -62,37 +119,39 @@ pub(crate) fn run(context: &Context, args: &mut UniqueArgs) -> Result<u8> {
         record_io: &args.record_io,
         force: args.files.force,
         takes_records: false,
-        recognition,
+        recognition: args.lines.recognition(args.order.separator()?),
     };
     // Told before anything is read.
-    let order = order_of(args)?;
-    let mut lines = LineJob::prepare(context, resources, &request)?;
+    let order = order_of(args, text)?;
+    let mut lines = LineJob::prepare(host, resources_of(host, args)?, &request)?;
     let options = LineSortOptions {
         terminator: args.lines.terminator(),
         unique: !args.count,
         count: args.count,
         replace: lines.replace,
-        on_no_key: args.tables.on_no_key(&args.text.by)?,
-        drops_blanks: args.text.jsonl,
+        on_no_key: args.tables.on_no_key(&text.by)?,
+        drops_blanks: text.jsonl,
         ..LineSortOptions::default()
     };
-    let (order, dress, options) = settle(context, args, order, &mut lines, options)?;
+    let (order, dress, options) = settle(host, args, text, order, &mut lines, options)?;
     let order = order.as_ref();
     if args.explain || args.dry_run {
         let output = lines.set_aside(&Dress::default())?;
-        let size = lines.watch(context, || {
+        let size = lines.watch(host, || {
             sample_lines(&lines.job, &lines.inputs(), order, options)
         })?;
         let plan = plan_lines(size)?.to_string();
         drop(output);
         if args.dry_run {
-            return report_planned(context, &lines, &plan);
+            host.print_plan(&plan, json!({"text": plan}));
+            let wrote = lines.report(host, "line", LineDone::default())?;
+            return Ok(UniqueSummary::of(wrote));
         }
-        context.reporter.human(&plan);
+        host.show_plan(&plan);
     }
-    lines.begin(context, json!({}));
-    let (output, pending) = lines.open_output(context, &dress)?;
-    let done = lines.watch(context, || {
+    lines.begin(host, json!({}));
+    let (output, pending) = lines.open_output(host, &dress)?;
+    let done = lines.watch(host, || {
         pending.finish(sort_lines(
             &lines.job,
             &lines.inputs(),
@@ -100,21 +159,13 @@ pub(crate) fn run(context: &Context, args: &mut UniqueArgs) -> Result<u8> {
             order,
             options,
         ))
-    });
-    let summary = match done {
-        Err(error) if pipe::is_closed(&lines.target, &error) => return Ok(CLOSED_PIPE),
-        done => done?,
-    };
-    if summary.skipped > 0 {
-        let skipped = units::counted(summary.skipped, "line");
-        let note = format!("left out {skipped} without a key");
-        context.reporter.note(&note);
-    }
-    report(context, &lines, "found", LineDone::of_sort(&summary))
+    })?;
+    let wrote = lines.report(host, "line", LineDone::of_sort(&done))?;
+    Ok(UniqueSummary::of(wrote))
 }
 
 /// The kind of the input; rejects options that are not for it.
-fn what_is_read(context: &Context, args: &UniqueArgs) -> Result<What> {
+fn what_is_read(host: &dyn Host, args: &UniqueArgs) -> Result<What> {
     let flags = args.text.text_flags(args.order.separator()?);
     let asked = Asked {
         inputs: &args.files.inputs,
@@ -128,27 +179,27 @@ fn what_is_read(context: &Context, args: &UniqueArgs) -> Result<What> {
         is_text_order: args.order.is_of_lines(),
     };
     let has_line_options = !args.order.line_keys.is_empty() || args.lines.zero_terminated;
-    let what = match context.what(asked)? {
+    let what = match host.what(asked)? {
         What::Csv | What::JsonLines if flags.kind().is_none() && has_line_options => What::Lines,
         What::JsonLines if flags.kind().is_none() && args.order.is_given() => What::Lines,
         what => what,
     };
-    context.check_options(what, asked)?;
+    host.check_options(what, asked)?;
     Ok(what)
 }
 
 /// The order of lines; that of columns of CSV is only known with their header.
-fn order_of(args: &UniqueArgs) -> Result<Box<dyn SortKey>> {
-    args.text.check_together(&args.order, args.lines)?;
-    if args.text.jsonl && args.order.is_given() {
+fn order_of(args: &UniqueArgs, text: &FormatArgs) -> Result<Box<dyn SortKey>> {
+    text.check_together(&args.order, args.lines)?;
+    if text.jsonl && args.order.is_given() {
         return Err(Error::usage(
             "read arguments",
             "letters and separators are not for JSON lines",
         )
         .hint("values compare by their types; for descending order write .price:desc"));
     }
-    if args.text.jsonl && !args.text.by.is_empty() {
-        let order = JsonFields::new(&args.text.by, args.descending, true)?;
+    if text.jsonl && !text.by.is_empty() {
+        let order = JsonFields::new(&text.by, args.descending, true)?;
         return Ok(Box::new(order));
     }
     let mut sort = args.order.to_sort(args.descending)?;
@@ -159,57 +210,55 @@ fn order_of(args: &UniqueArgs) -> Result<Box<dyn SortKey>> {
 /// Makes files of CSV and JSON lines ready; gives the order that is meant, and what makes CSV of
 /// its lines again.
 fn settle(
-    context: &Context,
+    host: &dyn Host,
     args: &UniqueArgs,
+    text: &FormatArgs,
     order: Box<dyn SortKey>,
     lines: &mut LineJob,
     options: LineSortOptions,
 ) -> Result<(Box<dyn SortKey>, Dress, LineSortOptions)> {
-    if args.text.jsonl {
+    if text.jsonl {
         lines.settle_json()?;
     }
-    if !args.text.csv {
+    if !text.csv {
         return Ok((order, Dress::default(), options));
     }
     let csv = CsvSort {
-        by: args.text.by.clone(),
+        by: text.by.clone(),
         separator: args.order.separator()?,
-        has_header: !args.text.no_header,
+        has_header: !text.no_header,
         global: args.order.global(args.descending),
         stable: true,
-        seed: resources::SEED,
+        seed: SEED,
     };
-    let mut csv = lines.settle_csv(context, &csv, Look::Whole)?;
+    let mut csv = lines.settle_csv(host, &csv, Look::Whole)?;
     let options = csv.options(options);
     if args.count {
         csv.put_column_first(COUNT_COLUMN)?;
     }
-    let order = match args.text.by.is_empty() {
+    let order = match text.by.is_empty() {
         true => order,
         false => Box::new(csv.order),
     };
     Ok((order, csv.dress, options))
 }
 
-fn resources_of(args: &UniqueArgs) -> Result<Resources> {
-    let loaded = resources::load(
-        &args.resources,
-        &args.drives,
-        args.scratch.limit_bytes,
-        resources::SEED,
-    )?;
-    Ok(loaded.measuring(args.explain || args.dry_run))
+fn resources_of(host: &dyn Host, args: &UniqueArgs) -> Result<Resources> {
+    let limit_bytes = args.scratch.limit_bytes;
+    let request = resources_request(&args.resources, &args.drives, limit_bytes, SEED)?;
+    Ok(host.load(&request)?.measuring(args.explain || args.dry_run))
 }
 
 /// One of each record.
-fn of_records(context: &Context, args: &UniqueArgs, format: &RecordFormat) -> Result<u8> {
+fn of_records(host: &dyn Host, args: &UniqueArgs, format: &RecordFormat) -> Result<UniqueSummary> {
     if !format.is_all_key() || args.descending {
         if args.count {
             let cause = "--count cannot be combined with --descending, or with a key that is only part of the record";
             return Err(Error::usage("read arguments", cause)
                 .hint("use count-by to count values of a part of the record, and sort to order the counts"));
         }
-        return sort::run_records(context, &to_sort(args), resources_of(args)?);
+        let sorted = sort::records::sort(host, &to_sort(args), resources_of(host, args)?)?;
+        return Ok(UniqueSummary::of(sorted.wrote));
     }
     let mut inputs = args.files.inputs.clone();
     if inputs.is_empty() {
@@ -227,7 +276,7 @@ fn of_records(context: &Context, args: &UniqueArgs, format: &RecordFormat) -> Re
         ..InputArgs::default()
     };
     let request = GroupRequest {
-        what: "unique",
+        what: Unique::NAME,
         input: &input,
         scratch_limit_bytes: args.scratch.limit_bytes,
         output: args.files.output.as_deref(),
@@ -236,17 +285,11 @@ fn of_records(context: &Context, args: &UniqueArgs, format: &RecordFormat) -> Re
             false => Grouping::Unique,
         },
     };
-    let report = group::of_records(context, &request);
-    let report = match report {
-        Err(error) if pipe::is_closed_by(&error) => return Ok(CLOSED_PIPE),
-        report => report?,
-    };
-    let mut words = Words::default();
-    if !args.dry_run {
-        group::say("unique", &report, args.explain, &mut words);
-    }
-    context.reporter.report(json!(report), &words);
-    Ok(0)
+    let found = group::of_records(host, &request)?;
+    Ok(UniqueSummary {
+        wrote: found.wrote,
+        by: found.by,
+    })
 }
 
 /// The same as a sort of records.
@@ -264,7 +307,7 @@ fn to_sort(args: &UniqueArgs) -> SortArgs {
         drives: args.drives.clone(),
         scratch: args.scratch.clone(),
         force: args.files.force,
-        seed: Some(resources::SEED),
+        seed: Some(SEED),
         record_io: args.record_io.clone(),
         ..SortArgs::default()
     }

@@ -1,0 +1,143 @@
+//! What `sort` is asked, and what it reports.
+//!
+//! Contract: each option and each field stands here alone, with its name, type, default and help.
+//! Short options mean what GNU sort means by them, except for `-h`: it prints help.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::option::lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
+use crate::option::tables::TableArgs;
+use crate::option::{DriveArgs, RecordingArgs, ResourceArgs, ScratchArgs, TypeArgs};
+use crate::report::{WriteSummary, report};
+
+const SORT_EXAMPLES: &str = "\
+Examples:
+  outcore sort keys.bin -o sorted.bin --type u64 --memory 2GiB
+  outcore sort log.bin -o by-time.bin --record 64 --key 8:8:u64 --stable
+  outcore sort points.npy -o sorted.npy --descending
+  outcore sort big.bin -o 'sorted-{drive}.bin' --type gensort --drive /mnt/a --drive /mnt/b
+  outcore sort big.bin -o out.bin --type u64 --record-io out.iotrace
+  producer | outcore sort - -o - --type f64 | consumer
+
+Lines, with the options of GNU sort:
+  outcore sort -t, -k2,2n big.csv -o by-second-column.csv --memory 2GiB
+  outcore sort -u names.txt > distinct.txt
+  outcore sort --csv --by country --by price:nr sales.csv -o by-price.csv
+  outcore sort --jsonl --by .user.id events.jsonl.zst -o by-user.jsonl.zst
+  zcat logs.gz | outcore sort -k4,4 -s | less
+
+If the program is called `sort` (ln -s \"$(command -v outcore)\" ~/bin/sort), it behaves as GNU sort does: \
+errors exit with 2, inputs are lines, and file names say nothing about contents (x.gz is not decompressed).";
+
+/// Sort files of lines or records, larger than memory if need be
+///
+/// Inputs with a type (--type, --record, .npy or a manifest) are sorted as records: by key, then
+/// by all of their bytes. All other text is sorted as lines, with the options of GNU sort in the
+/// C locale and byte-identical output. Compressed text (gzip, zstd, bzip2 or xz, detected by
+/// content) is decompressed, and OUT is compressed if its name ends in .gz, .zst, .bz2 or .xz.
+/// outcore rejects other binary data unless a type or --lines says what they are. OUT appears whole
+/// or not at all. Inputs are never changed, unless --replace, --delete-input or, for lines, -o
+/// asks for it.
+#[derive(Debug, Default, Args)]
+#[command(after_long_help = SORT_EXAMPLES)]
+pub(crate) struct SortArgs {
+    /// Files to sort, in order: lines, raw records, .npy, or a manifest (.outcore.json) of
+    /// shards; - is standard input, and the default for lines. Records from standard input need
+    /// the - and a type
+    #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Output: a file, - for standard output, or one shard per drive if the name contains
+    /// {drive}, as in 'sorted-{drive}.bin'. Default for lines: standard output. Lines replace an
+    /// existing file, even an input; CSV and JSON lines only with --force
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) record: TypeArgs,
+    /// Reverse the key order (largest first)
+    #[arg(
+        short = 'r',
+        long,
+        alias = "reverse",
+        help_heading = "Order",
+        overrides_with = "descending"
+    )]
+    pub(crate) descending: bool,
+    /// Keep the input order of equal keys
+    #[arg(short, long, help_heading = "Order", overrides_with = "stable")]
+    pub(crate) stable: bool,
+    /// Keep one record or line for each key: the first in output order
+    #[arg(short, long, help_heading = "Order", overrides_with = "unique")]
+    pub(crate) unique: bool,
+    /// Check whether the input is sorted, and sort nothing. If it is not, exit with 1 and name the
+    /// first item out of order
+    #[arg(short, long, help_heading = "Order", value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "diagnose-first", conflicts_with_all = ["output", "replace", "delete_input", "explain", "dry_run"])]
+    pub(crate) check: Option<CheckHow>,
+    #[command(flatten)]
+    pub(crate) order: OrderArgs,
+    #[command(flatten)]
+    pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) text: FormatArgs,
+    #[command(flatten)]
+    pub(crate) gnu: GnuArgs,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
+    #[command(flatten)]
+    pub(crate) resources: ResourceArgs,
+    #[command(flatten)]
+    pub(crate) drives: DriveArgs,
+    #[command(flatten)]
+    pub(crate) scratch: ScratchArgs,
+    /// Replace an existing output
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
+    /// Let the output replace an input: OUT is one of the inputs, or is left out if there is one
+    /// input
+    #[arg(long, help_heading = "Files")]
+    pub(crate) replace: bool,
+    /// Free the blocks of the inputs as they are read, and remove the inputs at the end. Saves
+    /// space, but if the job fails, what has been read is lost; a marker file (.NAME.outcore-
+    /// consumed) then says so, and outcore rejects the input while the marker exists
+    #[arg(long, help_heading = "Files")]
+    pub(crate) delete_input: bool,
+    /// Print the plan (passes, buffers, predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
+    /// Print the plan and stop
+    #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
+    pub(crate) dry_run: bool,
+    /// Seed for sampling, drive choice and -R (whose order otherwise differs in each run). Does
+    /// not affect the output otherwise
+    #[arg(long, value_name = "N", help_heading = "Plan")]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) record_io: RecordingArgs,
+}
+
+impl SortArgs {
+    /// Whether only the order is to be checked.
+    pub(crate) fn is_check(&self) -> bool {
+        self.check.is_some() || self.gnu.check_silently
+    }
+}
+
+report! {
+    /// The result of a sort, or of a look at the order.
+    pub(crate) struct SortSummary {
+        [wrote: WriteSummary],
+        /// Whether the input is in order; none where it was sorted.
+        is_sorted: Option<bool>,
+    }
+}
+
+impl SortSummary {
+    /// Of a sort.
+    pub(crate) fn of(wrote: WriteSummary) -> Self {
+        SortSummary {
+            wrote,
+            is_sorted: None,
+        }
+    }
+}

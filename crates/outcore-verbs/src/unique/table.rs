@@ -1,0 +1,34 @@
+//! `unique` of tables.
+//!
+//! Contract: as [`super`]: one row is kept for each key, the first in the input.
+
+use outcore::Result;
+use outcore_front::resources::Resources;
+use outcore_table::jobs::{self, TableOrder};
+
+use super::page::{UniqueArgs, UniqueSummary};
+use crate::host::Host;
+use crate::tables::{Request, keys_of, names_of, run, text};
+
+/// One row of each key.
+pub(super) fn unique(
+    host: &dyn Host,
+    args: &UniqueArgs,
+    resources: Resources,
+) -> Result<UniqueSummary> {
+    let flags = args.text.text_flags(args.order.separator()?);
+    let text = text::options(&args.tables, &flags, &args.files.inputs)?;
+    let keys = keys_of(&args.text.by, args.descending)?;
+    let text = text.needing(names_of(&keys));
+    let recording = (&args.record_io, args.explain);
+    let request = Request::of_any(&args.files, &args.tables, recording, &text);
+    let order = TableOrder {
+        keys,
+        is_stable: true,
+        is_descending: args.descending,
+    };
+    let ran = run(host, &request, resources, |job, ends| {
+        jobs::unique(job, ends, &order)
+    })?;
+    Ok(UniqueSummary::of(ran.report))
+}
