@@ -7,11 +7,9 @@
 
 pub(crate) mod commands;
 pub(crate) mod deferred;
-mod expressions;
 pub(crate) mod gnu;
 pub(crate) mod graph;
 pub(crate) mod help;
-pub(crate) mod sequence;
 pub(crate) mod store;
 pub(crate) mod vectors;
 pub(crate) mod verb;
@@ -37,7 +35,6 @@ use commands::UniqueArgs;
 use deferred::Deferred;
 use outcore_verbs::option::lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
 use outcore_verbs::option::tables;
-use sequence::SequenceCommand;
 use store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
 use verb::VerbCommand;
 use volume::VolumeCommand;
@@ -168,8 +165,6 @@ pub(crate) enum Command {
     Unique(Deferred<UniqueArgs>),
     #[command(flatten)]
     Verb(VerbCommand),
-    #[command(flatten)]
-    Sequence(SequenceCommand),
     #[command(subcommand)]
     Vector(Deferred<vectors::VectorCommand>),
     Knn(Deferred<vectors::KnnArgs>),

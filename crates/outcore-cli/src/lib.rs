@@ -148,7 +148,6 @@ fn name_of(command: &Command) -> (&'static str, bool) {
         }
         Command::Unique(args) => ("unique", args.files.is_to_stdout() && !args.dry_run),
         Command::Verb(verb) => (verb.name, verb.takes_stdout),
-        Command::Sequence(command) => (command.name(), command.takes_stdout()),
         Command::Vector(_) => ("vector", false),
         Command::Knn(_) => ("knn", false),
         Command::Kmeans(_) => ("kmeans", false),
@@ -233,7 +232,6 @@ fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
         Command::Sort(args) => commands::sort::run(context, args),
         Command::Unique(args) => commands::unique::run(context, args),
         Command::Verb(verb) => commands::verb::run(context, verb),
-        Command::Sequence(command) => commands::sequence::run(context, command),
         Command::Vector(command) => commands::vectors::vector(context, command),
         Command::Knn(args) => commands::vectors::knn(context, args),
         Command::Kmeans(args) => commands::vectors::kmeans(context, args),

@@ -31,7 +31,7 @@ impl<'a> Said<'a> {
     }
 
     /// That an `amount` of something else was `what`.
-    pub fn amount(what: &'a str, amount: String) -> Self {
+    pub(crate) fn amount(what: &'a str, amount: String) -> Self {
         Said {
             amount: Some(amount),
             ..Said::of(what)

@@ -14,7 +14,6 @@ pub(crate) mod graph;
 mod line_report;
 pub(crate) mod replay;
 pub(crate) mod scratch;
-pub(crate) mod sequence;
 pub(crate) mod sim;
 pub(crate) mod sort;
 mod sort_lines;

@@ -20,7 +20,6 @@ use outcore_verbs::verb::without_tables;
 
 use crate::cli::SortArgs;
 use crate::cli::commands::UniqueArgs;
-use crate::cli::sequence::{FilterArgs, MapArgs, MergeArgs};
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs};
 use crate::context::Context;
 use outcore_verbs::option::tables::TableArgs;
@@ -172,7 +171,4 @@ macro_rules! left_out {
 
 left_out! {
     unique: UniqueArgs,
-    map: MapArgs,
-    filter: FilterArgs,
-    merge: MergeArgs,
 }

@@ -66,7 +66,7 @@ impl Network {
     }
 
     /// One pass (a forward pass, a token, a training step, a run).
-    pub fn pass(self) -> Vec<KernelSpec> {
+    pub(crate) fn pass(self) -> Vec<KernelSpec> {
         match self {
             Network::Bert => bert(),
             Network::Gpt2 => gpt2(),
