@@ -6,11 +6,9 @@
 //! Environment, file and default set what no flag sets (see [`outcore_io::config`]).
 
 pub(crate) mod deferred;
-mod expressions;
 pub(crate) mod gnu;
 pub(crate) mod graph;
 pub(crate) mod help;
-pub(crate) mod sequence;
 pub(crate) mod store;
 pub(crate) mod vectors;
 pub(crate) mod verb;
@@ -33,7 +31,6 @@ pub(crate) use outcore_verbs::option::{
 };
 
 use deferred::Deferred;
-use sequence::SequenceCommand;
 use store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
 use verb::VerbCommand;
 use volume::VolumeCommand;
@@ -152,8 +149,6 @@ pub(crate) enum ColorWhen {
 pub(crate) enum Command {
     #[command(flatten)]
     Verb(VerbCommand),
-    #[command(flatten)]
-    Sequence(SequenceCommand),
     #[command(subcommand)]
     Vector(Deferred<vectors::VectorCommand>),
     Knn(Deferred<vectors::KnnArgs>),

@@ -137,7 +137,6 @@ fn allow_open_files() {
 fn name_of(command: &Command) -> (&'static str, bool) {
     match command {
         Command::Verb(verb) => (verb.name, verb.takes_stdout),
-        Command::Sequence(command) => (command.name(), command.takes_stdout()),
         Command::Vector(_) => ("vector", false),
         Command::Knn(_) => ("knn", false),
         Command::Kmeans(_) => ("kmeans", false),
@@ -220,7 +219,6 @@ fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, first_file: Option<PathBu
 fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
     match command {
         Command::Verb(verb) => commands::verb::run(context, verb),
-        Command::Sequence(command) => commands::sequence::run(context, command),
         Command::Vector(command) => commands::vectors::vector(context, command),
         Command::Knn(args) => commands::vectors::knn(context, args),
         Command::Kmeans(args) => commands::vectors::kmeans(context, args),

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use outcore::{Phase as EnginePhase, PhasePlan};
+use outcore::Phase as EnginePhase;
 use outcore_front::cost::{DriveTraffic, cpu_seconds, peak_rss_bytes};
 use outcore_io::units;
 use outcore_verbs::report::{DriveTraffic as DriveTold, Phase};
@@ -22,21 +22,7 @@ pub(crate) fn phases_json(phases: &[EnginePhase]) -> Value {
     json!(Phase::of_engine(phases))
 }
 
-/// What a plan predicts of phases, as plan events list them.
-pub(crate) fn predicted_json(phases: &[PhasePlan]) -> Value {
-    let phases = phases.iter().map(|phase| {
-        json!({
-            "name": phase.name,
-            "predicted_seconds": phase.seconds,
-            "predicted_read_bytes": phase.read_bytes.bytes(),
-            "predicted_written_bytes": phase.written_bytes.bytes(),
-            "predicted_is_bound": phase.is_bound(),
-        })
-    });
-    Value::Array(phases.collect())
-}
-
-/// The same for people, as a table: `<=` where a plan says only that it will not be more, `-` where
+/// Phases for people, as a table: `<=` where a plan says only that it will not be more, `-` where
 /// it says nothing.
 pub(crate) fn phases_table(phases: &[Phase]) -> Vec<String> {
     let header = [
@@ -116,15 +102,6 @@ impl Summary {
         );
         fields.extend(self.more.clone());
         Value::Object(fields)
-    }
-
-    /// "of the drives' measured bandwidth", where it is known.
-    pub(crate) fn bandwidth_text(&self) -> Option<String> {
-        let fraction = self.bandwidth_fraction?;
-        Some(format!(
-            "{:.0} % of the drives' measured bandwidth",
-            fraction * 100.0
-        ))
     }
 }
 

@@ -40,7 +40,6 @@ pub mod records;
 pub mod report;
 mod sample;
 pub mod scratch;
-#[allow(missing_docs, reason = "the command has some of these verbs")]
 pub mod sequence;
 mod shuffle;
 mod sort;
@@ -66,7 +65,7 @@ pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
     visitor.visit::<split::Split>();
     visitor.visit::<generate::Gen>();
     visitor.visit::<verify::Verify>();
-    visitor.visit::<sequence::group::CountBy>();
+    sequence::visit_verbs(visitor);
     #[cfg(feature = "tables")]
     visit_tables(visitor);
 }

@@ -105,7 +105,7 @@ pub(crate) enum Overwrite {
 
 impl Overwrite {
     /// As `--force` says.
-    pub fn of(force: bool) -> Self {
+    pub(crate) fn of(force: bool) -> Self {
         match force {
             true => Overwrite::Others,
             false => Overwrite::Nothing,

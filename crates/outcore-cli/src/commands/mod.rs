@@ -12,7 +12,6 @@ pub(crate) mod drives;
 pub(crate) mod graph;
 pub(crate) mod replay;
 pub(crate) mod scratch;
-pub(crate) mod sequence;
 pub(crate) mod sim;
 pub(crate) mod store;
 #[cfg(feature = "tables")]

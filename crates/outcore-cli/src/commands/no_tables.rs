@@ -18,7 +18,6 @@ use outcore_vector::kmeans::{self, Clustering, LabelOutput};
 
 use outcore_verbs::verb::without_tables;
 
-use crate::cli::sequence::{FilterArgs, MapArgs, MergeArgs};
 use crate::cli::view::{ViewAppendArgs, ViewBuildArgs, ViewCatArgs, ViewMaterializeArgs};
 use crate::context::Context;
 use outcore_verbs::option::tables::TableArgs;
@@ -154,18 +153,4 @@ pub(crate) fn view_materialize(
     _: (Resources, &Path),
 ) -> Result<u8> {
     Err(without_tables())
-}
-
-macro_rules! left_out {
-    ($($name:ident: $args:ty,)*) => {
-        $(pub(crate) fn $name(_: &Context, _: &$args) -> Result<u8> {
-            Err(without_tables())
-        })*
-    };
-}
-
-left_out! {
-    map: MapArgs,
-    filter: FilterArgs,
-    merge: MergeArgs,
 }

@@ -13,7 +13,7 @@ use outcore_front::inputs::is_stdout;
 use crate::option::{DriveArgs, RecordingArgs, ResourceArgs, TypeArgs, parse_count};
 
 /// What is read by commands that take tables, too.
-pub const TABLES_TOO: &str = "Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of \
+pub(crate) const TABLES_TOO: &str = "Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of \
     shards, or Parquet and Arrow files and directories of them; - is standard input";
 
 /// What is read, and how it is refined on the way.
@@ -39,10 +39,13 @@ pub struct InputArgs {
     )]
     pub conditions: Vec<String>,
     #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
     pub record: TypeArgs,
     #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
     pub resources: ResourceArgs,
     #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
     pub drives: DriveArgs,
     /// Print the plan, then run
     #[arg(long, help_heading = "Plan")]
@@ -51,6 +54,7 @@ pub struct InputArgs {
     #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
     pub dry_run: bool,
     #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
     pub record_io: RecordingArgs,
     /// Replace existing files
     #[arg(long, help_heading = "Files")]
@@ -59,12 +63,31 @@ pub struct InputArgs {
 
 impl InputArgs {
     /// Whether a result that is named `output` goes to standard output.
-    pub fn is_written_to_stdout(&self, output: &Path) -> bool {
+    pub(crate) fn is_written_to_stdout(&self, output: &Path) -> bool {
         is_stdout(output) && !self.dry_run
     }
 
+    /// Fails for options that change the input of a verb that needs it as it is.
+    ///
+    /// # Errors
+    /// Usage, in `operation`: `cause`, and the `hint` what to do instead.
+    pub(crate) fn check_as_they_are(
+        &self,
+        operation: &'static str,
+        cause: &str,
+        hint: &str,
+    ) -> Result<()> {
+        match self.conditions.is_empty() && self.zip.is_empty() && self.count.is_none() {
+            true => Ok(()),
+            false => {
+                let cause = format!("{cause}: no --where, --zip or --count");
+                Err(Error::usage(operation, cause).hint(hint))
+            }
+        }
+    }
+
     /// Whether the plan is shown.
-    pub fn is_planned(&self) -> bool {
+    pub(crate) fn is_planned(&self) -> bool {
         self.explain || self.dry_run
     }
 }
@@ -72,23 +95,23 @@ impl InputArgs {
 /// A step in front of a command that prints or scans.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Steps")]
-pub struct MapStep {
+pub(crate) struct MapStep {
     /// Apply EXPR to each record first
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
-    pub map: Option<String>,
+    pub(crate) map: Option<String>,
 }
 
 /// Where the result goes.
 #[derive(Debug, Clone, Args)]
-pub struct OutputArgs {
+pub(crate) struct OutputArgs {
     /// Output: a file (.npy gets a header), - for standard output, or one shard per drive if the
     /// name contains {drive}
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Files")]
-    pub output: PathBuf,
+    pub(crate) output: PathBuf,
 }
 
 /// An expression may begin with a minus; what looks like a flag is a flag that there is not.
-pub fn parse_expression(text: &str) -> Result<String> {
+pub(crate) fn parse_expression(text: &str) -> Result<String> {
     let is_flag = text.strip_prefix("--").is_some_and(|rest| {
         rest.starts_with(|c: char| c.is_ascii_lowercase()) && !rest.contains(['(', ' '])
     });

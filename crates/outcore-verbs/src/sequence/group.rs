@@ -116,11 +116,20 @@ impl Verb for CountBy {
     fn run(host: &dyn Host, args: &CountByArgs) -> Result<CountBySummary> {
         if is_table(host, &args.input, &args.tables)? {
             #[cfg(feature = "tables")]
-            return Ok(CountBySummary {
-                wrote: super::table::count_by(host, args)?,
-                by: None,
-                groups: None,
-            });
+            {
+                let ends = super::table::Ends {
+                    input: &args.input,
+                    output: args.output.as_deref(),
+                    tables: &args.tables,
+                    scratch_limit_bytes: args.scratch.limit_bytes,
+                };
+                let columns = &args.expression;
+                return Ok(CountBySummary {
+                    wrote: super::table::count_by(host, &ends, columns, args.by_count)?,
+                    by: None,
+                    groups: None,
+                });
+            }
             #[cfg(not(feature = "tables"))]
             return Err(crate::verb::without_tables());
         }

@@ -26,19 +26,19 @@ use crate::option::{SEED, resources_request};
 use crate::report::Stopwatch;
 
 /// Everything that is settled before a pass starts.
-pub struct Prepared {
+pub(super) struct Prepared {
     /// What the job may use.
-    pub resources: Resources,
+    pub(super) resources: Resources,
     /// The files that are read.
-    pub inputs: Vec<ResolvedInput>,
+    pub(super) inputs: Vec<ResolvedInput>,
     /// What is read, with the steps that have been taken.
-    pub execution: Execution,
+    pub(super) execution: Execution,
     /// The engine's job.
-    pub job: Job,
+    pub(super) job: Job,
     /// Copies of streams; gone when dropped.
-    pub spool: Option<Spool>,
+    pub(super) spool: Option<Spool>,
     /// Since the job was asked for.
-    pub stopwatch: Stopwatch,
+    pub(super) stopwatch: Stopwatch,
 }
 
 impl Prepared {
@@ -46,7 +46,7 @@ impl Prepared {
     ///
     /// # Errors
     /// The steps so far cannot be taken.
-    pub fn table(&self) -> Result<&Table> {
+    pub(super) fn table(&self) -> Result<&Table> {
         self.execution.table()
     }
 }
@@ -55,7 +55,7 @@ impl Prepared {
 ///
 /// # Errors
 /// Settings that cannot be.
-pub fn resources_of(
+pub(super) fn resources_of(
     host: &dyn Host,
     args: &InputArgs,
     scratch_limit_bytes: Option<u64>,
@@ -73,7 +73,7 @@ pub fn resources_of(
 ///
 /// # Errors
 /// Usage: an option that is not for the input.
-pub fn is_table(host: &dyn Host, input: &InputArgs, tables: &TableArgs) -> Result<bool> {
+pub(super) fn is_table(host: &dyn Host, input: &InputArgs, tables: &TableArgs) -> Result<bool> {
     let asked = Asked {
         inputs: &input.inputs,
         is_records: input.record.is_typed() || input.count.is_some(),
@@ -94,7 +94,7 @@ pub fn is_table(host: &dyn Host, input: &InputArgs, tables: &TableArgs) -> Resul
 ///
 /// # Errors
 /// There is no such input.
-pub fn sources(host: &dyn Host, args: &InputArgs) -> Result<Vec<Source>> {
+pub(super) fn sources(host: &dyn Host, args: &InputArgs) -> Result<Vec<Source>> {
     if args.count.is_some() {
         return Ok(Vec::new());
     }
@@ -109,7 +109,7 @@ pub fn sources(host: &dyn Host, args: &InputArgs) -> Result<Vec<Source>> {
 ///
 /// # Errors
 /// Inputs that are not records of one type; settings that cannot be.
-pub fn prepare(
+pub(super) fn prepare(
     host: &dyn Host,
     args: &InputArgs,
     resources: Resources,
@@ -173,6 +173,19 @@ pub fn prepare(
         spool,
         stopwatch,
     })
+}
+
+/// Opens the input of a verb that prints, refined by `map`.
+///
+/// # Errors
+/// As [`prepare`].
+pub(super) fn open(host: &dyn Host, args: &InputArgs, map: Option<&String>) -> Result<Prepared> {
+    let resources = resources_of(host, args, None)?;
+    let mut prepared = prepare(host, args, resources, None)?;
+    if let Some(map) = map {
+        prepared.execution.then(Step::Map(map.clone()))?;
+    }
+    Ok(prepared)
 }
 
 /// The dataset with the conditions of `--where`, taken.

@@ -43,26 +43,3 @@ report! {
         count: u64,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_number_that_json_does_not_have_is_text() {
-        let wide = i128::from(u64::MAX) + 1;
-        for (scalar, expected) in [
-            (Scalar::Int(i128::from(u64::MAX)), json!(u64::MAX)),
-            (Scalar::Int(-7), json!(-7)),
-            (Scalar::Int(wide), json!(wide.to_string())),
-            (Scalar::Float(0.5), json!(0.5)),
-            (Scalar::Float(f64::INFINITY), json!("inf")),
-            (Scalar::Float32(f32::NAN), json!("NaN")),
-            (Scalar::None, json!(null)),
-        ] {
-            assert_eq!(json!(Number(scalar)), expected);
-        }
-    }
-}

@@ -7,6 +7,7 @@ use outcore::Result;
 use outcore::dataset::Summary as Done;
 use outcore::primitives::PassPlan;
 use outcore::primitives::producer::Producer;
+use outcore::primitives::write::Fate;
 use outcore_front::cost::DriveTraffic;
 use outcore_front::output::Target;
 use serde_json::{Value, json};
@@ -15,6 +16,7 @@ use super::args::InputArgs;
 use super::input::Prepared;
 use crate::host::Host;
 use crate::report::{JobSummary, Moved, Phase, Place, Rates, WriteSummary};
+use crate::verb::Words;
 
 /// What these verbs count.
 pub(super) const UNIT: &str = "record";
@@ -23,7 +25,7 @@ pub(super) const UNIT: &str = "record";
 ///
 /// # Errors
 /// What `plan` fails with.
-pub fn is_only_planned(
+pub(super) fn is_only_planned(
     host: &dyn Host,
     input: &InputArgs,
     plan: impl FnOnce() -> Result<PassPlan>,
@@ -62,6 +64,12 @@ pub(super) fn plan_json(plan: &PassPlan) -> Value {
     })
 }
 
+/// Says how much was read: to those who ask for more, since the answer is on standard output.
+pub(super) fn say_read(used: &JobSummary, words: &mut Words) {
+    words.lines(&used.bandwidth_text().unwrap_or_default());
+    words.detail(&used.read_text());
+}
+
 impl Prepared {
     /// Says what will be done.
     pub(super) fn begin(&self, host: &dyn Host, target: Option<&Target>) -> Result<()> {
@@ -81,6 +89,23 @@ impl Prepared {
             "io": self.resources.config.io.value.name(),
         }));
         Ok(())
+    }
+
+    /// Begins a pass that writes no file, after its plan where that is asked for: `consumer` is
+    /// what consumes the items, in `fates`. Whether there is more to do than to plan.
+    pub(super) fn begin_fold(
+        &self,
+        host: &dyn Host,
+        input: &InputArgs,
+        consumer: &str,
+        fates: &[Fate],
+    ) -> Result<bool> {
+        let plan = || self.execution.plan(consumer, fates, 1);
+        if is_only_planned(host, input, plan)? {
+            return Ok(false);
+        }
+        self.begin(host, None)?;
+        Ok(true)
     }
 
     /// What the job took.

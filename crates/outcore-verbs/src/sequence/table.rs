@@ -4,50 +4,133 @@
 
 use std::path::Path;
 
-use outcore::Result;
 use outcore::key::column::listed;
+use outcore::{Error, Result};
+use outcore_front::resources::Resources;
+use outcore_table::expr::{Assignment, Expr};
 use outcore_table::input::TextOptions;
-use outcore_table::jobs;
+use outcore_table::jobs::{self, Selection, TableOrder};
 
 use super::args::InputArgs;
-use super::group::CountByArgs;
 use super::input::resources_of;
 use crate::host::Host;
 use crate::option::lines::TextFlags;
 use crate::option::tables::TableArgs;
 use crate::report::WriteSummary;
-use crate::tables::{Request, keys_of, names_of, run, text};
+use crate::tables::{READ, Request, keys_of, names_of, run, text};
 
-/// The request of a verb for sequences of records and tables.
-fn request_of<'a>(
-    input: &'a InputArgs,
-    output: Option<&'a Path>,
-    tables: &'a TableArgs,
-    text: &'a TextOptions,
-) -> Request<'a> {
-    Request {
-        inputs: &input.inputs,
-        output,
-        tables,
-        force: input.force,
-        replace: false,
-        record_io: &input.record_io,
-        is_explained: input.explain,
-        text,
+/// The input and the output of a verb.
+pub(super) struct Ends<'a> {
+    /// The input.
+    pub(super) input: &'a InputArgs,
+    /// The output; none for standard output.
+    pub(super) output: Option<&'a Path>,
+    /// How tables are read and written.
+    pub(super) tables: &'a TableArgs,
+    /// Limit on scratch; none for all free space.
+    pub(super) scratch_limit_bytes: Option<u64>,
+}
+
+impl<'a> Ends<'a> {
+    /// How text is read, where these columns are needed.
+    fn text(&self, needed: impl IntoIterator<Item = String>) -> Result<TextOptions> {
+        let text = text::options(self.tables, &TextFlags::default(), &self.input.inputs)?;
+        Ok(text.needing(needed))
+    }
+
+    fn resources(&self, host: &dyn Host) -> Result<Resources> {
+        resources_of(host, self.input, self.scratch_limit_bytes)
+    }
+
+    fn request(&self, text: &'a TextOptions) -> Request<'a> {
+        Request {
+            inputs: &self.input.inputs,
+            output: self.output,
+            tables: self.tables,
+            force: self.input.force,
+            replace: false,
+            record_io: &self.input.record_io,
+            is_explained: self.input.explain,
+            text,
+        }
     }
 }
 
-/// `count-by` of tables.
-pub(super) fn count_by(host: &dyn Host, args: &CountByArgs) -> Result<WriteSummary> {
-    let input = &args.input;
-    let resources = resources_of(host, input, args.scratch.limit_bytes)?;
-    let columns: Vec<String> = listed(&args.expression).map(str::to_owned).collect();
+/// Counts the values of `columns`, which have commas between.
+pub(super) fn count_by(
+    host: &dyn Host,
+    ends: &Ends<'_>,
+    columns: &str,
+    is_by_count: bool,
+) -> Result<WriteSummary> {
+    let columns: Vec<String> = listed(columns).map(str::to_owned).collect();
     let keys = keys_of(&columns, false)?;
-    let text = text::options(&args.tables, &TextFlags::default(), &input.inputs)?;
-    let text = text.needing(names_of(&keys));
-    let request = request_of(input, args.output.as_deref(), &args.tables, &text);
-    let ran = run(host, &request, resources, |job, ends| {
-        jobs::count_by(job, ends, &keys, args.by_count)
-    })?;
+    let text = ends.text(names_of(&keys))?;
+    let ran = run(
+        host,
+        &ends.request(&text),
+        ends.resources(host)?,
+        |job, ends| jobs::count_by(job, ends, &keys, is_by_count),
+    )?;
+    Ok(ran.report)
+}
+
+/// Keeps the rows for which `condition` holds.
+pub(super) fn filter(host: &dyn Host, ends: &Ends<'_>, condition: &str) -> Result<WriteSummary> {
+    select(host, ends, Some(condition), Vec::new())
+}
+
+/// Computes columns by `expression`.
+pub(super) fn map(host: &dyn Host, ends: &Ends<'_>, expression: &str) -> Result<WriteSummary> {
+    select(host, ends, None, Assignment::parse_all(expression)?)
+}
+
+/// Rows for which a condition holds, and those of `--where`, with computed columns.
+fn select(
+    host: &dyn Host,
+    ends: &Ends<'_>,
+    condition: Option<&str>,
+    computed: Vec<Assignment>,
+) -> Result<WriteSummary> {
+    let further = ends.input.conditions.iter().map(String::as_str);
+    let conditions = condition.into_iter().chain(further);
+    let selection = Selection {
+        conditions: conditions.map(Expr::parse).collect::<Result<_>>()?,
+        computed,
+    };
+    if ends.tables.parts.is_some() && !selection.conditions.is_empty() {
+        let cause = "--parts needs the number of rows, which a condition leaves open";
+        return Err(Error::usage(READ, cause).hint("write one file, then `outcore split` it"));
+    }
+    let text = ends.text(selection.names_needed())?;
+    let ran = run(
+        host,
+        &ends.request(&text),
+        ends.resources(host)?,
+        |job, ends| jobs::select(job, ends, &selection),
+    )?;
+    Ok(ran.report)
+}
+
+/// Merges tables that are sorted by columns already.
+pub(super) fn merge(
+    host: &dyn Host,
+    ends: &Ends<'_>,
+    by: &[String],
+    is_descending: bool,
+) -> Result<WriteSummary> {
+    let keys = keys_of(by, is_descending)?;
+    let text = ends.text(names_of(&keys))?;
+    let order = TableOrder {
+        keys,
+        is_stable: true,
+        is_descending,
+    };
+    let ran = run(
+        host,
+        &ends.request(&text),
+        ends.resources(host)?,
+        |job, ends| jobs::merge(job, ends, &order),
+    )?;
     Ok(ran.report)
 }

@@ -4,12 +4,14 @@
 
 use std::fmt::Write as _;
 
+use outcore::primitives::Scalar;
 use outcore_verbs::report::{
     Described, DriveTraffic, IoTrace, JobSummary, Phase, Plan, Rates, WriteSummary,
 };
-use outcore_verbs::sequence::number::ValueCount;
+use outcore_verbs::sequence::{Number, ReducedValue, ValueCount};
 use outcore_verbs::verb::{Verb, VerbVisitor};
 use outcore_verbs::visit_verbs;
+use serde_json::json;
 
 /// The tables.
 pub(crate) fn sections() -> String {
@@ -21,7 +23,8 @@ pub(crate) fn sections() -> String {
     table::<WriteSummary>("The report of a verb that writes goes on with", &mut text);
     table::<Plan>("A `plan` has", &mut text);
     table::<Rates>("The `rates` of a plan are", &mut text);
-    table::<ValueCount>("A value of `groups` has", &mut text);
+    table::<ValueCount>("A value of the `groups` of `count-by` has", &mut text);
+    table::<ReducedValue>("A value of the `results` of `reduce` has", &mut text);
     let mut reports = Reports(text);
     visit_verbs(&mut reports);
     reports.0
@@ -72,4 +75,20 @@ fn json_type(python: &str) -> String {
         _ => "object",
     };
     format!("{word}{or_null}")
+}
+
+#[test]
+fn a_number_that_json_does_not_have_is_text() {
+    let wide = i128::from(u64::MAX) + 1;
+    for (scalar, expected) in [
+        (Scalar::Int(i128::from(u64::MAX)), json!(u64::MAX)),
+        (Scalar::Int(-7), json!(-7)),
+        (Scalar::Int(wide), json!(wide.to_string())),
+        (Scalar::Float(0.5), json!(0.5)),
+        (Scalar::Float(f64::INFINITY), json!("inf")),
+        (Scalar::Float32(f32::NAN), json!("NaN")),
+        (Scalar::None, json!(null)),
+    ] {
+        assert_eq!(json!(Number(scalar)), expected);
+    }
 }

@@ -4,20 +4,10 @@
 //! as the verbs do.
 
 mod edges;
-mod order;
 mod report;
-mod select;
 mod view;
 
-use std::path::Path;
-
-use outcore_table::input::TextOptions;
-use outcore_verbs::option::tables::TableArgs;
-use outcore_verbs::tables::{READ, Request, keys_of, names_of, reads, text};
-
-use crate::cli::sequence::InputArgs;
-
-use report::{Done, run};
+use outcore_verbs::tables::{READ, Request, keys_of, reads, text};
 
 pub(crate) use outcore_front::result_tables::{
     has_columns, is_table_name, write_clusters, write_labels, write_near, write_rows, write_values,
@@ -26,25 +16,4 @@ pub(crate) use outcore_front::table_vectors::{rows_where, write_vectors};
 pub(crate) use outcore_table::input::{check_not_read_again, is_several};
 
 pub(crate) use edges::convert_edges;
-pub(crate) use order::merge;
-pub(crate) use select::{filter, map};
 pub(crate) use view::{view_append, view_build, view_cat, view_materialize, view_order};
-
-/// The request of a command for sequences of records and tables.
-fn of_sequence<'a>(
-    input: &'a InputArgs,
-    output: Option<&'a Path>,
-    tables: &'a TableArgs,
-    text: &'a TextOptions,
-) -> Request<'a> {
-    Request {
-        inputs: &input.inputs,
-        output,
-        tables,
-        force: input.force,
-        replace: false,
-        record_io: &input.record_io,
-        is_explained: input.explain,
-        text,
-    }
-}

@@ -2,16 +2,13 @@
 //!
 //! Contract: for people a line or a few, for programs the summary of verbs on tables.
 
-use outcore::{Job, Result};
-use outcore_front::resources::Resources;
-use outcore_table::jobs::{self, TableEnds};
+use outcore_table::jobs::{self};
 use outcore_verbs::tables::{self, Ran, Request};
 use outcore_verbs::verb::Words;
 use outcore_verbs::wording::{Said, say as say_report};
 use serde_json::json;
 
 use crate::context::Context;
-use crate::pipe::{self, CLOSED_PIPE};
 
 /// What a job did.
 pub(super) struct Done {
@@ -31,27 +28,6 @@ impl Done {
             said: Said::of(what),
             table,
         }
-    }
-}
-
-/// Runs `work` from the inputs of `request` to its output, and says what it did.
-pub(super) fn run(
-    context: &Context,
-    request: &Request<'_>,
-    resources: Resources,
-    work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<Done>,
-) -> Result<u8> {
-    say(
-        context,
-        request,
-        tables::run(context, request, resources, work),
-    )
-}
-
-fn say(context: &Context, request: &Request<'_>, ran: Result<Ran<Done>>) -> Result<u8> {
-    match ran {
-        Err(error) if pipe::is_closed_by(&error) => Ok(CLOSED_PIPE),
-        ran => Ok(say_done(context, request, ran?)),
     }
 }
 

@@ -8,6 +8,7 @@
 //! `--values` keys that do not fit are looked up twice, since a file's length is known before it is
 //! written.
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use outcore::dataset::{ItemType, Summary as Done};
@@ -19,12 +20,12 @@ use outcore::{Error, Forecast, Kind, Output, Result};
 use outcore_front::inputs;
 use outcore_io::units;
 
-use super::super::write::{Steps, plan_picked, write_with};
+use super::super::input::Prepared;
+use super::super::write::{Steps, WriteRequest, plan_picked, write_with};
 use super::keys::Keys;
-use super::{LOOKUP, and_written, side_of, write_found};
-use crate::cli::sequence::LookupArgs;
-use crate::context::Context;
-use outcore_verbs::sequence::input::Prepared;
+use super::{LOOKUP, LookupArgs, LookupSummary, and_written, side_of, write_found};
+use crate::host::Host;
+use crate::report::WriteSummary;
 
 const RANK_BYTES: usize = size_of::<u64>();
 /// Memory of a key beside its bytes: its two ranks, and its place while it is looked up.
@@ -32,39 +33,35 @@ const KEY_BYTES: u64 = 32;
 /// Memory of a place while its record is gathered.
 const PLACE_BYTES: u64 = 256;
 
-/// What cannot be asked of a lookup.
-pub(super) fn check(args: &LookupArgs) -> Result<()> {
-    if !args.input.conditions.is_empty() || !args.input.zip.is_empty() || args.input.count.is_some()
-    {
-        let cause = "lookup takes records where they are: no --where, --zip or --count";
-        return Err(Error::usage(LOOKUP, cause).hint("filter into a file first"));
-    }
-    Ok(())
-}
-
 /// Looks up keys in files of records.
-pub(super) fn in_records(context: &Context, args: &LookupArgs) -> Result<u8> {
+///
+/// # Errors
+/// Usage: keys of another type. What reading and writing fail with.
+pub(super) fn in_records(host: &dyn Host, args: &LookupArgs) -> Result<LookupSummary> {
     let files = std::slice::from_ref(&args.keys);
-    let files = inputs::open_files(files, &context.files)?;
+    let files = inputs::open_files(files, host.names())?;
+    let counts = Cell::new(Counts::default());
     let consume = |prepared: &mut Prepared, output: Output| {
         let format = prepared.table()?.format().clone();
         let keys = Keys::of_records((&args.keys, &files), &format)?;
-        let mut lookup = Lookup {
+        let record_bytes = format.record_bytes();
+        let data_bytes: u64 = prepared.inputs.iter().map(|input| input.data_bytes).sum();
+        counts.set(Counts {
+            keys: keys.count,
+            records: data_bytes / record_bytes as u64,
+        });
+        let mut lookup = Search {
             started: Instant::now(),
             job: prepared.job.clone(),
             prepared,
             args,
             keys,
-            record_bytes: format.record_bytes(),
+            record_bytes,
         };
         match args.values {
             true => lookup.write_values(&output),
             false => lookup.write_ranks(&output),
         }
-    };
-    let made = match args.values {
-        true => None,
-        false => Some(ItemType::from(RecordFormat::parse_type("u64")?)),
     };
     let planned = |prepared: &Prepared| {
         let format = prepared.table()?.format();
@@ -79,16 +76,36 @@ pub(super) fn in_records(context: &Context, args: &LookupArgs) -> Result<u8> {
             (read_bytes.into(), written)
         })
     };
-    write_with(
-        context,
-        (&args.input, &args.output),
-        (LOOKUP, Steps::Picked(&planned), made),
-        consume,
-    )
+    let request = WriteRequest {
+        what: LOOKUP,
+        input: &args.input,
+        output: &args.output,
+        steps: Steps::Picked(&planned),
+        made: match args.values {
+            true => None,
+            false => Some(ItemType::from(RecordFormat::parse_type("u64")?)),
+        },
+    };
+    let wrote = write_with(host, &request, consume)?;
+    let counts = counts.get();
+    Ok(LookupSummary {
+        wrote: WriteSummary {
+            records_in: Some(counts.records),
+            ..wrote
+        },
+        keys: counts.keys,
+    })
+}
+
+/// How many keys are looked up, and among how many records.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    keys: u64,
+    records: u64,
 }
 
 /// A lookup that runs.
-struct Lookup<'a> {
+struct Search<'a> {
     started: Instant,
     job: Job,
     prepared: &'a mut Prepared,
@@ -116,7 +133,7 @@ impl Found {
     }
 }
 
-impl Lookup<'_> {
+impl Search<'_> {
     /// Keys that are looked up at a time, each with so many bytes beside it.
     fn at_once(&self) -> u64 {
         let each_bytes = self.record_bytes as u64 + KEY_BYTES;

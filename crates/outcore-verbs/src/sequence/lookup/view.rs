@@ -3,7 +3,6 @@
 //! Contract: as the folder's. Keys and what is found are in memory.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use outcore::dataset::{ItemType, Summary as Done};
 use outcore::job::Job;
@@ -21,18 +20,13 @@ use outcore_front::spool::{Spool, unpack_packed};
 use outcore_front::view;
 use outcore_io::memory::Reservation;
 use outcore_io::output::parent_of;
-use outcore_io::units;
 use serde_json::json;
 
+use super::super::input::resources_of;
 use super::keys::{Keys, bytes_of};
-use super::{LOOKUP, side_of, write_found};
-use crate::cli::sequence::LookupArgs;
-use crate::context::Context;
-use crate::measure::{Summary, phases_json, rate_text};
-use crate::pipe::{self, CLOSED_PIPE};
-use crate::progress::watch;
-use crate::resources;
-use outcore_verbs::host::Kept;
+use super::{LOOKUP, LookupArgs, LookupSummary, side_of, write_found};
+use crate::host::{Host, Kept, watch};
+use crate::report::{Moved, Phase as PhaseReport, Place, Stopwatch, WriteSummary};
 
 const NEWLINE: u8 = b'\n';
 
@@ -43,21 +37,19 @@ fn after(mut phases: Vec<Phase>, written: Done) -> Done {
 }
 
 /// Looks up keys in a view, or in a file of lines as if it were one.
-pub(super) fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Result<u8> {
-    let started = Instant::now();
+///
+/// # Errors
+/// Usage; lines that are not in order; what reading and writing fail with.
+pub(super) fn in_view(host: &dyn Host, args: &LookupArgs, is_view: bool) -> Result<LookupSummary> {
+    let stopwatch = Stopwatch::start();
     check(args)?;
     let force = args.input.force;
-    let resources = resources::load(
-        &args.input.resources,
-        &args.input.drives,
-        None,
-        resources::SEED,
-    )?;
+    let resources = resources_of(host, &args.input, None)?;
     let mut files = vec![args.keys.clone()];
     if !is_view {
         files.extend(args.input.inputs.iter().cloned());
     }
-    let sources = inputs::find(&files, Streams::Refused, &context.files)?;
+    let sources = inputs::find(&files, Streams::Refused, host.names())?;
     let end = if args.zero_terminated { 0 } else { NEWLINE };
     let recognition = Recognition {
         takes_nuls: args.zero_terminated,
@@ -68,32 +60,31 @@ pub(super) fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Re
             inputs::look_at_lines(source.clone(), recognition)?;
         }
     }
-    let (name, target) = target_of(context, args, is_view, (&sources, &resources))?;
+    let (name, target) = target_of(host, args, is_view, (&sources, &resources))?;
     let kept = Kept {
         sources: &sources,
         target: Some(&target),
         force,
         ..Kept::default()
     };
-    let resources = context.start(resources, &args.input.record_io, kept)?;
+    let resources = host.start(resources, args.input.record_io.path(), kept)?;
     let place = &args.input.inputs[0];
     let resources = resources.measuring(args.input.explain);
-    let job = resources.job_at(Vec::new(), parent_of(place));
-    begin(context, &job, (place, target.name()));
+    let job = host.adopt(resources.job_at(Vec::new(), parent_of(place)));
+    begin(host, &job, (place, target.name()));
     let opened = match is_view {
         true => Some(refuse_table(view::open(&job, place)?)?),
         false => None,
     };
     let header = header_for(args, (&name, &target), opened.as_ref())?;
-    let to = target.to_sort(header, |path| pipe::open(path, &job.control))?;
-    let (reporter, interrupt) = (&context.reporter, &context.interrupt);
+    let to = target.to_sort(header, |path| host.open_pipe(path, &job.control))?;
     let mut texts = Texts {
-        context,
+        host,
         job: &job,
         resources: &resources,
         spool: None,
     };
-    let found = watch(reporter, interrupt, &job.control, &[], || {
+    let found = watch(host, &job.control, &[], || {
         let view = match opened {
             Some(view) => view,
             None => {
@@ -109,54 +100,69 @@ pub(super) fn in_view(context: &Context, args: &LookupArgs, is_view: bool) -> Re
             (true, false) => write_lines(&job, &view, (&keys, end), (&to, force))?,
             (false, _) => write_ranks(&job, &view, (&keys, side_of(args)), (&to, force))?,
         };
-        Ok((view.len(), keys.len(), view.traffic_bytes().0, written))
+        Ok(Found {
+            records: view.len(),
+            keys: keys.len() as u64,
+            read_bytes: view.traffic_bytes().0,
+            written,
+        })
     });
-    let (records, count, read_bytes, written) = match found {
-        Ok(found) => found,
-        Err(error) if pipe::is_closed(&target, &error) => return Ok(CLOSED_PIPE),
-        Err(error) => return Err(inputs::explain(&sources, error)),
-    };
-    let summary = Summary {
-        records: count as u64,
-        seconds: started.elapsed().as_secs_f64(),
-        read_bytes,
-        written_bytes: written.written_bytes,
+    let found = found.map_err(|error| inputs::explain(&sources, error))?;
+    let moved = Moved {
+        records: found.keys,
+        read_bytes: found.read_bytes,
+        written_bytes: found.written.written_bytes,
         passes: u32::from(!is_view),
-        ..Summary::default()
     };
-    let summary = summary
-        .with("output", json!(target.name().display().to_string()))
-        .with("records_in", json!(records))
-        .with("phases", phases_json(&written.phases));
-    let noun = if is_view { "record" } else { "line" };
-    tell(context, &summary, &units::counted(records, noun));
-    context.reporter.phases(&written.phases, args.input.explain);
-    Ok(0)
+    let unit = if is_view { "record" } else { "line" };
+    let trace = host.end_trace()?;
+    Ok(LookupSummary {
+        wrote: WriteSummary {
+            used: stopwatch.stop(moved, &[], &resources, trace),
+            unit: unit.to_owned(),
+            output: Some(Place(host.name_of(target.name()))),
+            records_in: Some(found.records),
+            data_bytes: 0,
+            output_bytes: None,
+            files: target.files().len() as u64,
+            scratch_bytes: texts.spool.as_ref().map_or(0, |spool| spool.bytes),
+            skipped: 0,
+            phases: PhaseReport::of_engine(&found.written.phases),
+            plan: None,
+            notes: Vec::new(),
+        },
+        keys: found.keys,
+    })
+}
+
+/// What was looked up.
+struct Found {
+    records: u64,
+    keys: u64,
+    read_bytes: u64,
+    written: Done,
 }
 
 /// Says what will be done.
-fn begin(context: &Context, job: &Job, (place, output): (&Path, &Path)) {
-    context.reporter.event(
-        "begin",
-        json!({
-            "inputs": [place.display().to_string()],
-            "output": output.display().to_string(),
-            "type": "view",
-            "memory_bytes": job.options.memory_bytes,
-            "threads": job.options.threads,
-        }),
-    );
+fn begin(host: &dyn Host, job: &Job, (place, output): (&Path, &Path)) {
+    host.begin(json!({
+        "inputs": [place.display().to_string()],
+        "output": output.display().to_string(),
+        "type": "view",
+        "memory_bytes": job.options.memory_bytes,
+        "threads": job.options.threads,
+    }));
 }
 
 /// The place that the result gets, by its name.
 fn target_of(
-    context: &Context,
+    host: &dyn Host,
     args: &LookupArgs,
     is_view: bool,
     (sources, resources): (&[Source], &Resources),
 ) -> Result<(PathBuf, Target)> {
     let force = args.input.force;
-    let name = context.files.output(&args.output.output, force)?;
+    let name = host.output(&args.output.output, force)?;
     // What a view holds is known when it is open; until then its output's name says it.
     let is_array = is_view
         && args
@@ -168,7 +174,7 @@ fn target_of(
         true => Holds::Lines,
         false => Holds::Records,
     };
-    let how = (Streams::Taken, holds);
+    let how = (host.streams(), holds);
     let target = output::choose_new(Some(&name), sources, resources.specs(), force, how)?;
     Ok((name.into_owned(), target))
 }
@@ -197,21 +203,9 @@ fn header_for(
     }
 }
 
-/// Says what was looked up.
-fn tell(context: &Context, summary: &Summary, among: &str) {
-    context.reporter.summary(summary);
-    context.reporter.human(&format!(
-        "{LOOKUP}: {} among {among}, {} in {}: {}",
-        units::counted(summary.records, "key"),
-        units::bytes(summary.read_bytes),
-        units::seconds(summary.seconds),
-        rate_text(summary.read_bytes, summary.seconds),
-    ));
-}
-
 /// Files of text that are read as they are, or unpacked.
 struct Texts<'a> {
-    context: &'a Context,
+    host: &'a dyn Host,
     job: &'a Job,
     resources: &'a Resources,
     /// What was unpacked.
@@ -222,7 +216,7 @@ impl Texts<'_> {
     /// The files that `name` means.
     fn files(&mut self, name: &Path, how: Recognition) -> Result<Vec<ResolvedInput>> {
         let names = [name.to_path_buf()];
-        let sources = inputs::find(&names, Streams::Refused, &self.context.files)?;
+        let sources = inputs::find(&names, Streams::Refused, self.host.names())?;
         let look = |source| inputs::look_at_lines(source, how);
         let looked = sources.into_iter().map(look).collect::<Result<Vec<_>>>()?;
         let beside = parent_of(name);
@@ -245,7 +239,7 @@ impl Texts<'_> {
                 };
                 self.files(name, how)
             }
-            None => inputs::open_files(&[name.to_path_buf()], &self.context.files),
+            None => inputs::open_files(&[name.to_path_buf()], self.host.names()),
         }
     }
 

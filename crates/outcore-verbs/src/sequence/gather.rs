@@ -1,0 +1,117 @@
+//! `gather`: the records at given positions, in the order given.
+//!
+//! Contract: positions are read in sorted order, each block once. There may be more of them than
+//! the memory holds.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use outcore::dataset::ItemType;
+use outcore::key::RecordFormat;
+use outcore::primitives::gather_to;
+use outcore::{Input, Output, Result};
+use outcore_front::inputs::{self, ResolvedInput};
+use outcore_front::records::{self, TypeRequest};
+use outcore_io::memory::block_ceil;
+
+use super::args::{InputArgs, OutputArgs};
+use super::input::Prepared;
+use super::write::{Steps, WRITE, WriteRequest, plan_picked, say_written, write_with};
+use crate::host::{Host, Weight};
+use crate::report::WriteSummary;
+use crate::verb::Verb;
+
+/// Bytes of a place among positions.
+const PLACE_BYTES: u64 = size_of::<u64>() as u64;
+
+/// Write the records at given positions, in the order given
+///
+/// Positions are read in sorted order, each block once, at full queue depth.
+#[derive(Debug, Args)]
+pub(crate) struct GatherArgs {
+    /// File of positions, counted from 0: u64, or .npy of any integers
+    ///
+    /// There may be more of them than the memory holds: they are sorted, the records are read in
+    /// ascending order and sorted back.
+    #[arg(long = "at", visible_alias = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) positions: PathBuf,
+    /// Type of positions without a header: u64, i64, u32, i32, u16, i16, u8 or i8 [default: u64]
+    #[arg(long = "at-type", value_name = "TYPE", value_parser = RecordFormat::parse_type)]
+    pub(crate) positions_type: Option<RecordFormat>,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// `gather`.
+pub(crate) struct Gather;
+
+impl Verb for Gather {
+    const NAME: &'static str = "gather";
+    type Args = GatherArgs;
+    type Report = WriteSummary;
+    const PHASES: &'static [Weight] = WRITE;
+
+    fn run(host: &dyn Host, args: &GatherArgs) -> Result<WriteSummary> {
+        args.input.check_as_they_are(
+            Gather::NAME,
+            "gather takes records where they are",
+            "gather first, then filter",
+        )?;
+        // The positions are among the files of the device, too.
+        let positions = std::slice::from_ref(&args.positions);
+        let positions = inputs::open_files(positions, host.names())?;
+        let force = args.input.force;
+        let at = positions_of(args.positions_type.as_ref(), &positions)?;
+        let consume = |prepared: &mut Prepared, output: Output| {
+            let files: Vec<Input> = positions.iter().map(ResolvedInput::to_sort).collect();
+            let positions = at.table(&files);
+            prepared.execution.gather_to(&positions, (&output, force))
+        };
+        let at_bytes: u64 = positions.iter().map(|input| input.data_bytes).sum();
+        let count = at_bytes / at.format.record_bytes() as u64;
+        let planned = |prepared: &Prepared| {
+            let item_bytes = prepared.table()?.format().record_bytes();
+            let is_at_once = gather_to::fits(&prepared.job, count, item_bytes);
+            plan_picked(prepared, "gather", |data_bytes| {
+                // A block for each, or each block once.
+                let each_bytes = block_ceil(item_bytes as u64);
+                let read_bytes = count.saturating_mul(each_bytes).min(data_bytes);
+                let written_bytes = count.saturating_mul(item_bytes as u64);
+                // Two sorts, each through scratch and to a file: of places and positions, and of
+                // places and elements.
+                let sorted_bytes =
+                    count.saturating_mul(2 * (2 * PLACE_BYTES + PLACE_BYTES + item_bytes as u64));
+                let more_bytes = if is_at_once { 0 } else { sorted_bytes };
+                let moved = |bytes: u64| bytes.saturating_add(more_bytes);
+                (moved(read_bytes).into(), moved(written_bytes).into())
+            })
+        };
+        let request = WriteRequest {
+            what: Gather::NAME,
+            input: &args.input,
+            output: &args.output,
+            steps: Steps::Picked(&planned),
+            made: None,
+        };
+        write_with(host, &request, consume)
+    }
+
+    say_written!("gathered");
+}
+
+/// The type of the positions in files: from their headers, from the caller, or `u64`.
+fn positions_of(named: Option<&RecordFormat>, inputs: &[ResolvedInput]) -> Result<ItemType> {
+    let is_array = inputs.iter().any(|input| input.npy.is_some());
+    let format = match (named, is_array) {
+        (Some(format), _) => Some(format.clone()),
+        (None, true) => None,
+        (None, false) => Some(RecordFormat::parse_type("u64")?),
+    };
+    let request = TypeRequest {
+        format,
+        ..TypeRequest::default()
+    };
+    records::decide(&request, inputs)
+}

@@ -1,0 +1,198 @@
+//! `lookup`: where keys belong in sorted files, in sorted lines and in views.
+//!
+//! Contract: ranks come in the order of the keys, as u64; with `--values`, what is found comes in
+//! their place. A directory is a view, text is lines ([`view`]), anything else is records
+//! ([`records`]).
+
+mod keys;
+mod records;
+mod view;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum, ValueHint};
+use outcore::dataset::Summary as Done;
+use outcore::job::Job;
+use outcore::primitives::Side;
+use outcore::primitives::gather::InMemory;
+use outcore::primitives::write::produce;
+use outcore::{Output, Result};
+use outcore_front::output;
+use outcore_front::what::{Asked, What};
+use outcore_io::units;
+
+use super::args::{InputArgs, OutputArgs};
+use super::write::{WRITE, say};
+use crate::host::{Host, Weight};
+use crate::report::{WriteSummary, report};
+use crate::verb::{Verb, Words};
+
+const LOOKUP: &str = "lookup";
+
+const LOOKUP_EXAMPLES: &str = "\
+Examples:
+  outcore lookup sorted.bin --keys wanted.bin -o ranks.npy --type u64
+  outcore lookup sorted.npy --keys wanted.npy -o behind.npy --side right
+  outcore lookup sorted.npy --keys wanted.npy -o ranks.npy --index sorted.index
+  outcore gather sorted.bin --at ranks.npy -o found.bin --type u64
+  outcore lookup users.bin --keys wanted.bin --values -o found.bin --record 64 --key 0:8:u64
+  outcore lookup --lines words.txt --keys queries.txt -o ranks.npy
+  outcore lookup by-time.view --keys events.bin -o ranks.npy
+
+Two or three blocks of 4 KiB are read for each key where keys are evenly spread, all of them with \
+many reads in flight. A rank may be the number of records, which is no position. The keys are of \
+the same type as the file; of records with --key, a key is a whole record. Ranks are u64, so they \
+can go to `outcore gather --at`. A directory is a view: the blocks of its runs that \
+have keys are read, all with many reads in flight.";
+
+/// Find where keys belong in sorted files, as numpy.searchsorted does
+///
+/// The rank of a key is the number of records that are less, or with --side right, that are not
+/// greater. Keys may come in any order, and their ranks come in the same.
+#[derive(Debug, Args)]
+#[command(
+    after_long_help = LOOKUP_EXAMPLES,
+    mut_arg("zip", |arg| arg.hide(true)),
+    mut_arg("count", |arg| arg.hide(true)),
+    mut_arg("conditions", |arg| arg.hide(true))
+)]
+pub(crate) struct LookupArgs {
+    /// File of keys, of the same type: whole records of which the keys count, or whole lines (of
+    /// CSV with the header or without)
+    #[arg(id = "wanted", long = "keys", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) keys: PathBuf,
+    /// For keys that exist: the rank of the first such record, or the rank after the last
+    #[arg(long, value_name = "SIDE", value_enum, default_value = "left")]
+    pub(crate) side: SideArg,
+    /// Look up through this index of the sorted files, so that a key takes one read of 4 KiB. It is
+    /// made if it is not there, by one read of the files; it belongs to them as they are. Where a
+    /// quarter of the memory does not hold it, a key takes a few reads
+    #[arg(id = "lookup_index", long = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) index: Option<PathBuf>,
+    /// The input and the keys are lines; those of the input are in the order of their bytes (of
+    /// `LC_ALL=C sort`), which one read of it checks
+    #[arg(long)]
+    pub(crate) lines: bool,
+    /// As --lines, where lines end with NUL
+    #[arg(short, long)]
+    pub(crate) zero_terminated: bool,
+    /// Instead of ranks, write the records or lines that have these keys: all of them for each key,
+    /// and nothing for a key that no record has
+    #[arg(long, conflicts_with = "side")]
+    pub(crate) values: bool,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Which rank of a key that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SideArg {
+    /// Of the first such record
+    Left,
+    /// After the last such record
+    Right,
+}
+
+report! {
+    /// What was looked up.
+    pub(crate) struct LookupSummary {
+        [wrote: WriteSummary],
+        /// Keys that were looked up.
+        keys: u64,
+    }
+}
+
+/// The verb.
+pub(crate) struct Lookup;
+
+impl Verb for Lookup {
+    const NAME: &'static str = LOOKUP;
+    type Args = LookupArgs;
+    type Report = LookupSummary;
+    const PHASES: &'static [Weight] = WRITE;
+
+    fn run(host: &dyn Host, args: &LookupArgs) -> Result<LookupSummary> {
+        args.input.check_as_they_are(
+            LOOKUP,
+            "lookup takes records where they are",
+            "filter into a file first",
+        )?;
+        let mut read: Vec<&Path> = vec![&args.keys];
+        read.extend(args.index.as_deref());
+        output::refuse_inputs(&read, &[(&args.output.output, &args.output.output)])?;
+        let what = what_is_searched(host, args)?;
+        host.given().applies_to(what)?;
+        match what {
+            What::View | What::Lines => view::in_view(host, args, what == What::View),
+            _ => records::in_records(host, args),
+        }
+    }
+
+    fn say(args: &LookupArgs, report: &LookupSummary, words: &mut Words) {
+        say(&Lookup::headline(report), &report.wrote, &args.input, words);
+    }
+
+    fn headline(report: &LookupSummary) -> String {
+        let wrote = &report.wrote;
+        let used = &wrote.used;
+        format!(
+            "{LOOKUP}: {} among {}, {} in {}: {}",
+            units::counted(report.keys, "key"),
+            units::counted(wrote.records_in.unwrap_or(0), &wrote.unit),
+            units::bytes(used.read_bytes),
+            units::seconds(used.seconds),
+            units::rate_decimal(used.read_bytes as f64 / used.seconds.max(1e-9)),
+        )
+    }
+
+    fn takes_stdout(args: &LookupArgs) -> bool {
+        args.input.is_written_to_stdout(&args.output.output)
+    }
+}
+
+/// The kind of data that keys are looked up in.
+fn what_is_searched(host: &dyn Host, args: &LookupArgs) -> Result<What> {
+    if matches!(&args.input.inputs[..], [dir] if dir.is_dir()) {
+        return Ok(What::View);
+    }
+    let record = &args.input.record;
+    let what = host.what(Asked {
+        inputs: &args.input.inputs,
+        is_records: record.is_typed() || !record.keys.is_empty(),
+        is_lines: args.lines || args.zero_terminated,
+        ..Asked::default()
+    })?;
+    // Text has one order here, whatever it is called.
+    Ok(if what.is_text() { What::Lines } else { what })
+}
+
+fn side_of(args: &LookupArgs) -> Side {
+    match args.side {
+        SideArg::Left => Side::Left,
+        SideArg::Right => Side::Right,
+    }
+}
+
+/// Writes items that are in memory, after what was `done` to find them.
+fn write_found(
+    job: &Job,
+    (bytes, item_bytes): (&[u8], usize),
+    (output, force): (&Output, bool),
+    done: Done,
+) -> Result<Done> {
+    let written = produce(job, &InMemory { bytes, item_bytes }, output, force)?;
+    Ok(and_written(done, written))
+}
+
+/// What was done, and then written.
+fn and_written(done: Done, written: Done) -> Done {
+    Done {
+        records_in: done.records_in,
+        ..done.and(Done {
+            passes: 0,
+            ..written
+        })
+    }
+}

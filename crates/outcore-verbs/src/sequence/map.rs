@@ -1,0 +1,208 @@
+//! `map`, `filter` and `flat-map`: numbers computed of each record, and records for which a
+//! condition holds.
+//!
+//! Contract: the output is in the order of the input. Expressions of tables are those of
+//! `outcore_table::expr`.
+
+use clap::Args;
+use outcore::Result;
+use outcore::dataset::Step;
+
+use super::args::{InputArgs, OutputArgs, TABLES_TOO, parse_expression};
+use super::input::is_table;
+use super::write::{Steps, WRITE, WriteRequest, say_written, write};
+use crate::host::{Host, Weight};
+use crate::option::tables::TableArgs;
+use crate::report::WriteSummary;
+use crate::verb::Verb;
+
+const MAP_EXAMPLES: &str = "\
+Examples:
+  outcore map 'x * 2 + 1' keys.bin -o out.bin --type u64
+  outcore map 'f32(key1) / 100' log.bin -o seconds.bin --record 16 --key 0:8:u64 --key 8:8:u64
+  outcore map 'x * y' a.npy --zip b.npy -o products.npy
+  outcore map 'hash(index) % 100' --count 1e9 -o random.bin
+  outcore map 'total = price * n, year = year(time)' orders.parquet -o out.parquet
+  outcore map \"size = case when n > 9 then 'large' else 'small' end\" t.parquet -o u.parquet
+
+Give each computed column a name, before it with = or behind it with `as`: a column of the same name is replaced, all
+other columns are kept (--columns selects some), and a later expression may read it. `a as b` renames column a.";
+
+const FILTER_EXAMPLES: &str = "\
+Examples:
+  outcore filter 'x > 10 and x % 2 == 0' keys.bin -o even.bin --type u64
+  outcore filter 'key0 >= 1700000000' log.bin -o recent.bin --record 64 --key 0:8:u64
+  outcore filter \"country in ('de', 'fr') and time >= '2024-01-01'\" logs/ -o some.parquet
+  outcore filter 'price * n > 100 and url is not null' t.parquet -o large.parquet
+
+Row groups of a table that cannot match are not read.";
+
+const FLAT_MAP_EXAMPLES: &str = "\
+Examples:
+  outcore flat-map 'x, x + 1' keys.bin -o both.bin --type u64
+  outcore flat-map key0,key1 edges.bin -o ends.bin --record 16 --key 0:8:u64 --key 8:8:u64";
+
+/// Compute a number from each record, or columns from each row of a table
+///
+/// The output has one number for each record of the input, or the row with its new columns, in the
+/// same order. It appears whole or not at all.
+#[derive(Debug, Args)]
+#[command(after_long_help = super::expressions::help(MAP_EXAMPLES), mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
+pub(crate) struct MapArgs {
+    /// What to compute
+    #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
+    pub(crate) expression: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
+}
+
+/// Keep the records, or rows of a table, for which an expression is true
+///
+/// The output has whole records or rows, in input order. It appears whole or not at all.
+#[derive(Debug, Args)]
+#[command(after_long_help = super::expressions::help(FILTER_EXAMPLES), mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
+pub(crate) struct FilterArgs {
+    /// The condition
+    #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
+    pub(crate) expression: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
+}
+
+/// Compute several numbers from each record
+///
+/// The output has the values of all expressions for the first record, then those for the second,
+/// and so on. All expressions must have the same type.
+#[derive(Debug, Args)]
+#[command(after_long_help = FLAT_MAP_EXAMPLES)]
+pub(crate) struct FlatMapArgs {
+    /// What to compute: expressions with commas between
+    #[arg(value_name = "EXPR,EXPR...", allow_hyphen_values = true, value_parser = parse_expression)]
+    pub(crate) expressions: String,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// `map`.
+pub(crate) struct Map;
+
+impl Verb for Map {
+    const NAME: &'static str = "map";
+    type Args = MapArgs;
+    type Report = WriteSummary;
+    const PHASES: &'static [Weight] = WRITE;
+
+    fn run(host: &dyn Host, args: &MapArgs) -> Result<WriteSummary> {
+        if is_table(host, &args.input, &args.tables)? {
+            #[cfg(feature = "tables")]
+            {
+                let ends = super::table::Ends {
+                    input: &args.input,
+                    output: Some(&args.output.output),
+                    tables: &args.tables,
+                    scratch_limit_bytes: None,
+                };
+                return super::table::map(host, &ends, &args.expression);
+            }
+            #[cfg(not(feature = "tables"))]
+            return Err(crate::verb::without_tables());
+        }
+        write(
+            host,
+            &WriteRequest {
+                what: Map::NAME,
+                input: &args.input,
+                output: &args.output,
+                steps: Steps::Known(vec![Step::Map(args.expression.clone())]),
+                made: None,
+            },
+        )
+    }
+
+    say_written!("mapped");
+}
+
+/// `filter`.
+pub(crate) struct Filter;
+
+impl Verb for Filter {
+    const NAME: &'static str = "filter";
+    type Args = FilterArgs;
+    type Report = WriteSummary;
+    const PHASES: &'static [Weight] = WRITE;
+
+    fn run(host: &dyn Host, args: &FilterArgs) -> Result<WriteSummary> {
+        if is_table(host, &args.input, &args.tables)? {
+            #[cfg(feature = "tables")]
+            {
+                let ends = super::table::Ends {
+                    input: &args.input,
+                    output: Some(&args.output.output),
+                    tables: &args.tables,
+                    scratch_limit_bytes: None,
+                };
+                return super::table::filter(host, &ends, &args.expression);
+            }
+            #[cfg(not(feature = "tables"))]
+            return Err(crate::verb::without_tables());
+        }
+        write(
+            host,
+            &WriteRequest {
+                what: Filter::NAME,
+                input: &args.input,
+                output: &args.output,
+                steps: Steps::Known(vec![Step::Filter(args.expression.clone())]),
+                made: None,
+            },
+        )
+    }
+
+    say_written!("kept");
+}
+
+/// `flat-map`.
+pub(crate) struct FlatMap;
+
+impl Verb for FlatMap {
+    const NAME: &'static str = "flat-map";
+    const ALIASES: &'static [&'static str] = &["flat_map"];
+    type Args = FlatMapArgs;
+    type Report = WriteSummary;
+    const PHASES: &'static [Weight] = WRITE;
+
+    fn run(host: &dyn Host, args: &FlatMapArgs) -> Result<WriteSummary> {
+        write(
+            host,
+            &WriteRequest {
+                what: FlatMap::NAME,
+                input: &args.input,
+                output: &args.output,
+                steps: Steps::Known(vec![Step::FlatMap(expressions_of(&args.expressions))]),
+                made: None,
+            },
+        )
+    }
+
+    say_written!("mapped");
+}
+
+/// Expressions with commas between, except for those within parentheses.
+fn expressions_of(text: &str) -> Vec<String> {
+    let mut depth = 0_i32;
+    let parts = text.split(|c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        c == ',' && depth == 0
+    });
+    parts.map(|part| part.trim().to_string()).collect()
+}
