@@ -666,6 +666,26 @@ mod tests {
     }
 
     #[test]
+    fn runs_of_very_long_rows_are_planned_in_a_few_times_their_length() {
+        for row_mib in [1, 20, 80, 200_u64] {
+            let row_bytes = row_mib << 20;
+            let lines = LineLengths {
+                line_bytes: row_bytes,
+                key_bytes: Some(row_bytes / 2),
+                made_of_bytes: Some(0),
+                longest_bytes: Some(row_bytes),
+            };
+            let rows = ViewSize {
+                record_bytes: 1,
+                is_scalar: false,
+                lines: Some(lines),
+                ..size(6 * row_bytes, 4 * row_bytes + (64 << 20))
+            };
+            assert!(has_plan_of_rows(rows), "{row_mib} MiB");
+        }
+    }
+
+    #[test]
     fn further_runs_fit_their_areas_in_the_blocks_of_a_small_view() {
         for record_bytes in [4, 100, 4096] {
             let mut large = size(1 << 40, 8 << 30);
