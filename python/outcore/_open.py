@@ -85,7 +85,8 @@ def open(
         src: Files in order, as if they were one: raw records, `.npy`, the manifest of shards, or a
             pattern (`"part-*.bin"`, sorted by name).
         dtype, record: What a record is, as in `sort`.
-        lines: Text, whatever the files are called: a `Lines` of lines ended by a newline. Files that are compressed (gzip, zstd,
+        lines: Text, whatever the files are called: a `Lines` of lines ended by a newline, as `--lines` of the command. A blank
+            line is a line, in `.jsonl` also; `outcore.shuffle` leaves it out there. Files that are compressed (gzip, zstd,
             bzip2 or xz, told by their content) are decompressed: as they are read, or to scratch
             where a step needs all lines. Files that hold binary data (NULs, Parquet, Arrow, `.npy`,
             UTF-16, ...) are refused; `"any"` takes their bytes for lines as they are.

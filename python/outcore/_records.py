@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ._errors import UsageError, usage
-from ._units import whole
+from ._units import counted, whole
 from ._requests import RecordsRequest
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _read_record(
     if isinstance(record, tuple):
         if len(record) != 2:
             hint = "give the size and the key or keys: (100, '0:10')"
-            raise usage("read record", f"{record!r} has {len(record)} parts", hint)
+            raise usage("read record", f"{record!r} has {counted(len(record), 'part')}", hint)
         record, keys = record
         request["keys"] = _keys(keys) + request["keys"]
     request["record_bytes"] = whole("record", record)

@@ -141,7 +141,7 @@ class JobSummary:
 
     def _headline(self) -> str:
         said: str | None = getattr(self, "_said", None)
-        return said or f"{self.records:,} records in {units.seconds_text(self.seconds)}"
+        return said or f"{units.counted(self.records, 'record')} in {units.seconds_text(self.seconds)}"
 
     def __repr__(self) -> str:
         return f"<outcore.{type(self).__name__}: {self._headline()}>"

@@ -54,9 +54,12 @@ def seconds_text(seconds: float) -> str:
 
 
 def counted(count: int, thing: str) -> str:
-    """A number of things in the plural of English: `1 line`, `1,000 lines`, `2 passes`."""
-    plural = "" if count == 1 else "es" if thing.endswith("s") else "s"
-    return f"{count:,} {thing}{plural}"
+    """A number of things in the plural of English: `1 line`, `1,000 lines`, `2 passes`, `4 vertices`."""
+    if count == 1:
+        return f"1 {thing}"
+    if thing.endswith("ex"):
+        return f"{count:,} {thing.removesuffix('ex')}ices"
+    return f"{count:,} {thing}{'es' if thing.endswith('s') else 's'}"
 
 
 def _scaled(count: float, step: int, units: tuple[str, ...]) -> str:

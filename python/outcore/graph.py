@@ -22,7 +22,7 @@ from ._arguments import SEED, Paths, Size, StrPath, path_text, path_texts, resou
 from ._errors import usage
 from ._neighbors import Features, NeighborBatch, NeighborLoader, random_walks
 from ._progress import Watcher, telling
-from ._units import whole
+from ._units import counted, whole
 from ._requests import GraphConvertRequest, GraphKernelRequest
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ class Graph:
 
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"
-        return f"<Graph {self._path!r}: {self.vertices} vertices, {self.edges} edges, {kind}>"
+        vertices, edges = counted(self.vertices, "vertex"), counted(self.edges, "edge")
+        return f"<Graph {self._path!r}: {vertices}, {edges}, {kind}>"
 
     def _run(
         self,
@@ -525,7 +526,10 @@ def from_scipy(
     entries = matrix.tocoo()
     rows, columns = (int(side) for side in matrix.shape)
     if rows != columns and not bipartite:
-        cause = f"the matrix has {rows} rows and {columns} columns: row i and column i are not one vertex"
+        cause = (
+            f"the matrix has {counted(rows, 'row')} and {counted(columns, 'column')}: "
+            "row i and column i are not one vertex"
+        )
         raise usage("convert edges", cause, "with bipartite=True, rows and columns are different vertices, rows first")
     names = [("source", "<u4"), ("target", "<u4")]
     stored = _weights_of(entries.data, weight_type) if weights else None

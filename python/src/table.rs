@@ -331,7 +331,7 @@ impl TableJob {
                 "its name does not say which format the table gets",
             )
             .path(path)
-            .hint("let it end in .parquet, .arrow, .feather, .arrows, .csv or .jsonl")
+            .hint("let it end in .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl")
         })?;
         let codec = self.codec.as_deref().map(Codec::parse).transpose()?;
         let mut writes = OutputOptions::new(format).named(path, codec)?;

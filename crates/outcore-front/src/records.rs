@@ -231,7 +231,6 @@ fn unknown(inputs: &[ResolvedInput]) -> Error {
         return error;
     };
     let fitting = fitting_types(input.data_bytes);
-    let size = units::count(input.data_bytes);
     let hint = match fitting.as_slice() {
         _ if input.data_bytes == 0 => {
             "it is empty; give the --type that its records would have".to_string()
@@ -242,11 +241,13 @@ fn unknown(inputs: &[ResolvedInput]) -> Error {
                 .to_string()
         }
         [] => format!(
-            "its {size} bytes are not a whole number of u32, u64 or gensort records; \
-             give --record SIZE and --key OFFSET:LEN[:TYPE]"
+            "its length, {}, is not a multiple of u32, u64 or gensort records; \
+             give --record SIZE and --key OFFSET:LEN[:TYPE]",
+            units::counted(input.data_bytes, "byte")
         ),
         _ => format!(
-            "its {size} bytes would suit --type {}; or give --record SIZE and --key OFFSET:LEN",
+            "its length, {}, suits --type {}; or give --record SIZE and --key OFFSET:LEN",
+            units::counted(input.data_bytes, "byte"),
             fitting.join(", ")
         ),
     };

@@ -20,6 +20,7 @@ use outcore_io::config::DriveSet;
 use outcore_io::consumed;
 use outcore_io::drive::{Device, Op};
 use outcore_io::memory::{Budget, Buf};
+use outcore_io::units;
 use outcore_store::dataset::directory::{self, LeftOut};
 use outcore_store::dataset::manifest::{Contents, Manifest};
 use outcore_store::dataset::pack::Index;
@@ -194,7 +195,10 @@ fn refuse_directory(operation: &str, manifest: &Manifest, name: &Named) -> Resul
         return Ok(());
     }
     let (dataset, files) = (&manifest.name, manifest.files);
-    let cause = format!("@{dataset} is a directory of {files} files");
+    let cause = format!(
+        "@{dataset} is a directory of {}",
+        units::counted(files, "file")
+    );
     Err(Error::usage(operation, cause).hint("name a directory to get it, or one file: @NAME/FILE"))
 }
 
@@ -497,7 +501,10 @@ pub fn read(
     let left_bytes = whole_bytes.checked_sub(from_bytes).ok_or_else(|| {
         Error::usage(
             "read dataset",
-            format!("the dataset has only {whole_bytes} bytes"),
+            format!(
+                "the dataset has only {}",
+                units::counted(whole_bytes, "byte")
+            ),
         )
         .hint("begin before its end")
     })?;

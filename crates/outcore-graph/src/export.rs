@@ -18,6 +18,7 @@ use flate2::Crc;
 use outcore::{Error, Job, Kind, Result};
 use outcore_io::output::{Room, ShardPlan, StagedOutput};
 use outcore_io::port::Volume;
+use outcore_io::units;
 
 use crate::format::weight::WeightType;
 use crate::graph::held::{HeldLists, ListHolder, runs};
@@ -256,8 +257,10 @@ pub fn export_npz(job: &Job, graph: &Graph, (path, replace): (&Path, bool)) -> R
             match count == entries {
                 true => Ok(()),
                 false => {
-                    let cause =
-                        format!("its lists have {count} neighbours, {entries} were written");
+                    let cause = format!(
+                        "its lists have {}, not {entries}",
+                        units::counted(count, "neighbour")
+                    );
                     Err(Error::new(Kind::Corrupt, KERNEL, cause).path(graph.dir()))
                 }
             }

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use outcore::{Context, Error, Input, Job, NpyHeader, Result};
 use outcore_io::memory::Reservation;
+use outcore_io::units;
 
 use crate::edges::fields::line_end;
 
@@ -104,7 +105,7 @@ fn array(job: &Job, path: &Path, head: &[u8]) -> Result<Vec<u64>> {
             numbers.into_iter().map(|id| signed(id.into())).collect()
         }
         (other, columns) => {
-            let cause = format!("it has {columns} columns of `{other}`");
+            let cause = format!("it has {} of `{other}`", units::counted(columns, "column"));
             Err(Error::usage(READ, cause)
                 .path(path)
                 .hint("save one column of int64, uint64, int32 or uint32"))

@@ -27,6 +27,7 @@ use crate::drive::{
 };
 use crate::error::{Error, Kind, Result};
 use crate::memory::Buf;
+use crate::units;
 
 /// Reads in flight on one drive from one port, and writes.
 pub const LANE_DEPTH: usize = 32;
@@ -235,7 +236,8 @@ impl Volume {
         let (before_bytes, now_bytes) = (before.len_bytes, now.len_bytes);
         let cause = if now_bytes != before_bytes {
             format!(
-                "the file changed while it was read: {before_bytes} bytes before, {now_bytes} now"
+                "the file changed while it was read: {} before, {now_bytes} now",
+                units::counted(before_bytes, "byte")
             )
         } else if now.modified_ns != before.modified_ns && !is_being_freed {
             "the file changed while it was read: it was written to".to_string()

@@ -22,6 +22,7 @@ use outcore_io::drive::{Access, Device, FileId, PrivateDir, QueueLimits};
 use outcore_io::error::{Error, Result};
 use outcore_io::port::TransferFault;
 use outcore_io::threads;
+use outcore_io::units;
 
 pub use crate::stripe::{BackPressure, Servers, StripeOptions, StripedDrive};
 
@@ -325,7 +326,7 @@ fn room_of(device: &dyn Device, member: &Member, file: FileId, access: Access) -
     match own_bytes {
         Some(wanted_bytes) if wanted_bytes > len_bytes => Err(Error::corrupt(
             "open volume",
-            format!("{len_bytes} bytes long, not {wanted_bytes}"),
+            format!("{} long, not {wanted_bytes}", units::counted(len_bytes, "byte")),
         )
         .path(&member.path)
         .hint("the file was truncated after the volume was made: restore it, or make the volume again")),

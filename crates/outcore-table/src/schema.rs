@@ -44,6 +44,7 @@ pub(crate) fn column_index(schema: &Schema, name: &str, operation: &str) -> Resu
     }
     Err(match nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None if names.is_empty() => error.hint("the table has no columns"),
         None => error.hint(format!("the columns are {}", listed(&names))),
     })
 }
@@ -93,6 +94,7 @@ impl FieldPlace {
         let error = Error::usage(operation, format!("there is no field `{name}`"));
         Err(match nearest(name, &fields) {
             Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None if fields.is_empty() => error.hint("the object has no fields"),
             None => error.hint(format!("the fields are {}", listed(&fields))),
         })
     }

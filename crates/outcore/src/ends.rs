@@ -330,7 +330,7 @@ pub(crate) fn open_inputs(
             (Some(behind_bytes), None) => behind_bytes,
             (Some(behind_bytes), Some(data_bytes)) if data_bytes <= behind_bytes => data_bytes,
             _ => {
-                let cause = format!("the file ends after {here_bytes} bytes");
+                let cause = format!("the file ends after {}", units::counted(here_bytes, "byte"));
                 return Err(Error::corrupt("read input", cause)
                     .path(&input.path)
                     .hint("its header promises more data: copy it again"));
@@ -339,8 +339,12 @@ pub(crate) fn open_inputs(
         let left_over_bytes = data_len_bytes % element_bytes as u64;
         if left_over_bytes != 0 {
             let cause = format!(
-                "{data_len_bytes} bytes are not a multiple of the record's {element_bytes}: \
-                 {left_over_bytes} are left over"
+                "its length, {}, is not a multiple of the record's {element_bytes}: {} left over",
+                units::counted(data_len_bytes, "byte"),
+                match left_over_bytes {
+                    1 => "1 is".to_string(),
+                    count => format!("{count} are"),
+                }
             );
             return Err(Error::usage("read input", cause)
                 .path(&input.path)

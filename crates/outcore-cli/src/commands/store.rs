@@ -210,7 +210,7 @@ pub(crate) fn list(context: &Context, args: &LsArgs) -> Result<u8> {
                     Contents::Directory => {
                         let files = match found.files {
                             1 => "1 file in a directory".to_string(),
-                            count => format!("{count} files"),
+                            count => units::counted(count, "file"),
                         };
                         say(&name, bytes, found.files, &files, &missing);
                     }

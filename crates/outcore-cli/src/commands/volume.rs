@@ -207,8 +207,11 @@ fn scrub(
             false => "",
         };
         context.reporter.data(&format!(
-            "{dataset}\tdrive {}\t{}\tat byte {}, {} bytes{repaired}\n",
-            damage.drive, damage.path, damage.offset_bytes, damage.len_bytes
+            "{dataset}\tdrive {}\t{}\tat byte {}, {}{repaired}\n",
+            damage.drive,
+            damage.path,
+            damage.offset_bytes,
+            units::counted(damage.len_bytes, "byte")
         ));
     }
     let orphans = match names {
@@ -218,10 +221,10 @@ fn scrub(
     for orphan in &orphans {
         context.reporter.event("orphan", json!(orphan));
         context.reporter.data(&format!(
-            "-\tdrive {}\t{}\tno dataset's, {} bytes\n",
+            "-\tdrive {}\t{}\tno dataset's, {}\n",
             orphan.drive,
             orphan.path.display(),
-            orphan.len_bytes
+            units::counted(orphan.len_bytes, "byte")
         ));
     }
     let summary = Summary {

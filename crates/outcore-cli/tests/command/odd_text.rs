@@ -160,3 +160,29 @@ fn a_full_output_is_an_error_and_a_closed_one_is_none() {
     }
     assert_eq!(place.names(), ["in"]);
 }
+
+#[test]
+fn tables_written_as_tsv_have_tabs_and_are_read_back_alike() {
+    let place = TestDir::new();
+    let odd = "a\tb,é\n\"x\ty\",\"q\"\"q\"\n\"\",\n\"l\n2\",\"1;2\"\n";
+    place.write("odd.csv", odd.replace("a\tb", "\"a\tb\"").as_bytes());
+    place.write("one.csv", b"\"a;b,c\"\n\"1;2,3\"\n\"4;5,6\"\n\n");
+    for name in ["odd", "one"] {
+        let [csv, plain, back] =
+            ["csv", "plain.csv", "back.csv"].map(|end| format!("{name}.{end}"));
+        place.run(&["convert", &csv, "-o", &plain]).ok();
+        for end in ["tsv", "tsv.gz", "tsv.zst"] {
+            let tsv = format!("{name}.{end}");
+            place.run(&["convert", &csv, "-o", &tsv]).ok();
+            place.run(&["convert", &tsv, "-o", &back, "--force"]).ok();
+            assert_eq!(place.read(&back), place.read(&plain), "{tsv}");
+        }
+    }
+    let one = place.read("one.back.csv");
+    assert_eq!(one, b"\"a;b,c\"\n\"1;2,3\"\n\"4;5,6\"\n\n");
+    let tsv = place.read("odd.tsv");
+    assert!(
+        tsv.starts_with("\"a\tb\"\té\n\"x\ty\"\t".as_bytes()),
+        "{tsv:?}"
+    );
+}

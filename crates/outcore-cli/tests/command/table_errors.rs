@@ -178,3 +178,66 @@ fn tables_that_cannot_be_read_or_sorted_are_named_and_nothing_is_left() {
     std::fs::remove_file(place.path("wide.parquet")).unwrap();
     assert_eq!(place.names(), ["logs"]);
 }
+
+#[test]
+fn errors_of_a_split_into_directories_name_the_directory_and_keep_their_own_hints() {
+    let place = TestDir::new();
+    write(&place.path("t.parquet"), &batch(100));
+    let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10_001));
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10_001));
+    let many = RecordBatch::try_from_iter([("k", keys), ("v", values)]).unwrap();
+    write(&place.path("many.parquet"), &many);
+    let split = |input: &str, out: &str, more: &[&str]| {
+        place.run(&[&["split", input, "--by", "k", "-o", out], more].concat())
+    };
+    split("many.parquet", "many", &[]).fails(2, &["more than 10,000 groups"], "fewer values");
+    let little = split("many.parquet", "many", &["--memory", "1MiB"]);
+    let little = little.fails(6, &["1.00 MiB"], "--memory");
+    assert!(!little.stderr.contains("fewer values"), "{little:?}");
+    place
+        .run(&["convert", "t.parquet", "-o", "d", "--parts", "2"])
+        .ok();
+    for words in [
+        &[
+            "split",
+            "d/part-00000.parquet",
+            "--by",
+            "name",
+            "-o",
+            "d",
+            "--force",
+        ][..],
+        &["convert", "d", "-o", "d", "--parts", "3", "--force"],
+    ] {
+        let taken = place
+            .run(words)
+            .fails(2, &["an input is among its files (d)"], "directory");
+        assert!(!taken.stderr.contains("part-"), "{taken:?}");
+    }
+}
+
+#[test]
+fn counts_in_errors_agree_with_their_nouns() {
+    let place = TestDir::new();
+    place.write("one.csv", b"a\n1\n2,3\n");
+    let answer = place.run(&["convert", "one.csv", "-o", "x.parquet"]);
+    answer.fails(4, &["2 fields, where the file has 1 column"], "-t");
+    place.write("two.csv", b"a,b\n1,2\n3\n");
+    let answer = place.run(&["convert", "two.csv", "-o", "x.parquet"]);
+    answer.fails(4, &["1 field, where the file has 2 columns"], "-t");
+    write(&place.path("t.parquet"), &batch(3));
+    let pattern = "y = regexp_extract(name, '(a)', 2)";
+    let answer = place.run(&["map", pattern, "t.parquet", "-o", "x.parquet"]);
+    answer.fails(2, &["the pattern has 1 group,"], "counted from 1");
+}
+
+#[test]
+fn a_table_without_columns_says_so_instead_of_listing_none() {
+    let place = TestDir::new();
+    let none = RecordBatch::new_empty(Arc::new(arrow_schema::Schema::empty()));
+    let file = std::fs::File::create(place.path("none.arrow")).unwrap();
+    let mut writer = arrow_ipc::writer::FileWriter::try_new(file, &none.schema()).unwrap();
+    writer.finish().unwrap();
+    let answer = place.run(&["sort", "none.arrow", "--by", "k", "-o", "x.arrow"]);
+    answer.fails(2, &["there is no column `k`"], "the table has no columns");
+}

@@ -227,3 +227,16 @@ fn keys_are_looked_up_in_compressed_text_as_in_plain_text() {
             .all(|name| !name.starts_with(".outcore"))
     );
 }
+
+#[test]
+fn an_input_that_is_not_there_is_named_before_options_that_do_not_fit_it() {
+    let place = TestDir::new();
+    for verb in ["sort", "unique", "shuffle", "head"] {
+        let words = [verb, "nowhere", "--by", "id", "-o", "x"];
+        let answer = place
+            .run(&words)
+            .fails(3, &["No such file", "(nowhere)"], "path");
+        assert!(!answer.stderr.contains("--by"), "{verb}: {answer:?}");
+    }
+    assert_eq!(place.names(), Vec::<String>::new());
+}

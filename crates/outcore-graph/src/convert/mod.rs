@@ -375,8 +375,8 @@ fn input_items(edges: &EdgeFiles) -> Result<u64> {
         let item_bytes = edges.shape.bytes() as u64;
         if found.len() % item_bytes != 0 {
             let cause = format!(
-                "its {} bytes are not a multiple of the {item_bytes} of an edge",
-                found.len()
+                "its length, {}, is not a multiple of the {item_bytes} bytes of an edge",
+                units::counted(found.len(), "byte")
             );
             return Err(Error::corrupt(CONVERT, cause)
                 .path(&input.path)

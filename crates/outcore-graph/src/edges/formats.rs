@@ -513,7 +513,13 @@ impl CsvColumns<'_> {
             [] => Ok([0, 1]),
             [source, target] => Ok([self.find(source)?, self.find(target)?]),
             _ => {
-                let cause = format!("{} columns are named for the ends of edges", wanted.len());
+                let cause = format!(
+                    "the ends of edges are in two columns, and {} named",
+                    match wanted.len() {
+                        1 => "one is".to_string(),
+                        count => format!("{count} are"),
+                    }
+                );
                 Err(Error::usage(READ, cause)
                     .path(self.path)
                     .hint("name two with --columns SOURCE,TARGET"))

@@ -42,6 +42,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::{Error, Input, Job, Result};
 use outcore_io::drive::PrivateDir;
+use outcore_io::units;
 
 use formats::{EdgeFormat, Header};
 use item::ItemShape;
@@ -278,7 +279,10 @@ fn parse_all(
 fn check_entries(path: &Path, entries: Option<u64>, found: u64) -> Result<()> {
     match entries {
         Some(wanted) if wanted != found => {
-            let cause = format!("its head speaks of {wanted} entries, and it has {found}");
+            let cause = format!(
+                "its header says {}, and it has {found}",
+                units::counted(wanted, "entry")
+            );
             Err(Error::corrupt(READ, cause)
                 .path(path)
                 .hint("write the file again: it is cut short, or was added to"))

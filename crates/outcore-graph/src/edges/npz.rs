@@ -12,6 +12,7 @@
 use std::path::Path;
 
 use outcore::{Context, Error, Input, Job, NpyHeader, Result};
+use outcore_io::units;
 
 use super::archive::{Member, corrupt, member, members_of, unpack};
 use super::sides::MatrixSides;
@@ -362,7 +363,9 @@ pub(super) fn parse(
             })
         })?;
         if count.0 != edges {
-            let cause = format!("it has {edges} entries and {} weights", count.0);
+            let [entries, weights] = [(edges, "entry"), (count.0, "weight")]
+                .map(|(count, thing)| units::counted(count, thing));
+            let cause = format!("it has {entries} and {weights}");
             return Err(corrupt(path, cause));
         }
         let pairs = context.read_inputs::<[u32; 2]>(&inputs);

@@ -20,6 +20,7 @@ use outcore::primitives::{self, Batch, Sequence};
 use outcore::{Context, Error, Input, Job, Output, Result};
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::memory::Reservation;
+use outcore_io::units;
 
 use super::item::{Edge, Item, fail};
 use super::{Parsed, READ};
@@ -80,7 +81,11 @@ pub(super) fn open(job: &Job, path: &Path, (is_stored, is_wanted): (bool, bool))
         ));
     };
     if head[0] > 1 || vertices > i32::MAX as u64 || edges > 1 << 56 {
-        let cause = format!("its head speaks of {vertices} vertices and {edges} edges");
+        let cause = format!(
+            "its header says {} and {}",
+            units::counted(vertices, "vertex"),
+            units::counted(edges, "edge")
+        );
         return Err(corrupt(cause));
     }
     let serial = Serial {
@@ -95,7 +100,10 @@ pub(super) fn open(job: &Job, path: &Path, (is_stored, is_wanted): (bool, bool))
     let (found_bytes, wanted_bytes) = (found_bytes.len(), serial.file_bytes());
     if found_bytes != wanted_bytes {
         let cause = format!(
-            "it has {found_bytes} bytes, and {vertices} vertices and {edges} edges take {wanted_bytes}"
+            "it has {}, and {} with {} need {wanted_bytes}",
+            units::counted(found_bytes, "byte"),
+            units::counted(vertices, "vertex"),
+            units::counted(edges, "edge")
         );
         return Err(corrupt(cause));
     }

@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use outcore::{Error, Result};
+use outcore_io::units;
 
 use super::READ;
 
@@ -42,7 +43,9 @@ impl MatrixSides {
             }),
             false => {
                 let cause = format!(
-                    "it has {rows} rows and {columns} columns: row i and column i are not one vertex"
+                    "it has {} and {}: row i and column i are not one vertex",
+                    units::counted(rows, "row"),
+                    units::counted(columns, "column")
                 );
                 Err(Error::usage(READ, cause).path(path).hint(
                     "with --bipartite (bipartite=True in Python), rows and columns are different vertices, rows first",

@@ -25,6 +25,7 @@ use outcore::primitives::for_each_batch;
 use outcore::{Error, Input, Job, Phase, Result, primitives};
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::memory::Reservation;
+use outcore_io::units;
 
 use files::GraphFiles;
 
@@ -201,7 +202,10 @@ fn check_lengths(files: &GraphFiles, manifest: &Manifest) -> Result<()> {
         let found_bytes = files.len_bytes(&name)?;
         let wanted_bytes = count.saturating_mul(item_bytes as u64);
         if found_bytes != wanted_bytes {
-            let cause = format!("it has {found_bytes} bytes, {wanted_bytes} were written");
+            let cause = format!(
+                "it has {}, not {wanted_bytes}",
+                units::counted(found_bytes, "byte")
+            );
             return Err(damaged(&files.path(&name), cause));
         }
     }

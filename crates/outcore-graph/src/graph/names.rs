@@ -16,6 +16,7 @@ use outcore::primitives::{self, Batch, Sequence};
 use outcore::{Input, Job, Result};
 use outcore_io::checksum::bytes_checksum;
 use outcore_io::memory::Reservation;
+use outcore_io::units;
 
 use super::{Graph, damaged, load_numbers};
 use crate::edges::item::fail;
@@ -190,7 +191,10 @@ impl Names {
         let count = primitives::map_reduce(job, &counts, u64::from, 0, |a, b| a + b)?;
         match count == u64::from(text.vertices) {
             true => Ok(()),
-            false => Err(damaged(&text.path, format!("it has {count} names"))),
+            false => Err(damaged(
+                &text.path,
+                format!("it has {}", units::counted(count, "name")),
+            )),
         }
     }
 }

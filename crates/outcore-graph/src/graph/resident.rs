@@ -32,6 +32,7 @@ pub(crate) struct ResidentLists {
     neighbours: Vec<u32>,
     /// As many, or none.
     weights: Vec<f64>,
+    mean_weight: Option<f64>,
     _held: Reservation,
 }
 
@@ -100,18 +101,20 @@ impl ResidentLists {
             Ok(())
         })?;
         let weights = weights.into_iter().map(AtomicU64::into_inner);
+        let weights: Vec<f64> = weights.map(f64::from_bits).collect();
+        let sum: f64 = weights.iter().sum();
         Ok(Some(ResidentLists {
             starts,
             neighbours: neighbours.into_iter().map(AtomicU32::into_inner).collect(),
-            weights: weights.map(f64::from_bits).collect(),
+            mean_weight: (!weights.is_empty()).then(|| sum / weights.len() as f64),
+            weights,
             _held: held,
         }))
     }
 
     /// The mean of the weights, of a graph that has some.
     pub(crate) fn mean_weight(&self) -> Option<f64> {
-        let count = self.weights.len();
-        (count > 0).then(|| self.weights.iter().sum::<f64>() / count as f64)
+        self.mean_weight
     }
 
     /// Calls `visit` with each edge of a vertex, as (that vertex, the other end, the weight).

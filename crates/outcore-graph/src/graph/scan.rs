@@ -13,6 +13,7 @@
 use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::{self, Batch, Sequence};
 use outcore::{Job, Result};
+use outcore_io::units;
 
 use super::plan::{LISTS, TILES};
 use super::{Direction, Graph, damaged};
@@ -159,7 +160,10 @@ impl Graph {
         match found == wanted {
             true => Ok(()),
             false => {
-                let cause = format!("its lists have {found} neighbours, {wanted} were written");
+                let cause = format!(
+                    "its lists have {}, not {wanted}",
+                    units::counted(found, "neighbour")
+                );
                 Err(damaged(&self.part_path(part), cause))
             }
         }
@@ -215,7 +219,7 @@ impl Graph {
             true => Ok(()),
             false => {
                 let wanted = self.manifest.edges;
-                let cause = format!("it has {edges} edges, {wanted} were written");
+                let cause = format!("it has {}, not {wanted}", units::counted(edges, "edge"));
                 Err(damaged(&self.part_path(Part::Tiles), cause))
             }
         }

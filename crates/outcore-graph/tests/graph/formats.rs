@@ -288,7 +288,7 @@ fn a_matrix_has_the_entries_that_its_head_speaks_of() {
     for (body, wanted) in [
         ("3 3 2\n1 2\n2 3\n", None),
         ("3 3 2\n1 2\n", Some("2 entries, and it has 1")),
-        ("3 3 1\n1 2\n2 3\n", Some("1 entries, and it has 2")),
+        ("3 3 1\n1 2\n2 3\n", Some("1 entry, and it has 2")),
         ("3 3 0\n", None),
         ("3 3\n1 2\n", Some("the line of sizes is not")),
         ("3 x 3 2\n1 2\n2 3\n", Some("the line of sizes is not")),

@@ -18,6 +18,7 @@ use crate::checksum::bytes_checksum;
 use crate::drive::parent_of;
 use crate::error::{Error, Result};
 use crate::metadata::{Form, Owner};
+use crate::units;
 
 /// Suffix of the list of a set of files.
 pub const MANIFEST_SUFFIX: &str = ".outcore.json";
@@ -114,9 +115,9 @@ impl ManifestShard {
     pub fn check(&self, found: &std::fs::Metadata) -> std::result::Result<(), String> {
         if found.len() != self.len_bytes {
             return Err(format!(
-                "a shard of {} bytes where the manifest says {}",
-                found.len(),
-                self.len_bytes
+                "a shard of {} where the manifest says {}",
+                units::counted(found.len(), "byte"),
+                units::count(self.len_bytes)
             ));
         }
         let now_ns = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());

@@ -375,7 +375,7 @@ fn read_label(drive: &VolumeDrive) -> Result<Label> {
                 .all(|folder| drive.dir.join(FOLDER).join(folder).is_dir());
         named(match is_lost {
             true => FORM
-                .damage("it is missing from a folder that has all else")
+                .damage("the label is missing, and the other files of the drive's folder are there")
                 .path(&path),
             false => error,
         })

@@ -30,6 +30,7 @@ use outcore_io::checksum::bytes_checksum;
 use outcore_io::error::{Error, Kind, Result};
 use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool, Reservation, block_ceil};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
+use outcore_io::units;
 
 const READ: &str = "read dataset";
 /// How often a scrub looks at a dataset again that others change meanwhile, and how long it waits
@@ -156,7 +157,10 @@ impl DatasetVolume {
         let Some(end_bytes) = end_bytes.filter(|end| *end <= manifest.payload_bytes()) else {
             return Err(Error::usage(
                 READ,
-                format!("the dataset has only {} bytes", manifest.payload_bytes()),
+                format!(
+                    "the dataset has only {}",
+                    units::counted(manifest.payload_bytes(), "byte")
+                ),
             ));
         };
         let checksum_block_bytes = manifest.checksum_block_bytes();

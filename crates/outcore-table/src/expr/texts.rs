@@ -13,6 +13,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, LargeStringArray};
 use arrow_schema::DataType;
 use outcore::key::expr::Function;
 use outcore_io::Result;
+use outcore_io::units;
 use regex::{Regex, RegexBuilder};
 
 use super::value::{Value, cast, is_text, numbers_of};
@@ -325,7 +326,8 @@ fn by_pattern(function: Function, values: &[Value]) -> Result<Value> {
         .ok_or_else(|| {
             let groups = pattern.regex.captures_len() - 1;
             wrong(format!(
-                "the pattern has {groups} groups, and no other is there"
+                "the pattern has {}, and no other is there",
+                units::counted(groups as u64, "group")
             ))
             .hint("groups stand in round brackets and are counted from 1; 0 is the whole match")
         })?;

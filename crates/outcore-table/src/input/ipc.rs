@@ -238,7 +238,10 @@ impl IpcFile {
             };
             let end_bytes = at_bytes.saturating_add(place.len_bytes());
             if end_bytes > file.len_bytes() {
-                let cause = format!("a message of {} bytes is cut short", place.len_bytes());
+                let cause = format!(
+                    "a message of {} is cut short",
+                    units::counted(place.len_bytes(), "byte")
+                );
                 return Err(damaged(&cause).offset(at_bytes));
             }
             match message.header_type() {

@@ -338,7 +338,7 @@ impl Shape {
 
 /// Whether values are written as texts, since the format has no others for them.
 fn is_text(data_type: &DataType, format: TableFormat) -> bool {
-    format == TableFormat::Csv && is_nested(data_type)
+    format.separator().is_some() && is_nested(data_type)
 }
 
 fn compare(

@@ -22,7 +22,7 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::DataType;
 use outcore::Job;
 use outcore::key::sort_key::Tie;
-use outcore_io::{Error, Kind, Result};
+use outcore_io::{Error, Result};
 
 use super::group::few_groups;
 use super::rows_in::RowKeys;
@@ -85,14 +85,7 @@ pub fn partition(
     }
     let keys: Vec<KeyColumn> = keys.iter().map(KeyColumn::new).collect();
     let beside = scratch_dir(&[dir.join(file)]);
-    let groups = few_groups(job, &input, (&keys, PARTITIONS_MAX), &beside).map_err(|error| {
-        match error.kind() {
-            // Says how much is enough.
-            Kind::Memory if error.next_step().is_some_and(|hint| hint.contains("MiB")) => error,
-            _ => error
-                .hint("split by columns with fewer values, or filter the table into several first"),
-        }
-    })?;
+    let groups = few_groups(job, &input, (&keys, PARTITIONS_MAX), &beside)?;
     let mut paths = Vec::new();
     let mut ends_at = Vec::new();
     let mut rows = 0;

@@ -165,8 +165,8 @@ impl TableOutput {
         if spare_bytes < needed_bytes {
             let needed = units::bytes(needed_bytes * writers_count + SINK_BYTES);
             let cause = format!(
-                "{} columns need {needed} to be written, and there is {}",
-                schema.fields().len(),
+                "writing {} takes {needed}, and there is {}",
+                units::counted(schema.fields().len() as u64, "column"),
                 units::bytes(shape.memory_bytes)
             );
             // An output has a quarter of the memory at least.
@@ -191,6 +191,7 @@ impl TableOutput {
         let group_memory_bytes = match options.format {
             TableFormat::Parquet
             | TableFormat::Csv
+            | TableFormat::Tsv
             | TableFormat::JsonLines
             | TableFormat::Vectors => group_bytes * writers_count,
             TableFormat::ArrowFile if dictionaries::are_in(schema) => {
@@ -207,7 +208,9 @@ impl TableOutput {
             TableFormat::ArrowFile | TableFormat::ArrowStream => {
                 options.ipc()?;
             }
-            TableFormat::Csv | TableFormat::JsonLines => text::check(&schema, options.format)?,
+            TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines => {
+                text::check(&schema, options.format)?
+            }
             TableFormat::Vectors => vectors::check(&schema)?,
         }
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
@@ -413,7 +416,7 @@ impl TableOutput {
                 let writer = writer.map_err(|error| unwritable_arrow(&error))?;
                 (Writer::Stream(Box::new(writer)), None)
             }
-            TableFormat::Csv | TableFormat::JsonLines | TableFormat::Vectors => {
+            TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines | TableFormat::Vectors => {
                 let mut sink = Box::new(sink);
                 let header = match self.options.format {
                     TableFormat::Vectors => self.options.vectors.front.clone(),
@@ -548,7 +551,10 @@ impl Section<'_> {
             match self.output.options.format {
                 TableFormat::Parquet => self.encode(&part)?,
                 TableFormat::ArrowFile | TableFormat::ArrowStream => self.append_batch(&part)?,
-                TableFormat::Csv | TableFormat::JsonLines | TableFormat::Vectors => {
+                TableFormat::Csv
+                | TableFormat::Tsv
+                | TableFormat::JsonLines
+                | TableFormat::Vectors => {
                     self.encode_text(&part)?;
                 }
             }

@@ -107,6 +107,8 @@ pub enum TableFormat {
     ArrowStream,
     /// Records of CSV, with the names of the columns in front.
     Csv,
+    /// The same with tabs between fields.
+    Tsv,
     /// A JSON object for each row.
     JsonLines,
     /// The numbers of one column of lists of equal length, as they lie in memory
@@ -126,7 +128,7 @@ pub struct VectorLayout {
 }
 
 /// How the names of tables end, and the format that they get.
-const ENDINGS: [(&str, TableFormat); 10] = [
+const ENDINGS: [(&str, TableFormat); 11] = [
     ("parquet", TableFormat::Parquet),
     ("pq", TableFormat::Parquet),
     ("parq", TableFormat::Parquet),
@@ -135,6 +137,7 @@ const ENDINGS: [(&str, TableFormat); 10] = [
     ("ipc", TableFormat::ArrowFile),
     ("arrows", TableFormat::ArrowStream),
     ("csv", TableFormat::Csv),
+    ("tsv", TableFormat::Tsv),
     ("jsonl", TableFormat::JsonLines),
     ("ndjson", TableFormat::JsonLines),
 ];
@@ -153,7 +156,16 @@ impl TableFormat {
 
     /// Whether people can read it.
     pub fn is_text(self) -> bool {
-        matches!(self, TableFormat::Csv | TableFormat::JsonLines)
+        self == TableFormat::JsonLines || self.separator().is_some()
+    }
+
+    /// The byte between fields, in text that has fields.
+    pub fn separator(self) -> Option<u8> {
+        match self {
+            TableFormat::Csv => Some(b','),
+            TableFormat::Tsv => Some(b'\t'),
+            _ => None,
+        }
     }
 }
 
@@ -269,7 +281,10 @@ impl OutputOptions {
             codec: match format {
                 TableFormat::Parquet => Codec::Zstd(1),
                 TableFormat::ArrowFile | TableFormat::ArrowStream => Codec::Lz4,
-                TableFormat::Csv | TableFormat::JsonLines | TableFormat::Vectors => Codec::None,
+                TableFormat::Csv
+                | TableFormat::Tsv
+                | TableFormat::JsonLines
+                | TableFormat::Vectors => Codec::None,
             },
             group_rows_max: GROUP_ROWS,
             group_bytes_max: GROUP_BYTES,
@@ -302,7 +317,7 @@ impl OutputOptions {
             // In the body of the message, and compressed there.
             TableFormat::ArrowFile | TableFormat::ArrowStream => 2,
             // With what quotes it, and compressed.
-            TableFormat::Csv | TableFormat::JsonLines => 3,
+            TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines => 3,
             TableFormat::Vectors => 1,
         }
     }
@@ -397,7 +412,9 @@ impl OutputOptions {
         match self.format {
             TableFormat::Parquet => Pages::group_min_bytes(self.zstd_level(), leaves_count(schema)),
             TableFormat::ArrowFile | TableFormat::ArrowStream => 0,
-            TableFormat::Csv | TableFormat::JsonLines | TableFormat::Vectors => TEXT_BYTES,
+            TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines | TableFormat::Vectors => {
+                TEXT_BYTES
+            }
         }
     }
 

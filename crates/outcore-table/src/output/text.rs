@@ -2,7 +2,8 @@
 //!
 //! Contract: CSV has a line with the names of the columns in front; null is a field with nothing in
 //! it, an empty text one with nothing between quotes, and quotes stand around what has separators,
-//! quotes or ends of lines in it, so that what was written is read back. JSON lines have an object
+//! quotes or ends of lines in it, so that what was written is read back. TSV is CSV with tabs.
+//! JSON lines have an object
 //! for each row, with all fields, null among them; numbers that are none and infinite ones are
 //! null, for JSON has none. Times are in ISO 8601, those with a zone in UTC; bytes are written in
 //! hexadecimal digits. CSV has no lists and objects. What is compressed is so by stretches, each a
@@ -21,6 +22,7 @@ use arrow_schema::{DataType, Field, Schema};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use memchr::memchr3;
+use outcore::read::separator::SEPARATORS;
 use outcore_io::{Error, Result};
 
 use super::options::{Codec, TableFormat};
@@ -58,9 +60,9 @@ pub(crate) fn json_texts(name: &str, array: &ArrayRef) -> Result<ArrayRef> {
 pub(super) fn check(schema: &Schema, format: TableFormat) -> Result<()> {
     let mut fields = schema.fields().iter();
     let nested = fields.find(|field| is_nested(field.data_type()));
-    if let Some(field) = nested.filter(|_| format == TableFormat::Csv) {
+    if let Some(field) = nested.filter(|_| format.separator().is_some()) {
         let cause = format!(
-            "column `{}` is {}, which CSV has not",
+            "column `{}` is {}, which CSV does not have",
             field.name(),
             field.data_type()
         );
@@ -77,12 +79,13 @@ pub(super) fn check(schema: &Schema, format: TableFormat) -> Result<()> {
 /// What stands in front of all rows.
 pub(super) fn header(schema: &Schema, format: TableFormat) -> Vec<u8> {
     let mut text = Vec::new();
-    if format == TableFormat::Csv {
+    if let Some(separator) = format.separator() {
+        let fields = Fields::new(separator, schema.fields().len());
         for (place, field) in schema.fields().iter().enumerate() {
             if place > 0 {
-                text.push(b',');
+                text.push(separator);
             }
-            push_field(&mut text, field.name());
+            fields.push(field.name(), &mut text);
         }
         text.push(b'\n');
     }
@@ -91,8 +94,8 @@ pub(super) fn header(schema: &Schema, format: TableFormat) -> Vec<u8> {
 
 /// Appends the rows of `batch` to `text`.
 pub(super) fn encode(batch: &RecordBatch, format: TableFormat, text: &mut Vec<u8>) -> Result<()> {
-    if format == TableFormat::Csv {
-        return encode_csv(batch, text);
+    if let Some(separator) = format.separator() {
+        return encode_csv(batch, separator, text);
     }
     let builder = WriterBuilder::new().with_explicit_nulls(true);
     let mut writer = builder.build::<_, LineDelimited>(text);
@@ -101,7 +104,7 @@ pub(super) fn encode(batch: &RecordBatch, format: TableFormat, text: &mut Vec<u8
         .map_err(|error| unwritable_arrow(&error))
 }
 
-fn encode_csv(batch: &RecordBatch, text: &mut Vec<u8>) -> Result<()> {
+fn encode_csv(batch: &RecordBatch, separator: u8, text: &mut Vec<u8>) -> Result<()> {
     let options = FormatOptions::default();
     let columns = batch.columns().iter();
     let columns = columns.map(|column| {
@@ -110,46 +113,64 @@ fn encode_csv(batch: &RecordBatch, text: &mut Vec<u8>) -> Result<()> {
     });
     let columns = columns.collect::<std::result::Result<Vec<_>, _>>();
     let columns = columns.map_err(|error| unwritable_arrow(&error))?;
+    let fields = Fields::new(separator, columns.len());
     let mut value = String::new();
     for row in 0..batch.num_rows() {
         for (place, (column, formatter)) in columns.iter().enumerate() {
             if place > 0 {
-                text.push(b',');
+                text.push(separator);
             }
             if column.is_null(row) {
                 continue;
             }
             if let DataType::Utf8 = column.data_type() {
-                push_field(text, column.as_string::<i32>().value(row));
+                fields.push(column.as_string::<i32>().value(row), text);
                 continue;
             }
             value.clear();
             let written = formatter.value(row).write(&mut value);
             written.map_err(|error| unwritable_arrow(&error))?;
-            push_field(text, &value);
+            fields.push(&value, text);
         }
         text.push(b'\n');
     }
     Ok(())
 }
 
-/// Appends a field, with quotes where it needs some.
-fn push_field(text: &mut Vec<u8>, value: &str) {
-    let bytes = value.as_bytes();
-    let is_plain =
-        !bytes.is_empty() && memchr3(b',', b'"', b'\n', bytes).is_none() && !bytes.contains(&b'\r');
-    if is_plain {
-        text.extend_from_slice(bytes);
-        return;
+/// How the fields of a table are written.
+struct Fields {
+    /// The bytes besides quotes and ends of lines that quotes must enclose.
+    quoted: &'static [u8],
+    separator: u8,
+}
+
+impl Fields {
+    fn new(separator: u8, columns_count: usize) -> Self {
+        // The only column of a file shows no separator, so a reader may take another byte for it.
+        let quoted: &[u8] = if columns_count == 1 { &SEPARATORS } else { &[] };
+        Fields { quoted, separator }
     }
-    text.push(b'"');
-    for &byte in bytes {
-        if byte == b'"' {
-            text.push(b'"');
+
+    /// Appends a field, with quotes where it needs some.
+    fn push(&self, value: &str, text: &mut Vec<u8>) {
+        let bytes = value.as_bytes();
+        let is_plain = !bytes.is_empty()
+            && memchr3(self.separator, b'"', b'\n', bytes).is_none()
+            && !bytes.contains(&b'\r')
+            && (self.quoted.is_empty() || !bytes.iter().any(|byte| self.quoted.contains(byte)));
+        if is_plain {
+            text.extend_from_slice(bytes);
+            return;
         }
-        text.push(byte);
+        text.push(b'"');
+        for &byte in bytes {
+            if byte == b'"' {
+                text.push(b'"');
+            }
+            text.push(byte);
+        }
+        text.push(b'"');
     }
-    text.push(b'"');
 }
 
 /// A stretch of text as it is stored.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema};
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 use super::options::VectorLayout;
 
@@ -92,7 +92,11 @@ pub(super) fn encode(
         }
         let span = span_of(column, row);
         if span.len() != layout.dimension {
-            let cause = format!("has {} numbers, not {}", span.len(), layout.dimension);
+            let cause = format!(
+                "has {}, not {}",
+                units::counted(span.len() as u64, "number"),
+                layout.dimension
+            );
             return Err(wrong(row, cause));
         }
         if numbers.null_count() > 0 && span.clone().any(|at| numbers.is_null(at)) {

@@ -49,7 +49,7 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::{Schema, SchemaRef, SortOptions};
 use outcore::key::column::quoted;
 use outcore::sort::lines::rows::RowBatch;
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 use crate::equal::with_one_zero;
 use crate::fault;
@@ -474,6 +474,9 @@ impl RowCodec {
 }
 
 fn columns_missing(batch: &RecordBatch) -> Error {
-    let cause = format!("a batch of {} columns", batch.num_columns());
+    let cause = format!(
+        "a batch of {}",
+        units::counted(batch.num_columns() as u64, "column")
+    );
     Error::usage("encode rows", cause).hint("a bug: please report it")
 }

@@ -117,7 +117,7 @@ fn by_library(path: &Path, format: TableFormat) -> RecordBatch {
                 reader.map(std::result::Result::unwrap).collect(),
             )
         }
-        TableFormat::Csv | TableFormat::JsonLines | TableFormat::Vectors => {
+        TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines | TableFormat::Vectors => {
             unreachable!("text has tests of its own")
         }
     };

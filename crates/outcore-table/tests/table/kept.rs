@@ -226,24 +226,38 @@ fn int96_holds_every_year() {
     }
 }
 
-/// Says in the schema's message of an Arrow stream that numbers are big-endian.
-fn as_big_endian(stream: &mut [u8]) {
-    let len = u32::from_le_bytes(stream[4..8].try_into().unwrap()) as usize;
-    let metadata = &stream[8..8 + len];
-    let message = arrow_ipc::root_as_message(metadata).unwrap();
-    let table = message.header_as_schema().unwrap()._tab;
-    let at = table.loc();
-    let word = |at: usize| i32::from_le_bytes(metadata[at..at + 4].try_into().unwrap());
-    let vtable = usize::try_from(at as i32 - word(at)).unwrap();
+/// Says in the schema of a flatbuffer, whose table is at `at`, that numbers are big-endian.
+fn say_big_endian(metadata: &mut [u8], at: usize) {
+    let word = i32::from_le_bytes(metadata[at..at + 4].try_into().unwrap());
+    let vtable = usize::try_from(at as i32 - word).unwrap();
     // The first entry is that of the byte order, which is where there is a number 1 by chance.
     let one = (at + 4..metadata.len() - 1).step_by(2);
     let mut one = one.filter(|&place| metadata[place..place + 2] == [1, 0]);
     let offset = u16::try_from(one.next().unwrap() - at).unwrap();
-    stream[8 + vtable + 4..8 + vtable + 6].copy_from_slice(&offset.to_le_bytes());
+    metadata[vtable + 4..vtable + 6].copy_from_slice(&offset.to_le_bytes());
+}
+
+/// The same in the message with which a stream begins.
+fn as_big_endian(stream: &mut [u8]) {
+    let len = u32::from_le_bytes(stream[4..8].try_into().unwrap()) as usize;
+    let metadata = &mut stream[8..8 + len];
+    let message = arrow_ipc::root_as_message(metadata).unwrap();
+    let at = message.header_as_schema().unwrap()._tab.loc();
+    say_big_endian(metadata, at);
+}
+
+/// The same in the footer of a file.
+fn as_big_endian_file(file: &mut [u8]) {
+    let end = file.len() - b"ARROW1".len() - 4;
+    let len = u32::from_le_bytes(file[end..end + 4].try_into().unwrap()) as usize;
+    let footer = &mut file[end - len..end];
+    let at = arrow_ipc::root_as_footer(footer).unwrap();
+    let at = at.schema().unwrap()._tab.loc();
+    say_big_endian(footer, at);
 }
 
 #[test]
-fn a_big_endian_arrow_stream_is_refused() {
+fn big_endian_arrow_streams_and_files_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     // The precision of these floats is a number 1.
     let floats: ArrayRef = Arc::new(Float32Array::from(vec![1.0, 2.0]));
@@ -252,9 +266,23 @@ fn a_big_endian_arrow_stream_is_refused() {
     let mut bytes = std::fs::read(&stream).unwrap();
     as_big_endian(&mut bytes);
     std::fs::write(&stream, bytes).unwrap();
-    let error = all(&InputOptions::default(), &[stream], 8 << 20).unwrap_err();
-    assert_eq!(error.kind(), Kind::Usage, "{error}");
-    assert!(error.to_string().contains("big-endian"), "{error}");
+    let file = dir.path().join("big.arrow");
+    let mut writer = FileWriter::try_new(File::create(&file).unwrap(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    // The first message begins with a mark.
+    let front = bytes.windows(4).position(|bytes| bytes == [0xff; 4]);
+    as_big_endian(&mut bytes[front.unwrap()..]);
+    as_big_endian_file(&mut bytes);
+    std::fs::write(&file, bytes).unwrap();
+    for path in [stream, file] {
+        let name = path.display().to_string();
+        let error = all(&InputOptions::default(), &[path], 8 << 20).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage, "{name}: {error}");
+        assert!(error.to_string().contains("big-endian"), "{error}");
+        assert!(error.to_string().contains(&name), "{error}");
+    }
 }
 
 #[test]

@@ -219,7 +219,8 @@ impl VectorFile {
         };
         let short = || {
             corrupt(format!(
-                "it ends after {file_bytes} bytes, inside its header"
+                "it ends after {}, inside its header",
+                units::counted(file_bytes, "byte")
             ))
         };
         let (header_bytes, dimension, rows) = match container {
@@ -259,7 +260,7 @@ impl VectorFile {
         };
         if dimension == 0 || dimension > DIMENSION_MAX as u64 {
             let cause = format!(
-                "its header says {dimension} dimensions; 1 to {DIMENSION_MAX} are possible"
+                "its header says a dimension of {dimension}; 1 to {DIMENSION_MAX} are possible"
             );
             return Err(corrupt(cause));
         }
@@ -279,16 +280,18 @@ impl VectorFile {
             Some(rows) => {
                 if rows.checked_mul(row_bytes) != Some(data_bytes) {
                     return Err(corrupt(format!(
-                        "its header promises {} of {row_bytes} bytes, and {} bytes are there",
+                        "its header promises {} of {}, and the file holds {}",
                         units::counted(rows, "vector"),
-                        units::count(data_bytes),
+                        units::counted(row_bytes, "byte"),
+                        units::counted(data_bytes, "byte"),
                     )));
                 }
                 rows
             }
             None if data_bytes % row_bytes != 0 => {
                 return Err(corrupt(format!(
-                    "{data_bytes} bytes are not a multiple of the {row_bytes} bytes of a vector"
+                    "its length, {}, is not a multiple of the {row_bytes} bytes of a vector",
+                    units::counted(data_bytes, "byte")
                 )));
             }
             None => data_bytes / row_bytes,

@@ -200,8 +200,8 @@ fn check_len(path: &Path, rows: &VectorFile, len_bytes: u64) -> Result<()> {
         true => Ok(()),
         false => Err(FORM
             .damage(format!(
-                "it has {} bytes, not {}",
-                units::count(len_bytes),
+                "it has {}, not {}",
+                units::counted(len_bytes, "byte"),
                 units::count(wanted_bytes)
             ))
             .path(path)),

@@ -147,8 +147,8 @@ impl Clustering {
     ) -> Result<Self> {
         if dimension != base.dimension {
             let cause = format!(
-                "its vectors have {} dimensions, and the centroids have {dimension}",
-                base.dimension
+                "its vectors have {}, and the centroids have {dimension}",
+                units::counted(base.dimension as u64, "dimension")
             );
             return Err(Error::usage(OPERATION, cause)
                 .path(&base.path)

@@ -14,6 +14,7 @@
 use outcore::read::sample::random;
 use outcore::{Error, Job, Result};
 use outcore_io::memory::Reservation;
+use outcore_io::units;
 
 use super::gathered::Gathered;
 use crate::exact::squared_distance;
@@ -178,8 +179,10 @@ fn place_of(wanted: f64, weights: &[f64]) -> usize {
 /// The error for a file of starting centroids that does not fit.
 pub(super) fn misfit(file: &VectorFile, base: &VectorFile, k: usize) -> Error {
     let cause = format!(
-        "it holds {} vectors of {} dimensions, and {k} of {} are needed",
-        file.rows, file.dimension, base.dimension
+        "it holds {} of {}, and the job needs {k} of {}",
+        units::counted(file.rows, "vector"),
+        units::counted(file.dimension as u64, "dimension"),
+        base.dimension
     );
     Error::usage("read centroids", cause)
         .path(&file.path)

@@ -350,8 +350,9 @@ fn check_files(base: &VectorFile, queries: &VectorFile, metric: Metric) -> Resul
     }
     if base.dimension != queries.dimension {
         let cause = format!(
-            "the base has {} dimensions, and the queries have {}",
-            base.dimension, queries.dimension
+            "the base has {}, and the queries have {}",
+            units::counted(base.dimension as u64, "dimension"),
+            queries.dimension
         );
         return Err(Error::usage("search neighbours", cause)
             .path(&queries.path)
@@ -402,8 +403,11 @@ fn check_k(base: &VectorFile, options: &KnnOptions, rows: u64) -> Result<()> {
         };
         let is_chosen = rows < base.rows;
         let cause = format!(
-            "{} neighbours were asked for, and {} {}",
-            options.k,
+            "{} asked for, and {} {}",
+            match options.k {
+                1 => "1 neighbour was".to_string(),
+                k => format!("{k} neighbours were"),
+            },
             match is_chosen {
                 true => "the subset or the condition leaves",
                 false => "there are",

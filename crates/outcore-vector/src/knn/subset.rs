@@ -109,8 +109,9 @@ impl Subset {
             return Ok(());
         }
         let cause = format!(
-            "it is one of {} rows, the base has {}",
-            self.rows, base.rows
+            "it is a subset of {}, and the base has {}",
+            units::counted(self.rows, "row"),
+            base.rows
         );
         Err(Error::usage("read subset", cause).path(&base.path))
     }

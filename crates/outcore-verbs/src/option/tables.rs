@@ -233,8 +233,8 @@ pub struct TableFileArgs {
     /// Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::AnyPath)]
     pub inputs: Vec<PathBuf>,
-    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv or .jsonl,
-    /// these also with .gz or .zst
+    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or
+    /// .jsonl, these also with .gz or .zst
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
     #[command(flatten)]

@@ -38,8 +38,8 @@ pub(crate) struct ConvertArgs {
     /// Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::AnyPath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv or .jsonl,
-    /// these also with .gz or .zst, or a directory with --parts
+    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or
+    /// .jsonl, these also with .gz or .zst, or a directory with --parts
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     #[command(flatten)]

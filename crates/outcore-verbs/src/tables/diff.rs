@@ -49,7 +49,7 @@ pub(crate) struct DiffArgs {
     /// columns, so that a row is in both tables or in one, and never changed
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
-    /// Write the differences as a table: .parquet, .arrow, .feather, .arrows, .csv or .jsonl
+    /// Write the differences as a table: .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]

@@ -76,8 +76,8 @@ pub(crate) struct JoinArgs {
     /// Write rows in any order: faster if RIGHT fits into two fifths of the memory
     #[arg(long)]
     pub(crate) unordered: bool,
-    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv or .jsonl,
-    /// these also with .gz or .zst
+    /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or
+    /// .jsonl, these also with .gz or .zst
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     #[command(flatten)]

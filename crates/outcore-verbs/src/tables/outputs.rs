@@ -54,7 +54,7 @@ pub fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outputs> {
         (None, None) => {
             return Err(Error::usage("create output", "its name does not say which format the table gets")
                 .path(&name)
-                .hint("let it end in .parquet, .arrow, .feather, .arrows, .csv or .jsonl, or name a directory and --parts"));
+                .hint("let it end in .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl, or name a directory and --parts"));
         }
     };
     let directory = request.tables.parts.map(|_| name.to_path_buf());

@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use outcore::{Job, Result};
-use outcore_front::inputs::is_stdout;
+use outcore::{Error, Job, Result};
+use outcore_front::inputs::{Source, is_stdout};
 use outcore_front::output::{Consent, Holds, Target, check_replaced, check_terminal};
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_table::input::check_not_read_again;
@@ -65,6 +65,29 @@ pub(crate) fn run_to<T: Done>(
     run_with(host, request, resources, outputs, work)
 }
 
+/// Fails for outputs that are inputs, or would be read with them the next time. Of a `directory`
+/// the user knows no names of files, so that its own is named.
+fn check_not_inputs(
+    request: &Request<'_>,
+    sources: &[Source],
+    outputs: &[PathBuf],
+    directory: Option<&Path>,
+) -> Result<()> {
+    let kept = check_inputs_kept(sources, (request.inputs, outputs), request.replace);
+    kept.map_err(|error| match directory {
+        Some(dir) => Error::usage("create output", "an input is among its files")
+            .path(dir)
+            .hint("name another directory"),
+        None => error,
+    })?;
+    let new: Vec<&Path> = outputs.iter().map(PathBuf::as_path).collect();
+    let again = check_not_read_again(request.inputs.iter().map(PathBuf::as_path), &new);
+    again.map_err(|error| match directory {
+        Some(dir) => error.path(dir),
+        None => error,
+    })
+}
+
 /// The same to these outputs, or to none.
 ///
 /// # Errors
@@ -82,9 +105,7 @@ pub(crate) fn run_with<T: Done>(
         mut writes,
     } = outputs;
     let sources = sources_of(host, request.inputs)?;
-    check_inputs_kept(&sources, (request.inputs, &outputs), request.replace)?;
-    let new: Vec<&Path> = outputs.iter().map(PathBuf::as_path).collect();
-    check_not_read_again(request.inputs.iter().map(PathBuf::as_path), &new)?;
+    check_not_inputs(request, &sources, &outputs, writes.directory.as_deref())?;
     if let Some(list) = list_of(&outputs, writes.directory.as_deref()) {
         check_replaced(&list, &outputs, &sources)?;
     }

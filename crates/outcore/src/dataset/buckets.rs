@@ -227,7 +227,10 @@ impl<T: Pod + Send + Sync> Stages for FromBuckets<T> {
     }
 
     fn describe(&self, passes: &mut Vec<String>) {
-        passes.push(format!("read {} buckets", self.0.files.len()));
+        passes.push(format!(
+            "read {}",
+            units::counted(self.0.files.len() as u64, "bucket")
+        ));
     }
 
     fn files(self, passes: &mut Passes) -> Result<Vec<Input>> {

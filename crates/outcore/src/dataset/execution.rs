@@ -36,7 +36,7 @@ use crate::sort::plan::SortPlan;
 use crate::sort::{self, SortOptions, sort};
 use outcore_io::memory::Budget;
 use outcore_io::output::parent_of;
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 /// Whether steps that need all items are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,7 +172,7 @@ impl Execution {
     /// once.
     fn take_windows(&mut self, count: usize) -> Result<()> {
         if !(2..=SOURCES_MAX).contains(&count) {
-            let cause = format!("windows of {count} records");
+            let cause = format!("windows of {}", units::counted(count as u64, "record"));
             return Err(Error::usage("windows", cause).hint("give a length from 2 to 8"));
         }
         self.refine_now()?;

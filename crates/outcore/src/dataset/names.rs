@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::ends::Input;
 use crate::key::{Endian, KeyKind, NpyHeader, Number, NumberType, RecordFormat};
 use outcore_io::output::{MANIFEST_SUFFIX, Manifest, parent_of};
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 const OPEN: &str = "open input";
 /// How many bytes of a file say how long its header is.
@@ -181,7 +181,10 @@ fn array(path: &Path, elements: &Elements) -> Result<Input> {
     if !elements.are_in(&header) {
         let wanted = match &elements.format {
             Some(format) => format.to_string(),
-            None => format!("values of {} bytes", elements.bytes),
+            None => format!(
+                "values of {}",
+                units::counted(elements.bytes as u64, "byte")
+            ),
         };
         let cause = format!("its header says {}, not {wanted}", header.format);
         return Err(Error::usage(OPEN, cause)

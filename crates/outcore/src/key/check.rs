@@ -20,7 +20,7 @@ use twox_hash::XxHash3_64;
 use super::order::{Order, OrderOptions};
 use super::record::RecordFormat;
 use super::sort_key::Tie;
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 /// Records compared at a time: their first words fit the first-level cache.
 const BATCH: usize = 512;
@@ -174,10 +174,10 @@ impl Checker {
             return Ok(self.report);
         }
         let cause = format!(
-            "the data ends inside a record: {} of {} bytes after {} records",
+            "the data ends inside a record: {} of {} after {}",
             self.partial.len(),
-            self.order.record_bytes(),
-            self.report.records
+            units::counted(self.order.record_bytes() as u64, "byte"),
+            units::counted(self.report.records, "record")
         );
         Err(Error::corrupt("check records", cause)
             .hint("check the type, or whether the file is complete"))

@@ -18,7 +18,7 @@ use super::dtype::{Element, NpyField, corrupt, describe, refused, shape};
 use super::literal::{self, Entry, Literal};
 use super::record::{KeyField, RecordFormat};
 use outcore_io::units::nearest;
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 /// Start of every `.npy` file.
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -259,9 +259,9 @@ impl NpyHeader {
             return Ok(());
         }
         Err(corrupt(format!(
-            "{} rows of {} bytes need a file of {wanted_bytes} bytes, it has {file_bytes}",
-            self.rows,
-            self.format.record_bytes()
+            "its header promises {} of {}, which is a file of {wanted_bytes} bytes, and it has {file_bytes}",
+            units::counted(self.rows, "row"),
+            units::counted(self.format.record_bytes() as u64, "byte")
         ))
         .hint("check whether the file is complete"))
     }

@@ -428,7 +428,10 @@ fn check_key(record_bytes: usize, key: &KeyField) -> Result<()> {
     if end > record_bytes {
         return Err(Error::usage(
             READ_KEY,
-            format!("key `{key}` ends at byte {end}, beyond the record of {record_bytes} bytes"),
+            format!(
+                "key `{key}` ends at byte {end}, beyond the record of {}",
+                units::counted(record_bytes as u64, "byte")
+            ),
         )
         .hint("offsets count from 0; check the record size and the key"));
     }

@@ -23,7 +23,7 @@ use crate::job::thread_group::ThreadGroup;
 use crate::read::gather::{GatherPlan, Gatherer};
 use outcore_io::drive::Access;
 use outcore_io::port::Volume;
-use outcore_io::{Error, Kind, Result};
+use outcore_io::{Error, Kind, Result, units};
 
 /// The elements of `element_bytes` at `positions` of `inputs`, one after another in the order
 /// asked.
@@ -117,8 +117,9 @@ impl Wanted<'_> {
         let chunk = (left_bytes / 4 * 3 / each_bytes) as usize;
         if chunk == 0 && !positions.is_empty() {
             let cause = format!(
-                "{left_bytes} bytes are left for {} positions",
-                positions.len()
+                "{} left for {}",
+                units::counted(left_bytes, "byte"),
+                units::counted(positions.len() as u64, "position")
             );
             return Err(Error::new(Kind::Memory, "plan gather", cause)
                 .hint("allow more with --memory, or gather in several runs"));

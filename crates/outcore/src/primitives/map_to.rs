@@ -22,7 +22,7 @@ use outcore_io::memory::{BLOCK_BYTES, Ledger, Pool, block_ceil};
 use outcore_io::output::{Room, ShardPlan, StagedOutput};
 use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::transfers::Transfers;
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 /// Bytes that are written at once, and chunks a thread.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -74,8 +74,8 @@ pub fn map_files_to(
 ) -> Result<(Vec<u64>, Summary)> {
     if inputs.len() != outputs.paths.len() {
         let cause = format!(
-            "{} files, and {} to write",
-            inputs.len(),
+            "{}, and {} to write",
+            units::counted(inputs.len() as u64, "file"),
             outputs.paths.len()
         );
         return Err(Error::usage("map files", cause).hint("name an output for each input"));

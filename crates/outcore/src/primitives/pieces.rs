@@ -24,7 +24,7 @@ use crate::read::source::InputPart;
 use outcore_io::drive::Access;
 use outcore_io::memory::BLOCK_BYTES;
 use outcore_io::port::{Port, Volume};
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 /// The approximate size of a grain, summed over all sources.
 const GRAIN_BYTES: u64 = 64 << 10;
@@ -153,7 +153,10 @@ impl OpenSources {
         }
         let count = counts.first().copied().unwrap_or(0);
         if let Some(other) = counts.iter().find(|other| **other != count) {
-            let cause = format!("one has {count} elements and another {other}");
+            let cause = format!(
+                "one has {} and another {other}",
+                units::counted(count, "element")
+            );
             return Err(Error::usage("zip sequences", cause).hint("zip sequences of one length"));
         }
         let segments = cut(&open, count, lanes);

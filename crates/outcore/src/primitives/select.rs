@@ -409,6 +409,9 @@ pub fn histogram<S: Sequence>(
 
 /// The error for a bin or bucket that is not there.
 pub(crate) fn no_bin(bin: usize, bins: usize) -> Error {
-    Error::usage("choose bucket", format!("the function gave {bin}, and there are {bins} buckets"))
+    Error::usage("choose bucket", format!("the function gave {bin}, and {}", match bins {
+        1 => "there is 1 bucket".to_string(),
+        _ => format!("there are {bins} buckets"),
+    }))
         .hint("buckets are counted from 0; allow more of them, or take the number modulo how many there are")
 }

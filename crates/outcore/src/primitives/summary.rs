@@ -90,7 +90,8 @@ impl fmt::Display for PassPlan {
             let window = self.window;
             write!(
                 f,
-                "; pieces of {piece}, {window} in flight on each of {threads} threads"
+                "; pieces of {piece}, {window} in flight on each of {}",
+                units::counted(threads as u64, "thread")
             )?;
         }
         writeln!(f)?;

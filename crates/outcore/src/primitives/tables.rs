@@ -21,7 +21,7 @@ use crate::job::Job;
 use crate::key::expr::with_type;
 use crate::key::expr::{BATCH_ROWS, CastType, Expr, Program, Rows};
 use crate::key::record::{Endian, Number, NumberType};
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 /// How many numbers that came from a sort are read back at once.
 const TOP_CHUNK: u64 = 1 << 14;
@@ -379,9 +379,9 @@ pub fn distribute_by(
         let buckets = made.as_chunks::<8>().0;
         if buckets.len() * item_bytes != items.len() {
             let cause = format!(
-                "{} items were given {} numbers of files",
-                items.len() / item_bytes,
-                buckets.len()
+                "{} for {}",
+                units::counted(buckets.len() as u64, "bucket"),
+                units::counted((items.len() / item_bytes) as u64, "item")
             );
             return Err(Error::usage("distribute", cause).hint("make one number of each item"));
         }

@@ -18,7 +18,7 @@ use super::source::{InputPart, became_shorter};
 use outcore_io::memory::{BLOCK_BYTES, Budget, Pool, block_ceil, block_floor};
 use outcore_io::port::{LANE_DEPTH, Port, Volume};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 /// Blocks are read together if no more than this lies between them.
 const GAP_BYTES: u64 = 4 << 10;
@@ -79,8 +79,10 @@ impl<'a> GatherPlan<'a> {
             let cause = format!(
                 "position {position}, which is entry {place} of those asked for, is past the last record"
             );
-            return Err(Error::usage("gather", cause)
-                .hint(format!("there are {count} records, counted from 0")));
+            return Err(Error::usage("gather", cause).hint(format!(
+                "positions count from 0, and the input has {}",
+                units::counted(count, "record")
+            )));
         }
         let mut drives: Vec<(usize, Vec<Run>)> = Vec::new();
         let mut slot_bytes = BLOCK_BYTES;

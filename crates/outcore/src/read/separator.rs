@@ -8,8 +8,8 @@ use std::path::Path;
 
 use super::csv::{BYTE_ORDER_MARK, Framer, fields, line_end};
 
-/// What may stand between fields, the most usual first.
-const CANDIDATES: [u8; 4] = [b',', b';', b'\t', b'|'];
+/// The bytes that may stand between fields, the most usual first.
+pub const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 /// Records that are looked at.
 const RECORDS_MAX: usize = 200;
 
@@ -21,7 +21,7 @@ pub fn likely_separator(head: &[u8], usual: u8, is_all: bool) -> u8 {
     if fields_of_all(head, usual, is_all).is_some() {
         return usual;
     }
-    let others = CANDIDATES.into_iter().filter(|other| *other != usual);
+    let others = SEPARATORS.into_iter().filter(|other| *other != usual);
     let counted = others.filter_map(|other| Some((fields_of_all(head, other, is_all)?, other)));
     // Of those with as many fields, the first.
     let best = counted.fold(None, |best: Option<(usize, u8)>, found| match best {

@@ -135,7 +135,7 @@ pub fn has_plan_of_rows(size: ViewSize) -> bool {
 /// What is planned for, in words.
 fn rows_text(data_bytes: u64, row_bytes: u64) -> String {
     let rows = data_bytes / row_bytes.max(1);
-    format!("in about {} rows", units::count(rows))
+    format!("in about {}", units::counted(rows, "row"))
 }
 
 /// The plan for further runs of a view whose blocks have this many records.
@@ -354,8 +354,8 @@ impl ViewPlan {
     /// The error for runs that became more than a reader can merge.
     pub(super) fn too_many_runs(&self) -> Error {
         let cause = format!(
-            "{} runs, which is more than was planned for and can be read in {}",
-            self.runs,
+            "{}, which is more than was planned for and can be read in {}",
+            units::counted(self.runs, "run"),
             units::bytes(self.size.memory_bytes)
         );
         Error::new(Kind::Memory, "sort rows", cause).hint("allow more with --memory")
@@ -411,7 +411,8 @@ impl ViewPlan {
         self.runs = runs;
         self.merges = merges(self.size, slot_bytes, runs).ok_or_else(|| {
             let cause = format!(
-                "{runs} runs in blocks of {} cannot be merged in {}",
+                "{} in blocks of {} cannot be merged in {}",
+                units::counted(runs, "run"),
                 units::bytes(slot_bytes),
                 units::bytes(self.size.memory_bytes)
             );
@@ -479,25 +480,28 @@ impl fmt::Display for ViewPlan {
                 } else {
                     "lines"
                 };
-                format!("{noun} of about {} bytes", lines.line_bytes)
+                format!(
+                    "{noun} of about {}",
+                    units::counted(lines.line_bytes, "byte")
+                )
             }
             None => format!("{}-byte records", size.record_bytes),
         };
         writeln!(
             f,
-            "plan: {} of {what} in {} of memory, {} threads",
+            "plan: {} of {what} in {} of memory, {}",
             units::bytes(size.data_bytes),
             units::bytes(size.memory_bytes),
-            size.threads
+            units::counted(size.threads as u64, "thread")
         )?;
         writeln!(
             f,
-            "  sort {} runs of up to {}, in {} areas of {}, on {} threads",
-            self.runs,
+            "  sort {} of up to {}, in {} of {}, on {}",
+            units::counted(self.runs, "run"),
             units::bytes(self.run_bytes()),
-            self.areas,
+            units::counted(self.areas as u64, "area"),
             units::bytes(self.area_bytes as u64),
-            self.sort_threads
+            units::counted(self.sort_threads as u64, "thread")
         )?;
         if self.merges.is_empty() {
             writeln!(f, "  no merge beforehand: a reader can merge them all")?;
@@ -658,6 +662,26 @@ mod tests {
                 assert!(plan.line_bytes_max() >= AREA_BYTES_MIN, "{plan:?}");
                 assert!(plan.to_string().contains("lines of about"), "{plan}");
             }
+        }
+    }
+
+    #[test]
+    fn runs_of_very_long_rows_are_planned_in_a_few_times_their_length() {
+        for row_mib in [1, 20, 80, 200_u64] {
+            let row_bytes = row_mib << 20;
+            let lines = LineLengths {
+                line_bytes: row_bytes,
+                key_bytes: Some(row_bytes / 2),
+                made_of_bytes: Some(0),
+                longest_bytes: Some(row_bytes),
+            };
+            let rows = ViewSize {
+                record_bytes: 1,
+                is_scalar: false,
+                lines: Some(lines),
+                ..size(6 * row_bytes, 4 * row_bytes + (64 << 20))
+            };
+            assert!(has_plan_of_rows(rows), "{row_mib} MiB");
         }
     }
 

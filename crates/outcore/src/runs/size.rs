@@ -33,6 +33,8 @@ const EASY_RUNS: u64 = 64;
 const EASY_RUN_BYTES_MIN: u64 = 16 << 20;
 /// References to lines beyond those that the mean length predicts.
 const LINES_SPARE: u64 = 1024;
+/// Lines of the mean length in the run from which the space for a MiB is found.
+const LINES_SEEN: u64 = 16;
 /// Bytes of a key of each of these, at most.
 const KEY_BYTES_SPARE: u64 = 256;
 
@@ -146,8 +148,12 @@ impl ViewSize {
 
     /// What a MiB of a run adds to that, within some KiB.
     pub(super) fn mib_space_bytes(&self) -> u64 {
-        // A few more numbers than these are split into twice as many parts.
-        let dear_bytes = (16 << 20) + BLOCK_BYTES as u64;
+        // A few more numbers than these are split into twice as many parts. Of lines there are
+        // some in them, however long they are.
+        let lines_bytes = self
+            .lines
+            .map_or(0, |lines| LINES_SEEN.saturating_mul(lines.line_bytes));
+        let dear_bytes = lines_bytes.clamp(16 << 20, 1 << 50) + BLOCK_BYTES as u64;
         let space_bytes = self.sort_space_bytes(dear_bytes) - self.sort_space_bytes(0);
         space_bytes.div_ceil(dear_bytes >> 20)
     }

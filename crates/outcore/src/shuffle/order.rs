@@ -26,7 +26,7 @@ use outcore_io::drive::Access;
 use outcore_io::memory::{BLOCK_BYTES, Pool, Reservation, block_ceil, block_floor};
 use outcore_io::port::{Port, Volume};
 use outcore_io::transfers::{Arrival, ReadRange, Transfers};
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 /// What a record of a stretch takes in memory while it is fetched.
 const REF_BYTES: u64 = 8 + 16;
@@ -196,7 +196,11 @@ impl Shuffled {
         let count = (out.len() / record_bytes) as u64;
         let is_whole = out.len().is_multiple_of(record_bytes);
         if !is_whole || from.checked_add(count).is_none_or(|to| to > self.count) {
-            let cause = format!("{} records from {from} on, of {}", count, self.count);
+            let cause = format!(
+                "{} from {from} on, of {}",
+                units::counted(count, "record"),
+                self.count
+            );
             return Err(Error::usage("read shuffled", cause).hint("stay inside the data"));
         }
         if count == 0 {

@@ -327,8 +327,11 @@ impl CsvRecords<'_> {
 
 /// The error for a record of so many fields.
 fn wrong_width(count: usize, width: usize) -> Error {
-    let field = if count == 1 { "field" } else { "fields" };
-    let cause = format!("{count} {field}, where the file has {width} columns");
+    let cause = format!(
+        "{}, where the file has {}",
+        units::counted(count as u64, "field"),
+        units::counted(width as u64, "column")
+    );
     Error::corrupt(PARSE, cause).hint(
         "correct the record; -t says which separator the fields have, quotes keep those that are part of a field, and \
          --on-error skip leaves such records out",

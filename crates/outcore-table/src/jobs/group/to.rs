@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 use super::aggregate::GROUP;
 use crate::output::{Section, TableOutput};
@@ -101,10 +101,12 @@ impl GroupsPart for FewPart<'_> {
         parts.entry(self.number).or_default().push(groups.clone());
         let count: usize = parts.values().flatten().map(RecordBatch::num_rows).sum();
         match count > self.to.groups_max {
-            true => Err(Error::usage(
-                GROUP,
-                format!("there are more than {} groups", self.to.groups_max),
-            )),
+            true => {
+                let most = units::count(self.to.groups_max as u64);
+                let cause = format!("there are more than {most} groups");
+                Err(Error::usage(GROUP, cause)
+                    .hint("use columns with fewer values, or filter the table into several first"))
+            }
             false => Ok(()),
         }
     }

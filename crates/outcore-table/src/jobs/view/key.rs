@@ -14,7 +14,7 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use outcore::sort::lines::rows::RowBatch;
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 use super::TableView;
 use crate::fault;
@@ -63,7 +63,10 @@ impl TableView {
         let fields = self.key_fields()?;
         if values.len() > fields.len() {
             let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
-            let cause = format!("`{text}` has {} values", values.len());
+            let cause = format!(
+                "`{text}` has {}",
+                units::counted(values.len() as u64, "value")
+            );
             return Err(Error::usage(FIND, cause)
                 .hint(format!("the view is in the order of {}", names.join(", "))));
         }
@@ -116,7 +119,11 @@ impl TableView {
         let fields = self.key_fields()?;
         let count = key.num_columns();
         if key.num_rows() != 1 || count == 0 || count > fields.len() {
-            let cause = format!("a key of {} rows and {count} columns", key.num_rows());
+            let cause = format!(
+                "a key of {} and {}",
+                units::counted(key.num_rows() as u64, "row"),
+                units::counted(count as u64, "column")
+            );
             return Err(Error::usage(FIND, cause)
                 .hint("give one value for each of the first columns of the order"));
         }

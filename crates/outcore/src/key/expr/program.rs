@@ -16,7 +16,7 @@ use super::types::{
 };
 use super::{COMPILE, ColumnType, INDEX, Schema};
 use crate::key::record::NumberType;
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Result, units};
 
 /// Most steps and constants of a program: bounds its space.
 const REGISTERS_MAX: usize = 256;
@@ -55,7 +55,10 @@ impl Program {
         let Some((name, count)) = vector else {
             return Ok(program);
         };
-        let cause = format!("`{name}` is a vector of {count} numbers, where one value is wanted");
+        let cause = format!(
+            "`{name}` is a vector of {}, where one value is wanted",
+            units::counted(count as u64, "number")
+        );
         Err(Error::usage(COMPILE, cause).hint(format!(
             "choose elements: {name}[0] is the first, {name}[{}] the last",
             count - 1
@@ -333,7 +336,8 @@ impl Compiler<'_> {
         match &self.vector {
             Some((other, others)) if *others != count => {
                 let cause = format!(
-                    "`{other}` has {others} numbers and `{name}` has {count}, so they do not pair up"
+                    "`{other}` has {} and `{name}` has {count}, so they do not pair up",
+                    units::counted(*others as u64, "number")
                 );
                 Err(Error::usage(COMPILE, cause).hint(format!("choose elements: {name}[0]")))
             }
