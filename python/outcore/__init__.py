@@ -14,7 +14,7 @@ vectors; `outcore.sim` simulates drives.
 
 from . import graph as graph
 from . import sim as sim
-from ._api import plan, sort
+from ._api import SortSummary, plan, sort
 from ._column import Column, col, index, x
 from ._dataset import Dataset
 from ._errors import (
@@ -34,21 +34,11 @@ from ._lookup import lookup
 from ._open import open, tabulate
 from ._outcore import __version__
 from ._progress import Progress
-from ._shuffle import Shuffled, shuffle, shuffled
-from ._summary import (
-    DriveTraffic,
-    IoTrace,
-    JobSummary,
-    Phase,
-    Plan,
-    Rates,
-    ShuffleSummary,
-    SortSummary,
-    WriteSummary,
-)
+from ._reports import *
+from ._shuffle import Shuffled, shuffled
 from ._shuffled_table import ShuffledTable
-from ._table import Table, TableSummary, convert, dedup, table
-from ._table_jobs import count_by, diff, group_by, join, merge, shuffle_table, unique
+from ._table import Table, table
+from ._table_jobs import count_by, merge, unique
 from ._vector import (
     convert_vectors,
     ground_truth,
@@ -57,16 +47,13 @@ from ._vector import (
     pairs,
     range_search,
 )
-from ._verbs import GenSummary, VerifyReport, gen, verify
+from ._table_verbs import *
+from ._verbs import *
 from ._volume import Damage, DatasetEntry, DriveStatus, Measured, Moved, Volume
 from ._table_view import TableView
 from ._view import LineView, View, sort_view
 
 __all__ = [
-    "GenSummary",
-    "VerifyReport",
-    "gen",
-    "verify",
     "AccessError",
     "CheckFailedError",
     "Column",
@@ -74,9 +61,13 @@ __all__ = [
     "Damage",
     "Dataset",
     "DatasetEntry",
+    "DedupSummary",
+    "DiffSummary",
     "Disorder",
     "DriveStatus",
     "DriveTraffic",
+    "GenSummary",
+    "InfoReport",
     "IoError",
     "IoTrace",
     "JobSummary",
@@ -94,14 +85,17 @@ __all__ = [
     "Plan",
     "Progress",
     "Rates",
+    "SampleSummary",
     "ShuffleSummary",
     "Shuffled",
     "ShuffledTable",
     "SortSummary",
+    "SplitSummary",
     "Table",
-    "TableSummary",
+    "TableColumn",
     "TableView",
     "UsageError",
+    "VerifyReport",
     "View",
     "Volume",
     "WriteSummary",
@@ -112,10 +106,13 @@ __all__ = [
     "count_by",
     "dedup",
     "diff",
+    "gen",
     "ground_truth",
     "group_by",
+    "head",
     "index",
     "index_vectors",
+    "info",
     "join",
     "knn",
     "lookup",
@@ -124,14 +121,17 @@ __all__ = [
     "pairs",
     "plan",
     "range_search",
+    "sample",
     "shuffle",
-    "shuffle_table",
     "shuffled",
     "sort",
     "sort_view",
+    "split",
     "table",
     "tabulate",
     "unique",
+    "verify",
+    "window",
     "x",
 ]
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 from . import _kinds
 from . import _outcore
-from . import _summary as summary
+from . import _units as units
 from ._arguments import (
     SEED,
     Keys,
@@ -24,7 +26,6 @@ from ._arguments import (
     StrPath,
     insists,
     looked_at_twice,
-    number,
     optional_path,
     path_text,
     path_texts,
@@ -32,17 +33,53 @@ from ._arguments import (
     texts,
 )
 from ._errors import usage
+from ._held import is_held
 from ._progress import Watcher, telling
 from ._records import records
-from ._summary import Plan, SortSummary
-from ._units import whole
+from ._reports import JobSummary, Phase, Plan
 from ._requests import SortRequest
+from ._summary import report_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ._summary import WriteSummary
-    from ._table import Table, TableSource, TableSummary
+    from ._held import TableSource
+    from ._reports import WriteSummary
+    from ._table import Table
+
+
+@dataclass(frozen=True, repr=False)
+class SortSummary(JobSummary):
+    """What a sort did."""
+
+    #: The file, or the manifest of the shards.
+    output: Path
+    #: Bytes of the input's records.
+    data_bytes: int
+    #: Most scratch in use at once.
+    scratch_bytes: int
+    #: The parts of the job in order.
+    phases: tuple[Phase, ...]
+    #: The plan that it followed.
+    plan: Plan
+
+    def _headline(self) -> str:
+        took = units.seconds_text(self.seconds)
+        rate = units.rate_text(self.data_bytes, self.seconds)
+        passes = units.counted(self.passes, "pass")
+        size = units.bytes_text(self.data_bytes)
+        return f"sorted {units.counted(self.records, 'record')}, {size}, in {took} ({rate}, {passes})"
+
+    def __str__(self) -> str:
+        moved = [units.bytes_text(count) for count in (self.read_bytes, self.written_bytes)]
+        phases = [f"{phase.name} {units.seconds_text(phase.seconds)}" for phase in self.phases]
+        scratch = units.bytes_text(self.scratch_bytes)
+        return (
+            f"{self._headline()}\n"
+            f"  read {moved[0]}, wrote {moved[1]}, {scratch} of scratch\n"
+            f"  {', '.join(phases)}"
+        )
+
 
 @overload
 def sort(
@@ -144,7 +181,7 @@ def sort(
     scratch_limit: Size | None = None,
     force: bool = False,
     progress: Watcher | bool | None = None,
-) -> TableSummary: ...
+) -> WriteSummary: ...
 
 
 @overload
@@ -203,7 +240,7 @@ def sort(
     record_io: StrPath | None = None,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
-) -> SortSummary | WriteSummary | TableSummary | Table:
+) -> SortSummary | WriteSummary | Table:
     """Sorts files that may be far larger than memory.
 
     The order is by key, then by all bytes of the record, so the result depends on the input and
@@ -268,7 +305,7 @@ def sort(
     """
     given = dict(locals())
     src = looked_at_twice(src)
-    from ._table import is_held, sort_table
+    from ._table import sort_table
 
     resources = resources_of(memory, threads, drives, io, scratch_limit, seed, volume)
     kind = _kinds.HELD
@@ -341,7 +378,10 @@ def sort(
     if explain and sys.stderr is not None:
         print(_outcore.plan(request)["text"], file=sys.stderr)
     with telling(progress, ("distribute", "sort")) as tell:
-        return summary.sorted_of(_outcore.sort(request, tell))
+        reply = _outcore.sort(request, tell)
+    values: dict[str, Any] = {**reply, **reply["used"]}
+    del values["used"]
+    return report_of(SortSummary, values)
 
 
 def plan(
@@ -379,4 +419,4 @@ def plan(
         replace=bool(replace),
         record_io=None,
     )
-    return summary.plan_of(_outcore.plan(request))
+    return report_of(Plan, {**_outcore.plan(request)})

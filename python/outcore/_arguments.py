@@ -38,7 +38,7 @@ def looked_at_twice(src: Any) -> Any:
 _unknown_variables: set[str] = set()
 
 
-def _warn_of_unknown_variables() -> None:
+def warn_of_unknown_variables() -> None:
     """Warns once of each variable of outcore's in the environment that sets nothing."""
     for text in _outcore.unknown_variables():
         if text not in _unknown_variables:
@@ -55,7 +55,7 @@ def resources_of(
     seed: SupportsIndex,
     volume: StrPath | None = None,
 ) -> ResourcesRequest:
-    _warn_of_unknown_variables()
+    warn_of_unknown_variables()
     return ResourcesRequest(
         memory=size_text("memory", memory),
         threads=None if threads is None else number("threads", threads),

@@ -63,14 +63,6 @@ RULES: dict[str, dict[str, Rule]] = {
         "record_io": RECORD_KINDS,
         "volume": TEXT | RECORD_KINDS,
     },
-    "shuffle": {
-        **_OF_RECORDS,
-        **_OF_TEXT,
-        "separator": {CSV, CSV_TABLE},
-        "replace": TEXT | RECORD_KINDS,
-        "record_io": TEXT | RECORD_KINDS,
-        "volume": TEXT | RECORD_KINDS,
-    },
     "open": {
         **_OF_RECORDS,
         "lines": TEXT,

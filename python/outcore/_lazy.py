@@ -7,9 +7,9 @@ from typing import SupportsIndex
 
 from . import _arguments as arguments
 from . import _outcore
-from . import _summary as summary
 from ._progress import Watcher, telling
-from ._summary import WriteSummary
+from ._reports import WriteSummary
+from ._summary import report_of
 from ._units import whole
 from ._requests import CsvRows, DatasetRequest, ShuffleStep, StepRequest, WriteTo
 
@@ -48,7 +48,7 @@ class Lazy:
         """
         to = WriteTo(output=os.fsdecode(dst), force=bool(force))
         with telling(progress, ("write",)) as tell:
-            return summary.written_of(_outcore.write(self._request, to, tell))
+            return report_of(WriteSummary, *_outcore.write(self._request, to, tell))
 
     def _with(self, step: StepRequest) -> DatasetRequest:
         return DatasetRequest({**self._request, "steps": [*self._request["steps"], step]})

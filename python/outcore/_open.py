@@ -11,6 +11,7 @@ from . import _arguments as arguments
 from . import _kinds
 from ._dataset import Dataset, Expression
 from ._errors import usage
+from ._held import is_held
 from ._lines import Lines
 from ._records import records
 from ._requests import DatasetRequest, ResourcesRequest
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from ._table import ArrowStream, Table, TableSource
+    from ._held import ArrowStream, TableSource
+    from ._table import Table
 
 Paths = Union[str, "os.PathLike[str]", Iterable[Union[str, "os.PathLike[str]"]]]
 
@@ -101,7 +103,7 @@ def open(
     """
     given = dict(locals())
     src = arguments.looked_at_twice(src)
-    from ._table import is_held, table
+    from ._table import table
 
     resources = arguments.resources_of(memory, threads, drives, io, scratch_limit, arguments.SEED, volume)
     kind = _kinds.HELD

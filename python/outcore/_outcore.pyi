@@ -10,12 +10,9 @@ from ._replies import (
     MeasuredReply,
     MovedReply,
     PlanReply,
-    ShuffleReply,
     SortReply,
-    TableReply,
     ViewInfo,
     VolumeDriveReply,
-    WriteReply,
 )
 from ._requests import (
     AskedRequest,
@@ -30,7 +27,6 @@ from ._requests import (
     OrderRequest,
     RangeRequest,
     ResourcesRequest,
-    ShuffleRequest,
     SimPlanRequest,
     SimReplayRequest,
     SimRunRequest,
@@ -73,7 +69,6 @@ __all__ = [
     "reduce",
     "sample_lines",
     "search_sorted",
-    "shuffle",
     "sim_plan",
     "sim_presets",
     "sim_replay",
@@ -129,9 +124,8 @@ def vector_kmeans(request: KmeansRequest, tell: Tell | None) -> tuple[bytearray,
 def vector_label(request: LabelRequest, tell: Tell | None) -> None: ...
 def plan(request: SortRequest) -> PlanReply: ...
 def what(request: AskedRequest) -> str: ...
-def shuffle(request: ShuffleRequest, tell: Tell | None) -> ShuffleReply: ...
 def run_verb(
-    name: str, words: list[str], volume: str | None, tell: Tell | None
+    name: str, words: list[str], volume: str | None, kept: str | None, tell: Tell | None
 ) -> tuple[dict[str, Any], str]: ...
 def sim_run(request: SimRunRequest) -> SimRun: ...
 def sim_replay(request: SimReplayRequest) -> str: ...
@@ -211,7 +205,7 @@ def split_lines(
     csv: CsvRows | None,
     tell: Tell | None,
 ) -> tuple[list[Path], int]: ...
-def write(request: DatasetRequest, to: WriteTo, tell: Tell | None) -> WriteReply: ...
+def write(request: DatasetRequest, to: WriteTo, tell: Tell | None) -> tuple[dict[str, Any], str]: ...
 def partition(
     request: DatasetRequest,
     bucket: str | Callable[[bytes], bytes],
@@ -256,7 +250,7 @@ class View:
     def stream(self, start: int, stop: int) -> object: ...
     def find(self, key: object) -> tuple[int, int]: ...
 
-def table_job(request: TableRequest, tell: Tell | None) -> TableReply:
+def table_job(request: TableRequest, tell: Tell | None) -> tuple[dict[str, Any], str]:
     """Runs a job on a table."""
 
 def table_spool(source: object, path: str, resources: ResourcesRequest, tell: Tell | None) -> int:

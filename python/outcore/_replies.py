@@ -63,6 +63,7 @@ class PlanReply(TypedDict):
     bucket_count: int
     segment_bytes: int
     read_block_bytes: int
+    reads_in_flight: int
     bucket_bytes_max: int
     resident_bytes: int
     scratch_bytes: int
@@ -113,24 +114,6 @@ class SortReply(JobReply):
     plan: PlanReply
 
 
-class ShuffleReply(JobReply):
-    """What a shuffle did."""
-
-    output: str
-    data_bytes: int
-    scratch_bytes: int
-    phases: list[PhaseReply]
-    plan_text: str
-
-
-class WriteReply(JobReply):
-    """What a dataset wrote."""
-
-    output: str
-    skipped: int
-    phases: list[PhaseReply]
-
-
 class MovedReply(TypedDict):
     """What a transfer of a volume moved."""
 
@@ -178,18 +161,3 @@ class MeasuredReply(TypedDict):
     requests_per_s: float
     p50_us: float
     p99_us: float
-
-
-class TableReply(TypedDict):
-    """What a job on a table did."""
-
-    rows_in: int
-    rows_out: int
-    removed: int | None
-    seconds: float
-    read_bytes: int
-    written_bytes: int
-    scratch_bytes: int
-    output_bytes: int
-    passes: int
-    bad_rows: list[str]

@@ -191,23 +191,6 @@ CsvRows = tuple[Union[int, None], bool]
 """How records of CSV are read: the byte between fields, if it is given, and whether there is a header."""
 
 
-class ShuffleRequest(TypedDict):
-    """A shuffle."""
-
-    inputs: list[str]
-    output: str
-    records: RecordsRequest
-    lines: bool
-    insists: bool
-    csv: CsvRows | None
-    is_json: bool
-    resources: ResourcesRequest
-    epoch: int
-    force: bool
-    replace: bool
-    record_io: str | None
-
-
 class OrderRequest(TypedDict):
     """The order of a shuffle, to read records in."""
 
@@ -479,45 +462,8 @@ class TableViewBuildRequest(TypedDict):
     force: bool
 
 
-class RightRequest(TypedDict):
-    """The second table of a job on two."""
-
-    inputs: list[str]
-    columns: list[str] | None
-    union: bool
-    text: TextRequest
-
-
-class JoinRequest(TypedDict):
-    """How two tables are joined."""
-
-    on: list[str]
-    how: str
-    asof: str | None
-    tolerance: str | None
-    suffix: str
-    unordered: bool
-
-
-class NearRequest(TypedDict):
-    """Which texts are nearly the same."""
-
-    column: str
-    jaccard: float
-    shingles: str
-    hashes: int
-
-
-class SubstringRequest(TypedDict):
-    """Which passages of texts are cut."""
-
-    column: str
-    units_count: int
-    tokens: bool
-
-
 class TableRequest(TypedDict):
-    """A job on a table."""
+    """A job on a table that is no verb yet."""
 
     job: str
     inputs: list[str]
@@ -525,24 +471,11 @@ class TableRequest(TypedDict):
     by: list[str]
     descending: bool
     stable: bool
-    keep: str
-    removed: str | None
-    epoch: int
-    rows: int
     conditions: list[str]
     computed: list[str]
-    aggregates: list[str]
-    order: list[str]
-    added: list[str]
-    first: int | None
-    right: RightRequest | None
-    join: JoinRequest | None
-    near: NearRequest | None
-    substring: SubstringRequest | None
     columns: list[str] | None
     union: bool
     text: TextRequest
     codec: str | None
-    group_rows: int | None
     force: bool
     resources: ResourcesRequest

@@ -12,175 +12,18 @@ import operator
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from . import _kinds
 from . import _outcore
-from . import _summary as summary
-from ._arguments import (
-    SEED,
-    Keys,
-    LinesHow,
-    Paths,
-    Record,
-    Size,
-    StrPath,
-    insists,
-    looked_at_twice,
-    resources_of,
-    number,
-    optional_path,
-    path_text,
-    path_texts,
-)
+from ._arguments import SEED, Keys, Paths, Record, Size, StrPath, number, path_texts, resources_of
 from ._arrays import gathered
 from ._errors import usage
-from ._lines import csv_rows
-from ._progress import Watcher, telling
 from ._records import records
-from ._requests import OrderRequest, ShuffleRequest
+from ._requests import OrderRequest
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-    from ._table import ArrowStream, Table, TableSource, TableSummary
-
-SEED = 1
-
-
-@overload
-def shuffle(
-    src: ArrowStream,
-    dst: None = None,
-    *,
-    seed: SupportsIndex = SEED,
-    epoch: SupportsIndex = 0,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    drives: Paths = (),
-    io: str | None = None,
-    scratch_limit: Size | None = None,
-    progress: Watcher | bool | None = None,
-) -> Table: ...
-
-
-@overload
-def shuffle(
-    src: Paths | ArrowStream,
-    dst: StrPath,
-    *,
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    lines: LinesHow = False,
-    csv: bool = False,
-    separator: str | None = None,
-    header: bool = True,
-    seed: SupportsIndex = SEED,
-    epoch: SupportsIndex = 0,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    drives: Paths = (),
-    io: str | None = None,
-    scratch_limit: Size | None = None,
-    force: bool = False,
-    replace: bool = False,
-    record_io: StrPath | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
-) -> summary.ShuffleSummary: ...
-
-
-def shuffle(
-    src: Paths | TableSource,
-    dst: StrPath | None = None,
-    *,
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    lines: LinesHow = False,
-    csv: bool = False,
-    separator: str | None = None,
-    header: bool = True,
-    seed: SupportsIndex = SEED,
-    epoch: SupportsIndex = 0,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    drives: Paths = (),
-    io: str | None = None,
-    scratch_limit: Size | None = None,
-    force: bool = False,
-    replace: bool = False,
-    record_io: StrPath | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
-) -> summary.ShuffleSummary | TableSummary | Table:
-    """Writes the records of files, which may be far larger than memory, in a random order.
-
-    Parquet and Arrow files and tables of other libraries are shuffled as tables, as by `shuffle_table`: the result is a
-    `TableSummary`, or without `dst` a `Table`. Files with a type and `.npy` are records, files called `.csv` or `.tsv` are
-    CSV, and other text is lines, as for the command. An argument that is not for what the files hold is an error.
-
-    Every order is equally likely; which one it is depends on the seed, the epoch and the input
-    alone. The output appears whole or not at all; inputs are only read.
-
-    Args:
-        src: Files to shuffle, one after another as if they were one.
-        dst: Where the result goes: `.npy` gets a header, `{drive}` in the name makes shards.
-        dtype, record: What a record is, as in `sort`; no keys are needed.
-        lines: Records are lines of text, whatever the files are called; a last one without an end gets one. Compressed and binary
-            files are treated as in `open`; `"any"` takes any bytes for lines.
-        csv: The lines are CSV, whose quotes may hold separators and newlines: whole records are
-            shuffled, and the header comes first.
-        separator: The byte between fields; by default that of a sample of the records.
-        header: The first line of each file of CSV names its columns.
-        seed: Chooses the order.
-        epoch: Chooses another one, independent of it, for the same seed.
-        memory, threads, drives, io, scratch_limit, force, replace, record_io, volume, progress: As
-            in `sort`.
-
-    Raises: What `sort` raises.
-    """
-    given = dict(locals())
-    src = looked_at_twice(src)
-    from ._table import is_held
-
-    resources = resources_of(memory, threads, drives, io, scratch_limit, seed, volume)
-    kind = _kinds.HELD
-    if not is_held(src):
-        kind = _kinds.what(
-            path_texts(src),  # type: ignore[arg-type]
-            resources,
-            output=optional_path(dst),
-            records=dtype is not None or record is not None,
-            lines=bool(lines),
-            csv=csv,
-        )
-    _kinds.check(shuffle, kind, given)
-    if kind in _kinds.TABLES:
-        from ._table_jobs import shuffle_table
-
-        how = {"memory": memory, "threads": threads, "drives": drives, "io": io}
-        limits = {"scratch_limit": scratch_limit, "progress": progress, "separator": separator}
-        order = {"seed": seed, "epoch": epoch}
-        return shuffle_table(src, dst, force=force, **order, **how, **limits)  # type: ignore[arg-type]
-    if dst is None:
-        raise usage("shuffle", "no output is named", "give a dst")
-    request = ShuffleRequest(
-        inputs=path_texts(src),  # type: ignore[arg-type]
-        output=path_text(dst),
-        records=records(dtype, record, None),
-        lines=kind in _kinds.TEXT,
-        insists=insists(lines),
-        csv=csv_rows("shuffle", kind == _kinds.CSV, separator, header),
-        is_json=kind == _kinds.JSON,
-        resources=resources,
-        epoch=number("epoch", epoch),
-        force=bool(force),
-        replace=bool(replace),
-        record_io=optional_path(record_io),
-    )
-    with telling(progress, ("distribute", "permute")) as tell:
-        return summary.shuffled_of(_outcore.shuffle(request, tell))
 
 
 def shuffled(

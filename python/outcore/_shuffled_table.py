@@ -24,7 +24,7 @@ from typing import Any, SupportsIndex
 from . import _arguments as arguments
 from . import _outcore
 from ._errors import failed, usage
-from ._table import _AS_IT_IS, _files, _texts
+from ._held import AS_IT_IS, files, texts
 from ._units import whole
 
 _READ = "read a Parquet set"
@@ -58,7 +58,7 @@ class ShuffledTable:
         columns: Iterable[str] | None = None,
     ) -> None:
         self._seed, self._epoch = arguments.number("seed", seed), arguments.number("epoch", epoch)
-        self._columns = None if columns is None else _texts("columns", columns)
+        self._columns = None if columns is None else texts("columns", columns)
         #: File, number in it and rows of each row group.
         self._groups: list[tuple[str, int, int]] = []
         schema = None
@@ -226,14 +226,14 @@ def _check_list(folder: str) -> None:
     """Rejects a directory that does not hold what a list in it says."""
     resources = arguments.resources_of(None, None, (), None, None, 1)
     # The engine compares the two where it opens a table.
-    _outcore.table_stream([folder], None, False, _AS_IT_IS, resources, None)
+    _outcore.table_stream([folder], None, False, AS_IT_IS, resources, None)
 
 
 def _parquet_files(src: arguments.Paths) -> list[str]:
-    files = []
-    for name in _files(src):
+    found = []
+    for name in files(src):
         if not os.path.isdir(name):
-            files.append(name)
+            found.append(name)
             continue
         below, has_list = [], False
         for folder, folders, names in os.walk(name):
@@ -242,7 +242,7 @@ def _parquet_files(src: arguments.Paths) -> list[str]:
             has_list |= any(file.startswith("_") and file.endswith(_LIST_END) for file in names)
         if has_list:
             _check_list(name)
-        files += sorted(path for path in below if not os.path.basename(path).startswith((".", "_")))
-    if not files:
+        found += sorted(path for path in below if not os.path.basename(path).startswith((".", "_")))
+    if not found:
         raise usage(_READ, "there is no Parquet file", "name files, or a directory with `.parquet` files")
-    return files
+    return found

@@ -14,7 +14,8 @@ from . import _arguments as arguments
 from . import _outcore
 from ._errors import usage
 from ._progress import Watcher, telling
-from ._table import TableSource, _texts, table
+from ._held import TableSource, columns_of, resources_of, text_of, texts
+from ._table import table
 from ._units import whole
 from ._sorted_view import SortedView, reopened
 from ._requests import TableViewBuildRequest
@@ -143,15 +144,15 @@ def build(
     """`outcore.sort_view` of a table: by, descending, force; the arguments of `table`."""
     opened = table(src, progress=progress, **how)
     by, descending, force = order
-    resources = opened._how.resources
+    resources = resources_of(opened._given)
     request = TableViewBuildRequest(
         inputs=opened._inputs,
         output=arguments.path_text(dst),
-        by=_texts("by", by),
+        by=texts("by", by),
         descending=descending,
-        columns=opened._columns,
-        union=opened._union,
-        text=opened._text,
+        columns=columns_of(opened._given),
+        union=bool(opened._given.get("union")),
+        text=text_of(opened._given),
         resources=resources,
         force=force,
     )

@@ -29,6 +29,7 @@ from ._arguments import (
 )
 from ._arrays import gathered, is_same
 from ._errors import usage
+from ._held import is_held
 from ._progress import Watcher, telling
 from ._records import records
 from ._sorted_view import SortedView, reopened
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from ._table import TableSource
+    from ._held import TableSource
     from ._table_view import TableView
 
 Key = Union[str, bytes, int, float, "tuple[Any, ...]"]
@@ -388,8 +389,6 @@ def sort_view(
     """
     given = dict(locals())
     resources = resources_of(memory, threads, drives, io, None, SEED, volume)
-    from ._table import is_held
-
     asked = None
     kind = _kinds.HELD
     if not is_held(src):

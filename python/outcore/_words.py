@@ -7,21 +7,39 @@ mean, and whether they make sense, is for the verb to say.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, cast
 
 from . import _outcore
-from ._arguments import Keys, Paths, Record, Size, StrPath, optional_path, path_text, path_texts, texts
-from ._progress import Watcher, telling
+from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
+from ._arguments import insists, optional_path, path_text, path_texts, texts, warn_of_unknown_variables
+from ._errors import usage
+from ._held import MEANS, Held, Place, held, quoted, resources_of, schema_text, spooled
+from ._progress import telling
 from ._records import records
-from ._summary import DriveTraffic, IoTrace, JobSummary, Phase
+from ._reports import WriteSummary
+from ._requests import DatasetRequest
+from ._summary import JobReport, report_of
 from ._units import size_text, whole
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_Report = TypeVar("_Report", bound=JobSummary)
+    from ._table import Table
+
+_Report = TypeVar("_Report", bound=JobReport)
+#: What stands behind the options.
+_OPERANDS = ("src", "left", "right")
+#: How files are read, where a table has several.
+_SHAPE = ("union", "schema", "separator", "null", "on_error", "csv", "jsonl", "header")
+
+
+class Option(NamedTuple):
+    """How a keyword becomes words: a method of `Words`, the option, and the value that is no word."""
+
+    method: str
+    flag: str
+    default: Any
 
 
 class Words:
@@ -30,56 +48,88 @@ class Words:
     def __init__(self) -> None:
         self._options: list[str] = []
         self._operands: list[str] = []
+        #: Whether the operands are taken for lines only where they hold text.
+        self._are_looked_at = False
+
+    def given(self, name: str, options: Mapping[str, Option], given: Mapping[str, Any]) -> None:
+        """All keywords of a function but its operands."""
+        for keyword, value in given.items():
+            option = _option(name, options, keyword)
+            if option is not None and not _is_default(option, value):
+                getattr(self, option.method)(option.flag, value)
 
     def operands(self, paths: Paths) -> None:
         """Files that stand behind the options."""
-        self._operands += path_texts(paths)
+        self._operands += map(_file, path_texts(paths))
 
     def paths(self, option: str, paths: Paths) -> None:
         """Files of an option."""
-        self._add(option, path_texts(paths))
+        self._add(option, map(_file, path_texts(paths)))
 
-    def path(self, option: str, path: StrPath | None) -> None:
+    def path(self, option: str, path: StrPath) -> None:
         """One file."""
-        self._add(option, [] if path is None else [path_text(path)])
+        self._add(option, [_file(path_text(path))])
 
-    def drives(self, drives: Paths) -> None:
+    def drives(self, option: str, drives: Paths) -> None:
         """Directories on drives, or a file that describes them."""
         for drive in path_texts(drives):
-            self._add("--drives" if drive.endswith(".toml") else "--drive", [drive])
+            self._add("--drives" if drive.endswith(".toml") else option, [drive])
 
     def texts(self, option: str, values: Keys | None) -> None:
         """Texts, each with the option before it."""
         self._add(option, texts(values))
 
+    def lines(self, option: str, lines: LinesHow) -> None:
+        """That files are lines: of `"any"` bytes, or of text, so that they are looked at."""
+        self._are_looked_at = not insists(lines)
+        self._options.append(option)
+
+    def columns(self, option: str, names: Keys) -> None:
+        """Names of columns, in backquotes where they would be lists."""
+        listed = (name if name[:1] == "`" or name and "," not in name else quoted(name) for name in texts(names))
+        self._add(option, listed)
+
+    def schema(self, option: str, schema: str | Mapping[str, str]) -> None:
+        """Types of columns."""
+        self.text(option, schema_text(schema))
+
     def text(self, option: str, value: str | None) -> None:
         """A text."""
         self._add(option, [] if value is None else [value])
+
+    def value(self, option: str, value: object) -> None:
+        """A number, or what else has a text."""
+        self._add(option, [str(value)])
 
     def size(self, option: str, value: Size | None) -> None:
         """A size in bytes, or with a unit."""
         self.text(option, size_text(option.strip("-").replace("-", " "), value))
 
-    def number(self, option: str, value: SupportsIndex | None) -> None:
+    def number(self, option: str, value: SupportsIndex) -> None:
         """A whole number."""
-        self.text(option, None if value is None else str(whole(option.strip("-"), value)))
+        self.text(option, str(whole(option.strip("-"), value)))
 
     def flag(self, option: str, is_set: bool) -> None:
         """An option without a value."""
         if is_set:
             self._options.append(option)
 
-    def dtype(self, dtype: npt.DTypeLike) -> None:
+    def unless(self, option: str, is_set: bool) -> None:
+        """An option that says the opposite."""
+        self.flag(option, not is_set)
+
+    def type_name(self, dtype: npt.DTypeLike) -> None:
         """A type of records, behind the options."""
         self._operands.append(_type_text(dtype))
 
-    def records(
-        self, dtype: npt.DTypeLike | None, record: Record | None, key: Keys | None
-    ) -> None:
-        """What the records are."""
-        request = records(dtype, record, key)
-        self.text("--type", None if dtype is None else _type_text(dtype))
-        self.number("--record", request["record_bytes"])
+    def dtype(self, option: str, dtype: npt.DTypeLike) -> None:
+        """A type of records."""
+        self.text(option, _type_text(dtype))
+
+    def record(self, option: str, record: Record) -> None:
+        """The size of a record, or that and its keys."""
+        request = records(None, record, None)
+        self.text(option, str(request["record_bytes"]))
         self._add("--key", request["keys"])
 
     def _add(self, option: str, values: Iterable[str]) -> None:
@@ -89,19 +139,133 @@ class Words:
         self,
         name: str,
         kind: type[_Report],
-        volume: StrPath | None,
-        progress: Watcher | bool | None,
         phases: tuple[str, ...],
+        given: Mapping[str, Any],
+        kept: str | None = None,
     ) -> _Report:
-        """Runs the verb, whose report is a `kind`."""
+        """Runs the verb, whose report is a `kind`; a table without an output is written to `kept`."""
+        warn_of_unknown_variables()
+        if self._are_looked_at:
+            self._look(given)
         words = [*self._options, "--", *self._operands]
-        with telling(progress, phases) as tell:
-            fields, headline = _outcore.run_verb(name, words, optional_path(volume), tell)
-        values = {field: _value_of(field, value) for field, value in fields.items()}
-        report = kind(**values)
-        # Reports are frozen, and this is not one of their values.
-        object.__setattr__(report, "_said", headline)
+        volume = optional_path(given.get("volume"))
+        with telling(given.get("progress"), phases) as tell:
+            return report_of(kind, *_outcore.run_verb(name, words, volume, kept, tell))
+
+    def _look(self, given: Mapping[str, Any]) -> None:
+        """Rejects files that hold something else than lines."""
+        request = DatasetRequest(
+            inputs=self._operands,
+            records=records(None, None, None),
+            lines=True,
+            insists=False,
+            terminator=0 if given.get("zero_terminated") else ord("\n"),
+            count=None,
+            zipped=[],
+            resources={**resources_of(given), "volume": optional_path(given.get("volume"))},
+            steps=[],
+        )
+        _outcore.describe(request)
+
+
+def run(
+    name: str, kind: type[_Report], phases: tuple[str, ...], options: Mapping[str, Option], given: dict[str, Any]
+) -> _Report:
+    """Runs the verb of a function that was given these arguments."""
+    words = Words()
+    if "src" in given:
+        words.given(name, options, given)
+        words.operands(given["src"])
+    else:
+        words.given(name, options, {keyword: value for keyword, value in given.items() if keyword != "dtype"})
+        words.type_name(given["dtype"])
+    return words.run(name, kind, phases, given)
+
+
+def run_on_tables(
+    name: str, kind: type[_Report], phases: tuple[str, ...], options: Mapping[str, Option], given: dict[str, Any]
+) -> _Report | Table:
+    """The same of a verb on tables, which may be those of other libraries. Without a file for the result it is a `Table`."""
+    keeps = "dst" in given and given["dst"] is None
+    if keeps and given.get("codec") is not None:
+        raise usage(name, "codec cannot be used without dst", "give it to write of the Table")
+    sources = [given[operand] for operand in _OPERANDS if operand in given]
+    is_alone = len(sources) == 1
+    asked = dict(given)
+    for source in sources:
+        if isinstance(source, Held):
+            # How one of two tables is read is not for the other one.
+            taken = source._given if is_alone else source._means()
+            asked.update(_not_said(name, options, asked, taken))
+    # Places go with what holds them.
+    opened = [_opened(source, asked, options, is_alone) for source in sources]
+    place = Place(asked) if keeps else None
+    kept = None if place is None else place.path(f"{name}.arrow")
+    words = Words()
+    words.given(name, options, {keyword: asked[keyword] for keyword in given})
+    for names, _ in opened:
+        words.operands(names)
+    report = words.run(name, kind, phases, asked, kept)
+    if place is None or kept is None:
         return report
+    return cast("Table", held([kept], asked, place, report))
+
+
+def report_on_tables(
+    name: str, kind: type[_Report], phases: tuple[str, ...], options: Mapping[str, Option], given: dict[str, Any]
+) -> _Report:
+    """The same of a verb whose result is no table."""
+    return cast(_Report, run_on_tables(name, kind, phases, options, given))
+
+
+def _opened(
+    source: Any, asked: Mapping[str, Any], options: Mapping[str, Option], is_alone: bool
+) -> tuple[list[str], object]:
+    """The files of a table, and what keeps them there."""
+    if not isinstance(source, Held):
+        made = spooled(source, asked)
+        if made is not None:
+            return [made[0]], made[1]
+        names = path_texts(source)
+        if is_alone or len(names) == 1:
+            return names, None
+        known = (keyword for keyword in (*_SHAPE, *MEANS) if keyword in asked and keyword in options)
+        said = {keyword: asked[keyword] for keyword in known if not _is_default(options[keyword], asked[keyword])}
+        source = Held(names, said)
+    shape_said = source._shape()
+    if is_alone and shape_said.keys() <= asked.keys() or not shape_said and len(source._inputs) == 1:
+        return source._inputs, source
+    # A copy has the shape that the verb has no words for, or not for one of two tables.
+    said = {keyword: value for keyword, value in source._given.items() if keyword != "scratch_limit"}
+    copied = {"src": source, "dst": None, **said}
+    source = run_on_tables("convert", WriteSummary, ("copy",), options, copied)
+    return source._inputs, source
+
+
+def _not_said(
+    name: str, options: Mapping[str, Option], given: Mapping[str, Any], taken: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The keywords of a table that the call leaves out."""
+    said = {}
+    for keyword, value in taken.items():
+        option = _option(name, options, keyword)
+        if keyword not in given or option is None or _is_default(option, given[keyword]):
+            said[keyword] = value
+    return said
+
+
+def _option(name: str, options: Mapping[str, Option], keyword: str) -> Option | None:
+    return options.get(f"{name}.{keyword}") or options.get(keyword)
+
+
+def _is_default(option: Option, value: Any) -> bool:
+    default = option.default
+    return value is default or (type(value) is type(default) and bool(value == default))
+
+
+def _file(name: str) -> str:
+    """A file, which is called `-` for once."""
+    return os.path.join(os.curdir, name) if name == "-" else name
 
 
 def _type_text(dtype: npt.DTypeLike) -> str:
@@ -113,28 +277,3 @@ def _type_text(dtype: npt.DTypeLike) -> str:
     if request["row_shape"]:
         return f"({described}, ({', '.join(map(str, request['row_shape']))}))"
     return described
-
-
-def _phases(values: list[dict[str, Any]]) -> tuple[Phase, ...]:
-    return tuple(Phase(**value) for value in values)
-
-
-def _drives(values: list[dict[str, Any]]) -> tuple[DriveTraffic, ...]:
-    return tuple(DriveTraffic(**value) for value in values)
-
-
-def _trace(value: dict[str, Any] | None) -> IoTrace | None:
-    return None if value is None else IoTrace(**{**value, "path": _path(value["path"])})
-
-
-def _path(value: bytes) -> Path:
-    return Path(os.fsdecode(value))
-
-
-#: Fields of reports that are more than numbers and texts.
-_VALUES: dict[str, Callable[[Any], Any]] = {"phases": _phases, "drives": _drives, "io_trace": _trace, "output": _path}
-
-
-def _value_of(field: str, value: Any) -> Any:
-    make = _VALUES.get(field)
-    return value if make is None else make(value)

@@ -9,21 +9,19 @@ use std::path::{Path, PathBuf};
 use outcore::job::Job;
 use outcore::key::NpyHeader;
 use outcore::read::text_kind::TextKind;
-use outcore::shuffle::{ShuffleOptions, Shuffled, Unit, shuffle as run_shuffle};
+use outcore::shuffle::Shuffled;
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions};
 use outcore::{Error, Result};
 use outcore::{Input, Output};
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
-use outcore_front::job::{settle_shuffle, settle_sort};
+use outcore_front::job::settle_sort;
 use outcore_front::output::{self, Consent, Holds, Sink, Target};
 use outcore_front::recording::{Recording, RecordingRequest};
 use outcore_front::records::{self, Decided};
 use outcore_front::resources::Resources;
-use outcore_front::spool::{Spool, unpack_packed};
 use outcore_front::staging::Reads;
 use outcore_front::text;
-use outcore_front::text::json_files::skip_input_marks;
 use outcore_front::text::output::{Dress, Pending};
 use outcore_front::what::{Asked, What};
 
@@ -221,112 +219,6 @@ fn finish(recording: Option<Recording>) -> Result<Option<Trace>> {
     let path = recording.path().as_os_str().to_owned();
     let done = recording.finish()?;
     Ok(Some(Trace::new(path, &done)))
-}
-
-/// Shuffles as `request` says.
-pub(crate) fn shuffle(mut request: request::Shuffle, run: &Run) -> Result<reply::Shuffled> {
-    let how = by_engine(request.force, request.replace);
-    let written = [&mut request.output]
-        .into_iter()
-        .chain(&mut request.record_io);
-    let datasets = Datasets::stage(&request.resources, how, &mut request.inputs, written, run)?;
-    let resources = datasets.resources(&request.resources, true, run)?;
-    datasets.finish(shuffle_files(request, resources, run)?, run)
-}
-
-fn shuffle_files(
-    request: request::Shuffle,
-    resources: Resources,
-    run: &Run,
-) -> Result<reply::Shuffled> {
-    let cost = reply::Cost::start();
-    let sources = inputs::find(&request.inputs, Streams::Refused, resources.names())?;
-    let consent = Consent {
-        force: request.force,
-        replace: request.replace,
-    };
-    let name = Some(request.output.as_path());
-    let holds = match request.lines {
-        true => Holds::Lines,
-        false => Holds::Records,
-    };
-    let how = (Streams::Refused, holds);
-    let target = output::choose(name, &sources, resources.specs(), consent, how)?;
-    let reads = (sources.as_slice(), Some(&target));
-    let trace = record_request(&request.record_io, request.force, reads);
-    let resources = resources.holding_inputs(sources.len())?;
-    let (recording, resources) = Recording::start(resources, &trace)?;
-    let recognition = request.recognition();
-    let look = |source| match request.lines {
-        true => inputs::look_at_lines(source, recognition),
-        false => inputs::look(source),
-    };
-    let inputs = sources.into_iter().map(look);
-    let mut inputs = inputs.collect::<Result<Vec<ResolvedInput>>>()?;
-    let (mut spool, mut dress) = (None, Dress::default());
-    let (unit, header) = match request.lines {
-        true => {
-            let (job, beside) = (run.job(&resources, Vec::new()), target.dir());
-            let packed = (inputs, recognition);
-            inputs = unpack_packed(&job, &resources, &beside, packed, &mut spool)?;
-            let mut terminator = b'\n';
-            if let Some(csv) = request.csv {
-                let make = || Spool::beside(&job, &resources, &beside);
-                let found =
-                    request::csv_rows(csv).settle_inputs(&job, &mut inputs, &mut spool, make)?;
-                (terminator, dress) = (found.terminator(), found.dress);
-            }
-            if request.is_json {
-                skip_input_marks(&mut inputs)?;
-            }
-            let unit = Unit::Lines {
-                terminator,
-                drops_blanks: request.is_json,
-            };
-            (unit, None)
-        }
-        false => {
-            let decided = records::decide(&request.records.to_request_without_keys()?, &inputs)?;
-            let record_bytes = decided.format.record_bytes();
-            let header = output::header_for(&target, &inputs, &decided)?;
-            (Unit::Records { record_bytes }, header)
-        }
-    };
-    let (mut job, plan) = settle_shuffle(&resources, &inputs, Some(&target), unit)?;
-    let unpacked_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
-    let limit_bytes = &mut job.options.scratch_limit_bytes;
-    *limit_bytes = limit_bytes.saturating_sub(unpacked_bytes);
-    let job = run.watched(job);
-    let options = ShuffleOptions {
-        unit,
-        seed: request.resources.seed(),
-        epoch: request.epoch,
-        replace: request.force || request.replace,
-    };
-    let (output, pending) = match request.lines {
-        true => {
-            let (output, pending) = open_lines(&job, &target, options.replace, &dress)?;
-            (output, Some(pending))
-        }
-        false => (target.to_sort(header, no_pipe)?, None),
-    };
-    let done = run_shuffle(&job, &to_sort(&inputs), output, options);
-    let done = match pending {
-        Some(pending) => pending.finish(done),
-        None => done,
-    };
-    let explain = |error| inputs::explain(inputs.iter().map(|input| &input.source), error);
-    let done = done.map_err(explain)?;
-    let trace = finish(recording)?;
-    let name = target.name().as_os_str().to_owned();
-    let set = &resources.config.drives.value;
-    let used = cost.used(
-        (done.records, plan.distributions + 1),
-        &done.drives,
-        set,
-        trace,
-    );
-    Ok(reply::Shuffled::new(&done, name, used))
 }
 
 /// Opens the order of a shuffle, to read records in; and the header of a `.npy` file of no records.

@@ -65,8 +65,8 @@ mod _outcore {
     };
     #[pymodule_export]
     use crate::functions::jobs::{
-        memory_bytes, plan, shuffle, sim_plan, sim_presets, sim_replay, sim_run, sort,
-        unknown_variables, what,
+        memory_bytes, plan, sim_plan, sim_presets, sim_replay, sim_run, sort, unknown_variables,
+        what,
     };
     #[pymodule_export]
     use crate::functions::table::{

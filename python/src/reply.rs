@@ -7,7 +7,6 @@
 use std::ffi::OsString;
 use std::time::Instant;
 
-use outcore::shuffle::ShuffleSummary;
 use outcore::sort::SortSummary;
 use outcore::sort::plan::SortPlan;
 use outcore_front::cost::{DriveTraffic, bandwidth_fraction, cpu_seconds, peak_rss_bytes};
@@ -22,6 +21,7 @@ pub(crate) struct Plan {
     bucket_count: usize,
     segment_bytes: usize,
     read_block_bytes: usize,
+    reads_in_flight: usize,
     bucket_bytes_max: usize,
     resident_bytes: usize,
     scratch_bytes: u64,
@@ -50,6 +50,7 @@ impl From<&SortPlan> for Plan {
             bucket_count: plan.bucket_count,
             segment_bytes: plan.segment_bytes,
             read_block_bytes: plan.read_block_bytes,
+            reads_in_flight: plan.reads_in_flight,
             bucket_bytes_max: plan.bucket_bytes_max,
             resident_bytes: plan.resident_segments * plan.segment_bytes,
             scratch_bytes: plan.scratch_bytes,
@@ -71,7 +72,7 @@ impl From<&SortPlan> for Plan {
 
 /// A part of a job.
 #[derive(Debug, IntoPyObject)]
-pub(crate) struct Phase {
+struct Phase {
     name: &'static str,
     seconds: f64,
     read_bytes: u64,
@@ -83,7 +84,7 @@ pub(crate) struct Phase {
 }
 
 /// As the engine tells them.
-pub(crate) fn phases(ended: &[outcore::Phase]) -> Vec<Phase> {
+fn phases(ended: &[outcore::Phase]) -> Vec<Phase> {
     let phase = |phase: &outcore::Phase| Phase {
         name: phase.name,
         seconds: phase.seconds,
@@ -155,18 +156,12 @@ pub(crate) trait NamesFiles {
     fn files(&mut self) -> impl Iterator<Item = &mut OsString>;
 }
 
-macro_rules! names_its_output {
-    ($($reply:ty),+) => {$(
-        impl NamesFiles for $reply {
-            fn files(&mut self) -> impl Iterator<Item = &mut OsString> {
-                let trace = self.used.io_trace.iter_mut().map(|trace| &mut trace.path);
-                trace.chain([&mut self.output])
-            }
-        }
-    )+};
+impl NamesFiles for Sorted {
+    fn files(&mut self) -> impl Iterator<Item = &mut OsString> {
+        let trace = self.used.io_trace.iter_mut().map(|trace| &mut trace.path);
+        trace.chain([&mut self.output])
+    }
 }
-
-names_its_output!(Sorted, Shuffled, Wrote);
 
 /// What a sort did.
 #[derive(Debug, IntoPyObject)]
@@ -191,40 +186,6 @@ impl Sorted {
             plan: plan.into(),
         }
     }
-}
-
-/// What a shuffle did.
-#[derive(Debug, IntoPyObject)]
-pub(crate) struct Shuffled {
-    used: Used,
-    output: OsString,
-    data_bytes: u64,
-    scratch_bytes: u64,
-    phases: Vec<Phase>,
-    plan_text: String,
-}
-
-impl Shuffled {
-    /// From what the engine did and what it cost.
-    pub(crate) fn new(done: &ShuffleSummary, output: OsString, used: Used) -> Self {
-        Shuffled {
-            used,
-            output,
-            data_bytes: done.bytes,
-            scratch_bytes: done.scratch_bytes,
-            phases: phases(&done.phases),
-            plan_text: done.plan.to_string(),
-        }
-    }
-}
-
-/// What a dataset wrote.
-#[derive(Debug, IntoPyObject)]
-pub(crate) struct Wrote {
-    pub(crate) used: Used,
-    pub(crate) output: OsString,
-    pub(crate) skipped: u64,
-    pub(crate) phases: Vec<Phase>,
 }
 
 /// The clocks at the start of a job.

@@ -126,33 +126,6 @@ pub(crate) struct Sort {
     pub(crate) record_io: Option<PathBuf>,
 }
 
-/// A shuffle. Without a type or a size of records it is one of lines.
-#[derive(Debug, FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Shuffle {
-    pub(crate) inputs: Vec<PathBuf>,
-    pub(crate) output: PathBuf,
-    pub(crate) records: Records,
-    pub(crate) lines: bool,
-    /// Lines, whatever the files look like.
-    pub(crate) insists: bool,
-    pub(crate) csv: Option<CsvRows>,
-    /// Lines are JSON values.
-    pub(crate) is_json: bool,
-    pub(crate) resources: Resources,
-    pub(crate) epoch: u64,
-    pub(crate) force: bool,
-    pub(crate) replace: bool,
-    pub(crate) record_io: Option<PathBuf>,
-}
-
-impl Shuffle {
-    /// What may be taken for lines.
-    pub(crate) fn recognition(&self) -> Recognition {
-        recognition(self.insists, b'\n', None)
-    }
-}
-
 /// What may be taken for lines that end with `terminator`, with `separator` between fields.
 pub(crate) fn recognition(insists: bool, terminator: u8, separator: Option<u8>) -> Recognition {
     Recognition {

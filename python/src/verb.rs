@@ -25,29 +25,35 @@ use outcore_verbs::datasets::{DatasetHost, Files};
 use outcore_verbs::host::{Host, Kept, Weight};
 use outcore_verbs::kinds::Given;
 use outcore_verbs::report::{IoTrace, Place, with_exact_paths};
-use outcore_verbs::verb::{Verb, VerbVisitor, read};
+use outcore_verbs::verb::{Inputs, Verb, VerbVisitor, read};
 use outcore_verbs::visit_verbs;
 use pyo3::prelude::*;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::errors;
 use crate::run::{self, PROGRAM, Run};
 
-/// Runs the verb `name`; gives its report and that in a line.
+/// Runs the verb `name`; gives its report and that in a line. A table without an output is written
+/// to `kept`.
 #[pyfunction]
-#[pyo3(signature = (name, words, volume, tell))]
+#[pyo3(signature = (name, words, volume, kept, tell))]
 pub(crate) fn run_verb<'py>(
     py: Python<'py>,
     name: &str,
     words: Vec<OsString>,
     volume: Option<PathBuf>,
+    kept: Option<PathBuf>,
     tell: Option<&Bound<'py, PyAny>>,
 ) -> Answer<'py> {
     let mut call = Call {
         py,
         name,
-        words,
-        volume,
+        asked: Asked {
+            words,
+            volume,
+            kept,
+        },
         tell,
         result: None,
     };
@@ -60,14 +66,21 @@ pub(crate) fn run_verb<'py>(
 }
 
 /// A verb's report, and that in a line.
-type Answer<'py> = PyResult<(Bound<'py, PyAny>, String)>;
+pub(crate) type Answer<'py> = PyResult<(Bound<'py, PyAny>, String)>;
+
+/// The arguments of a call.
+#[derive(Default)]
+struct Asked {
+    words: Vec<OsString>,
+    volume: Option<PathBuf>,
+    kept: Option<PathBuf>,
+}
 
 /// A call of the verb of a name.
 struct Call<'a, 'py> {
     py: Python<'py>,
     name: &'a str,
-    words: Vec<OsString>,
-    volume: Option<PathBuf>,
+    asked: Asked,
     tell: Option<&'a Bound<'py, PyAny>>,
     result: Option<Answer<'py>>,
 }
@@ -75,18 +88,27 @@ struct Call<'a, 'py> {
 impl VerbVisitor for Call<'_, '_> {
     fn visit<V: Verb>(&mut self) {
         if self.name == V::NAME {
-            let (words, volume) = (mem::take(&mut self.words), self.volume.take());
-            self.result = Some(run_as::<V>(self.py, words, volume, self.tell));
+            let asked = mem::take(&mut self.asked);
+            self.result = Some(run_as::<V>(self.py, asked, self.tell));
         }
     }
 }
 
 fn run_as<'py, V: Verb>(
     py: Python<'py>,
-    words: Vec<OsString>,
-    volume: Option<PathBuf>,
+    asked: Asked,
     tell: Option<&Bound<'py, PyAny>>,
 ) -> Answer<'py> {
+    let Asked {
+        mut words,
+        volume,
+        kept,
+    } = asked;
+    if let (Inputs::Tables, Some(path)) = (V::INPUTS, &kept) {
+        let mut word = OsString::from("--output=");
+        word.push(path);
+        words.insert(0, word);
+    }
     let (args, given) = read::<V>(words).map_err(|error| errors::raise(py, &error))?;
     let report = run::watch(py, tell, move |run| {
         let volume = volume.or_else(|| run.environment.get(VOLUME_VARIABLE).map(PathBuf::from));
@@ -94,13 +116,23 @@ fn run_as<'py, V: Verb>(
             run,
             given,
             files: Files::new(volume, true, run),
+            kept,
             recording: Mutex::default(),
         };
         let report = V::run(&host, &args)?;
         host.files.finish().map(|()| report)
     })?;
     let headline = V::headline(&report);
-    let report = with_exact_paths(|| pythonize::pythonize(py, &report))?;
+    answer(py, &report, headline)
+}
+
+/// A report as a dictionary, and that in a line.
+pub(crate) fn answer<'py>(
+    py: Python<'py>,
+    report: &impl Serialize,
+    headline: String,
+) -> Answer<'py> {
+    let report = with_exact_paths(|| pythonize::pythonize(py, report))?;
     Ok((report, headline))
 }
 
@@ -118,6 +150,7 @@ struct Face<'r> {
     run: &'r Run,
     given: Given,
     files: Files<&'r Run>,
+    kept: Option<PathBuf>,
     recording: Mutex<Option<Recording>>,
 }
 
@@ -155,6 +188,10 @@ impl Host for Face<'_> {
 
     fn streams(&self) -> Streams {
         Streams::Refused
+    }
+
+    fn kept_table(&self) -> Option<&Path> {
+        self.kept.as_deref()
     }
 
     fn open_pipe(&self, _path: Option<&Path>, _control: &Arc<Control>) -> Result<Sink> {
@@ -222,6 +259,8 @@ impl Host for Face<'_> {
     fn say(&self, line: &str) {
         print(&line);
     }
+
+    fn remark(&self, _text: &str) {}
 
     fn show_plan(&self, plan: &dyn Display) {
         print(plan);

@@ -326,7 +326,7 @@ def test_edges_are_columns_of_tables(tmp_path):
     g = outcore.graph.convert(tmp_path / "e.parquet", tmp_path / "g", **how)
     assert g.names().tolist() == ["x", "y", "z"]
     assert g.shortest_path_length("x").tolist() == [0.0, 1.5, 3.5]
-    with pytest.raises(outcore.UsageError, match="--relabel"):
+    with pytest.raises(outcore.UsageError, match="relabel="):
         outcore.graph.convert(tmp_path / "e.parquet", tmp_path / "h", columns=["a", "b"], memory="64MiB")
 
 

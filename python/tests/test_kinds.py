@@ -34,6 +34,11 @@ NEUTRAL = {
     "explain": "prints the plan",
     "volume": "where datasets are",
     "union": "one file lacks no column",
+    "infer": "a table is written as the lines were",
+    "group_rows": "how many rows lie together, not what they are",
+    "bloom": "how fast a value is found",
+    "parts": "how many files there are",
+    "jsonl": "says what the file is taken for anyhow",
 }
 
 VALUES: dict[str, Any] = {
@@ -43,6 +48,10 @@ VALUES: dict[str, Any] = {
     "codec": "snappy",
     "schema": {"a": "f64"},
     "null": "9",
+    "infer": True,
+    "group_rows": 2,
+    "bloom": "a",
+    "jsonl": True,
     "dtype": "uint8",
     "record": 1,
     "key": "0:4",
@@ -99,7 +108,8 @@ def _sort(src: str, **options: Any) -> Any:
 
 
 def _shuffle(src: str, **options: Any) -> Any:
-    out = "out" if options.get("lines") else _output(src, False)
+    makes_table = {"by", "columns", "codec", "schema", "null"} & options.keys()
+    out = "out" if options.get("lines") else _output(src, bool(makes_table))
     outcore.shuffle(src, out, **options)
     return _taken(out)
 
@@ -192,6 +202,8 @@ class Case:
 IS_LINES = {"lines": "says what the file is taken for anyhow"}
 IS_CSV = {"csv": "says what the file is taken for anyhow"}
 SEED = {"seed": "chooses samples and the first drive"}
+IS_RECORDS = {name: "makes records of any file" for name in ("dtype", "record")}
+NO_KEY = {"key": "no key takes part in a shuffle"}
 SHAPE = {"record": "the header says how long a record is, and another length is an error"}
 
 OF_LINES = {
@@ -228,9 +240,9 @@ CASES = [
     Case(outcore.shuffle, _shuffle, "lines.txt", {}, neutral=IS_LINES),
     Case(outcore.shuffle, _shuffle, "rows.csv", {}, {"separator": Other("quoted.csv")}, IS_CSV),
     Case(outcore.shuffle, _shuffle, "rows.jsonl", {}, neutral=IS_LINES),
-    Case(outcore.shuffle, _shuffle, "t.parquet", {}),
+    Case(outcore.shuffle, _shuffle, "t.parquet", {}, neutral=IS_RECORDS),
     Case(outcore.shuffle, _shuffle, "numbers.bin", {"dtype": "u64"}),
-    Case(outcore.shuffle, _shuffle, "array.npy", {}, OF_ARRAYS, SHAPE),
+    Case(outcore.shuffle, _shuffle, "array.npy", {}, OF_ARRAYS, {**SHAPE, **NO_KEY}),
     Case(outcore.open, _open, "lines.txt", {}, neutral=IS_LINES),
     Case(outcore.open, _open, "rows.csv", {}),
     Case(outcore.open, _open, "rows.jsonl", {}),

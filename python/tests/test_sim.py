@@ -124,7 +124,7 @@ def test_a_trace_is_run_and_replayed(drive: Simulator) -> None:
                 for n in (1, 4))
     assert two["seconds"] < one["seconds"]
     Path("far.spc").write_text(f"0,8,4096,R,0.1\n0,{1 << 40},4096,R,0.2\n")
-    with pytest.raises(outcore.UsageError, match="request 2 .*--fit wrap"):
+    with pytest.raises(outcore.UsageError, match='request 2 .*fit="wrap"'):
         drive.run(trace="far.spc", format="spc")
     for fit in ("wrap", "scale"):
         assert len(drive.run(trace="far.spc", format="spc", fit=fit).warnings) == 1

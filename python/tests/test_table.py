@@ -39,13 +39,13 @@ def test_files_are_sorted_by_columns_and_read_back_by_pyarrow(here: Path) -> Non
     write(here / "t.parquet", table)
     by = ["name", "score:desc", "x"]
     done = outcore.table("t.parquet", memory="64MiB").sort(by).write("s.parquet")
-    assert isinstance(done, outcore.TableSummary)
-    assert done.rows_out == 5000
+    assert isinstance(done, outcore.WriteSummary)
+    assert done.records == 5000
     keys = [("name", "ascending", "at_end"), ("score", "descending", "at_end"), ("x", "ascending", "at_end")]
     expected = table.sort_by([key[:2] for key in keys])
     assert pq.read_table("s.parquet").equals(expected)
     whole = outcore.sort("t.parquet", "s2.parquet", by=by)
-    assert whole.rows_in == 5000
+    assert whole.records_in == 5000
     assert pq.read_table("s2.parquet").equals(expected)
 
 
@@ -63,7 +63,7 @@ def test_steps_follow_one_another_and_leave_nothing(here: Path) -> None:
     doubles = [row["double"] for row in found]
     assert doubles == sorted((row["score"] * 2 for row in expected), reverse=True)
     assert sum(batch.num_rows for batch in made) == len(expected)
-    assert made.summary is not None and made.summary.rows_out == len(expected)
+    assert made.summary is not None and made.summary.records == len(expected)
     # A stream that is held reads on when the table has gone.
     stream = pa.RecordBatchReader.from_stream(made.select("x"))
     del made
@@ -95,7 +95,7 @@ def test_passages_that_occur_before_are_cut(here: Path) -> None:
     assert pa.table(cut)["text"].to_pylist() == [texts[0], None, " Two.", "Three."]
     expected = {"row": 2, "start": 0, "length": len(passage), "first_row": 0, "text": passage}
     assert pq.read_table("r.parquet").to_pylist() == [expected]
-    assert cut.summary is not None and cut.summary.removed == 1
+    assert isinstance(cut.summary, outcore.DedupSummary) and cut.summary.cuts == 1
     with pytest.raises(outcore.UsageError, match="7 bytes"):
         outcore.table("t.parquet").dedup_substring("text", 7)
 
@@ -272,7 +272,7 @@ def test_near_duplicates_are_removed_and_name_the_row_that_is_kept(here: Path) -
     table = outcore.table(pa.table({"text": texts}), drives=here)
     made = table.dedup_near("text", 0.8, removed=here / "r.arrow")
     assert pa.table(made)["text"].to_pylist() == texts[:30]
-    assert made.summary is not None and made.summary.removed == 60
+    assert isinstance(made.summary, outcore.DedupSummary) and made.summary.removed == 60
     removed = pa.table(outcore.table("r.arrow"))
     assert removed["duplicate_of"].to_pylist() == [*range(30), *range(30)]
     last = table.dedup_near("text", shingles="chars:12", keep="last")
@@ -330,7 +330,7 @@ def test_what_differs_between_two_tables_is_a_table(here: Path) -> None:
         {"diff": "changed", "diff_columns": "x,y", "id": 3, "x_left": "c", "x_right": "C", "y_left": 3.0, "y_right": 3.5},
         {"diff": "right", "diff_columns": None, "id": 4, "x_left": None, "x_right": "e", "y_left": None, "y_right": 5.0},
     ]
-    assert changes.summary is not None and changes.summary.rows_out == 3
+    assert changes.summary is not None and changes.summary.records == 3
     assert pa.table(outcore.table(old).diff(outcore.table("old.parquet"))).num_rows == 0
     with pytest.raises(outcore.UsageError, match="column"):
         outcore.table(old).diff(new.drop_columns(["y"]), "id")
@@ -364,8 +364,8 @@ def test_bad_rows_and_null_texts_of_csv_are_read_as_asked_for_and_told(here: Pat
             assert pa.table(table).num_rows == rows_count
         with pytest.warns(UserWarning, match="line 3"):
             done = table.sort(by="k")
-        assert done.summary is not None and done.summary.rows_out == rows_count
-        assert len(done.summary.bad_rows) == 1
+        assert done.summary is not None and done.summary.records == rows_count
+        assert len(done.summary.notes) == 1
     back = pa.table(outcore.table("bad.csv", schema="v:text", null="pandas", on_error="null"))
     assert back["v"].to_pylist() == ["10", "x", None, None]
     with pytest.raises(outcore.UsageError, match="on_error"):

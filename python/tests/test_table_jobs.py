@@ -59,7 +59,7 @@ def test_functions_give_a_table_or_write_a_file(here: Path) -> None:
     names = sorted(set(table["name"].to_pylist()))
     assert pa.table(outcore.unique("t.parquet", by="name"))["name"].to_pylist() == names
     done = outcore.unique("t.parquet", "u.parquet", by="name", columns=["name"], codec="snappy")
-    assert isinstance(done, outcore.TableSummary) and done.rows_out == len(names)
+    assert isinstance(done, outcore.WriteSummary) and done.records == len(names)
     assert pq.read_table("u.parquet").column_names == ["name"]
     with pytest.raises(outcore.UsageError, match="exists"):
         outcore.unique("t.parquet", "u.parquet", by="name")
@@ -71,7 +71,7 @@ def test_functions_give_a_table_or_write_a_file(here: Path) -> None:
     assert sorted(merged["x"].to_pylist()) == list(range(COUNT))
     with pytest.raises(outcore.CorruptError, match="t.parquet"):
         outcore.merge("t.parquet", "n.parquet", by="name")
-    orders = [pa.table(outcore.shuffle_table("t.parquet", seed=7, epoch=epoch)) for epoch in (0, 0, 1)]
+    orders = [pa.table(outcore.shuffle("t.parquet", seed=7, epoch=epoch)) for epoch in (0, 0, 1)]
     assert orders[0].equals(orders[1]) and not orders[0].equals(orders[2])
     assert sorted(orders[2]["x"].to_pylist()) == list(range(COUNT))
     assert not (here / "n.parquet").exists()
@@ -87,14 +87,15 @@ def test_sort_shuffle_and_open_take_tables_as_they_are(here: Path) -> None:
     assert by_all == table.sort_by([("name", "ascending"), ("x", "ascending")])
     outcore.shuffle("t.parquet", "s.parquet", seed=3, memory="64MiB")
     shuffled = pq.read_table("s.parquet")
-    assert shuffled == pa.table(outcore.shuffle_table("t.parquet", seed=3, memory="64MiB"))
+    assert shuffled == pa.table(outcore.shuffle("t.parquet", seed=3, memory="64MiB"))
     assert pa.table(outcore.shuffle(table, seed=3)).sort_by("x") == table
     assert shuffled != table and shuffled.sort_by("x") == table
-    for ignored in ({"replace": True}, {"header": False}, {"separator": ";"}):
+    for ignored in ({"header": False}, {"separator": ";"}):
         with pytest.raises(outcore.UsageError, match="cannot be used with tables"):
-            outcore.shuffle("t.parquet", "u.parquet", **ignored)  # type: ignore[call-overload]
-    with pytest.raises(outcore.UsageError, match="dst"):
-        outcore.shuffle("t.bin", dtype="uint64")  # type: ignore[call-overload]
+            outcore.shuffle("t.parquet", "u.parquet", **ignored)  # type: ignore[arg-type]
+    outcore.gen("u64", "t.bin", 10)
+    with pytest.raises(outcore.UsageError, match="give a dst"):
+        outcore.shuffle("t.bin", dtype="uint64")
     # What is said of records is not for tables.
     with pytest.raises(outcore.UsageError, match="tables"):
         outcore.open("t.parquet", dtype="uint64").count()
@@ -110,10 +111,10 @@ def test_two_tables_are_joined_and_compared_and_groups_are_aggregated(here: Path
     pq.write_table(few, "more.parquet")
     both = ["less.parquet", "more.parquet"]
     for left, right in ((table, both), (both, table)):
-        assert outcore.join(left, right, "j.parquet", on="x", union=True, force=True).rows_out == 20
+        assert outcore.join(left, right, "j.parquet", on="x", union=True, force=True).records == 20
         with pytest.raises(outcore.UsageError):
             outcore.join(left, right, "k.parquet", on="x")
-    assert outcore.diff(table, table, "same.parquet", by="x", memory="64MiB").rows_out == 0
+    assert outcore.diff(table, table, "same.parquet", by="x", memory="64MiB").records == 0
     found = pa.table(outcore.diff(table, few, by="x", columns=["x"]))
     assert found["x"].to_pylist() == list(range(10, COUNT)) and set(found["diff"].to_pylist()) == {"left"}
     sums = pa.table(outcore.group_by(table, by="name", aggregates=["total=sum(x)", "count"]))
@@ -121,3 +122,49 @@ def test_two_tables_are_joined_and_compared_and_groups_are_aggregated(here: Path
     assert sums["total"].to_pylist() == expected["x_sum"].to_pylist()
     assert sums["count"].to_pylist() == expected["x_count"].to_pylist()
     assert pa.table(outcore.dedup(table, by="name")).num_rows == len(sums)
+
+
+def test_a_function_takes_a_table_with_what_it_says_of_its_files(here: Path) -> None:
+    (here / "t.csv").write_text("id;a,b;x\n1;n;2.5\n2;m;0.5\n3;m;1\n")
+    table = outcore.table("t.csv", separator=";", schema={"x": "decimal(4,1)"}, memory="64MiB")
+    groups = pa.table(outcore.group_by(table, by="`a,b`", aggregates="total=sum(x)"))
+    assert [str(total) for total in groups["total"].to_pylist()] == ["1.5", "2.5"]
+    # A name with a comma is one column, and so is one in backquotes.
+    for columns in (["a,b"], "`a,b`"):
+        assert pa.table(outcore.convert(table, columns=columns)).column_names == ["a,b"]
+    assert pa.table(table.select("a,b").head(1)).to_pylist() == [{"a,b": "n"}]
+    # How one of two tables is read is not for the other one.
+    right = pa.table({"id": [2, 3], "x": [7, 8]})
+    joined = outcore.join(table.select("id", "a,b"), right, on="id")
+    assert pa.table(joined).to_pylist() == [{"id": 2, "a,b": "m", "x": 7}, {"id": 3, "a,b": "m", "x": 8}]
+    info = outcore.info(table)
+    assert [column.name for column in info.columns] == ["id", "a,b", "x"] and info.records == 3
+    assert not [path for path in here.iterdir() if path.name != "t.csv"]
+
+
+def test_lines_records_and_tables_have_their_first_and_drawn_items_and_parts(here: Path) -> None:
+    table = rows()
+    pq.write_table(table, "t.parquet")
+    assert pa.table(outcore.head("t.parquet", count=3)).equals(table.slice(0, 3))
+    largest = outcore.head(table, by="x:desc", count=2)
+    assert pa.table(largest)["x"].to_pylist() == [COUNT - 1, COUNT - 2]
+    drawn = outcore.sample(table, "s.parquet", count=50, seed=3)
+    assert isinstance(drawn, outcore.SampleSummary) and (drawn.records, drawn.seed) == (50, 3)
+    halves = outcore.split(table, "{part}.parquet", train=0.9)
+    assert isinstance(halves, outcore.SplitSummary) and halves.test_rows == COUNT // 10
+    assert [path.name for path in halves.parts] == ["train.parquet", "test.parquet"]
+    (here / "l.txt").write_bytes(b"b\na\nc\n")
+    done = outcore.head("l.txt", "h.txt", count=2)
+    assert (here / "h.txt").read_bytes() == b"b\na\n" and isinstance(done, outcore.WriteSummary)
+    with pytest.raises(outcore.UsageError, match="no output is named"):
+        outcore.sample("l.txt", count=1, lines=True)
+
+
+def test_an_option_that_is_not_for_the_table_is_named_as_python_spells_it(here: Path) -> None:
+    pq.write_table(rows(), "t.parquet")
+    for options, name in (({"header": False}, "header=False"), ({"separator": ";"}, "separator="), ({"null": "x"}, "null=")):
+        with pytest.raises(outcore.UsageError, match=f"^read arguments: {name} cannot be used with tables"):
+            outcore.dedup("t.parquet", "u.parquet", **options)  # type: ignore[arg-type]
+    with pytest.raises(outcore.UsageError, match="shingles="):
+        outcore.dedup("t.parquet", "u.parquet", shingles="chars:9")
+    assert not (here / "u.parquet").exists()

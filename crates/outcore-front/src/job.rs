@@ -1,17 +1,16 @@
-//! Requests settled: job and plan of a sort or a shuffle, what a check found.
+//! Requests settled: job and plan of a sort, what a check found.
 //!
-//! Contract: [`settle_sort`] and [`settle_shuffle`] do everything that lies between inputs, output
-//! and format and the run itself; no record is read. Drives are counted as the engine counts them,
+//! Contract: [`settle_sort`] does everything that lies between inputs, output and format and the
+//! run itself; no record is read. Drives are counted as the engine counts them,
 //! so that the plan is that of the run. The words about a check are those of sortbenchmark.org's
 //! valsort.
 
 use std::path::{Path, PathBuf};
 
 use outcore::Result;
-use outcore::job::{Job, JobSize, ScratchDrive};
+use outcore::job::{Job, ScratchDrive};
 use outcore::key::CheckReport;
 use outcore::key::RecordFormat;
-use outcore::shuffle::{ShufflePlan, ShuffleSize, Unit, plan_shuffle};
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions};
 use outcore_io::output::parent_of;
@@ -38,33 +37,6 @@ pub fn settle_sort(
     }
     let (mut job, beside, drive_count) = unplanned(resources, inputs, target)?;
     let plan = sort::plan(&job, data_bytes, format, options, drive_count)?;
-    job.options.drives = resources.scratch_drives(plan.scratch_bytes, &beside)?;
-    Ok((job, plan))
-}
-
-/// The job of a shuffle and its plan. Without a target only the plan is of use.
-///
-/// # Errors
-/// Too little room or memory, drives that are none.
-pub fn settle_shuffle(
-    resources: &Resources,
-    inputs: &[ResolvedInput],
-    target: Option<&Target>,
-    unit: Unit,
-) -> Result<(Job, ShufflePlan)> {
-    let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
-    if let Some(target) = target {
-        check_room(resources.device().as_ref(), target, data_bytes)?;
-    }
-    let (mut job, beside, drive_count) = unplanned(resources, inputs, target)?;
-    let plan = plan_shuffle(ShuffleSize {
-        job: JobSize::of(&job, data_bytes, drive_count),
-        record_bytes: match unit {
-            Unit::Records { record_bytes } => Some(record_bytes),
-            Unit::Lines { .. } => None,
-        },
-        longest_bytes: None,
-    })?;
     job.options.drives = resources.scratch_drives(plan.scratch_bytes, &beside)?;
     Ok((job, plan))
 }

@@ -32,8 +32,10 @@ enum Takes {
     Several,
 }
 
-/// Options of the command and their names in Python. None is the beginning of a later one.
-const OPTIONS: [(&str, &str, Takes); 34] = [
+/// Options of the command and their names in Python, where these differ or values follow. Python
+/// calls all others as the command does.
+const OPTIONS: [(&str, &str, Takes); 38] = [
+    ("--field-separator", "separator", Takes::Text),
     ("--scratch-limit", "scratch_limit", Takes::Text),
     ("--delete-input", "delete_input", Takes::Nothing),
     ("--descending", "descending", Takes::Nothing),
@@ -45,6 +47,7 @@ const OPTIONS: [(&str, &str, Takes); 34] = [
     ("--against", "against", Takes::Text),
     ("--columns", "columns", Takes::Text),
     ("--skewed", "skewed", Takes::Nothing),
+    ("--output", "dst", Takes::Text),
     ("--drives", "drives", Takes::Text),
     ("--memory", "memory", Takes::Text),
     ("--record", "record", Takes::Unquoted),
@@ -56,6 +59,8 @@ const OPTIONS: [(&str, &str, Takes); 34] = [
     ("--ascii", "ascii", Takes::Nothing),
     ("--codec", "codec", Takes::Text),
     ("--drive", "drives", Takes::Several),
+    ("--agg", "aggregates", Takes::Text),
+    ("--add", "added", Takes::Text),
     ("--first", "first", Takes::Unquoted),
     ("--force", "force", Takes::Nothing),
     ("--dist", "dist", Takes::Text),
@@ -70,7 +75,11 @@ const OPTIONS: [(&str, &str, Takes); 34] = [
     ("--io", "io", Takes::Text),
 ];
 /// Values that look like words.
-const WORDS: [&str; 8] = [
+const WORDS: [&str; 12] = [
+    "inner",
+    "right",
+    "scale",
+    "wrap",
     "auto",
     "direct",
     "buffered",
@@ -81,7 +90,7 @@ const WORDS: [&str; 8] = [
     "drives.toml",
 ];
 /// Longer texts that have no option in them, or not in this form.
-const PHRASES: [(&str, &str); 17] = [
+const PHRASES: [(&str, &str); 18] = [
     (
         "with --lines its bytes are lines",
         "with lines=\"any\" its bytes are lines",
@@ -95,7 +104,8 @@ const PHRASES: [(&str, &str); 17] = [
     ("a smaller count with -n", "a smaller count"),
     ("`outcore gen gensort`", "`outcore.gen(\"gensort\", ...)`"),
     ("`outcore gen --help`", "`help(outcore.gen)`"),
-    ("use --no-header", "use header=False"),
+    ("--no-header", "header=False"),
+    ("--unordered", "ordered=False"),
     ("`outcore ls --volume FILE`", "`Volume(...).ls()`"),
     ("`outcore ls @NAME`", "`Volume(...).ls(NAME)`"),
     ("`outcore ls`", "`Volume(...).ls()`"),
@@ -156,10 +166,18 @@ impl Spelling {
             rest = &rest[at..];
             let is_start = !out.ends_with(|c: char| c.is_alphanumeric() || c == '-');
             match option_at(rest).filter(|_| is_start) {
-                Some(option) => rest = say(option, rest, &mut out),
+                Some(option) => rest = without_short(say(option, rest, &mut out)),
                 None => {
-                    out.push_str("--");
-                    rest = &rest[2..];
+                    let name = if is_start { flag_at(rest) } else { "" };
+                    let known = name.replace('-', "_");
+                    let flag = &rest[..2 + name.len()];
+                    rest = match name {
+                        "" => {
+                            out.push_str("--");
+                            &rest[2..]
+                        }
+                        _ => without_short(say((flag, &known, Takes::Text), rest, &mut out)),
+                    };
                 }
             }
         }
@@ -168,18 +186,34 @@ impl Spelling {
     }
 }
 
-type Known = (&'static str, &'static str, Takes);
+type Known<'a> = (&'a str, &'a str, Takes);
 
 /// The option that `text` begins with.
-fn option_at(text: &str) -> Option<Known> {
+fn option_at(text: &str) -> Option<Known<'static>> {
     OPTIONS.into_iter().find(|(name, ..)| {
         text.strip_prefix(name)
             .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-'))
     })
 }
 
+/// What stands behind the short form of an option, as in ` (-t)`.
+fn without_short(rest: &str) -> &str {
+    let short = rest.strip_prefix(" (-");
+    let behind = short.and_then(|short| short.get(1..)?.strip_prefix(')'));
+    behind.unwrap_or(rest)
+}
+
+/// The name of the flag that `text` begins with; nothing where that is none.
+fn flag_at(text: &str) -> &str {
+    let text = &text[2..];
+    let end = text.find(|c: char| !c.is_ascii_lowercase() && c != '-');
+    let name = text[..end.unwrap_or(text.len())].trim_end_matches('-');
+    let is_flag = name.starts_with(|c: char| c.is_ascii_lowercase());
+    if is_flag { name } else { "" }
+}
+
 /// Says the option that `text` begins with, and its values; gives what is left.
-fn say<'a>((name, python, takes): Known, text: &'a str, out: &mut String) -> &'a str {
+fn say<'a>((name, python, takes): Known<'_>, text: &'a str, out: &mut String) -> &'a str {
     let mut rest = &text[name.len()..];
     out.push_str(python);
     let value = match takes {
@@ -215,7 +249,9 @@ fn say<'a>((name, python, takes): Known, text: &'a str, out: &mut String) -> &'a
 /// The value at the start of the text after an option, if there is one.
 fn value_of(rest: &str) -> Option<&str> {
     let word = rest.strip_prefix(' ')?;
-    let end = word.find([' ', ',', ';', ')', '`']).unwrap_or(word.len());
+    let end = word
+        .find([' ', '\n', ',', ';', ')', '`'])
+        .unwrap_or(word.len());
     let word = word[..end].trim_end_matches('.');
     let is_quoted = word.starts_with('\'') && word.ends_with('\'');
     let is_value =
@@ -259,7 +295,9 @@ mod tests {
                 "use them with `outcore gen gensort` and without --dist",
                 "use them with `outcore.gen(\"gensort\", ...)` and without dist=",
             ),
-            ("--replace-all a--force", "--replace-all a--force"),
+            ("--group-rows a--force --", "group_rows= a--force --"),
+            ("--field-separator (-t) is", "separator= is"),
+            ("leave --no-header out", "leave header=False out"),
             ("--key OFFSET:LEN.", "key=\"OFFSET:LEN\"."),
             (
                 "let the name end in .gz or .zst, and leave --codec out",

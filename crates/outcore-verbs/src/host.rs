@@ -54,6 +54,11 @@ pub trait Host {
     /// Whether inputs may be streams, and outputs.
     fn streams(&self) -> Streams;
 
+    /// The file of a table without an output; nothing where standard output gets such a table.
+    fn kept_table(&self) -> Option<&Path> {
+        None
+    }
+
     /// Opens the pipe at `path`, or standard output, for a job that `control` can stop.
     ///
     /// # Errors
@@ -99,6 +104,11 @@ pub trait Host {
 
     /// Says something that the user should know, and that stops nothing.
     fn note(&self, text: &str);
+
+    /// Says how something was read, which lost nothing: the report says it too.
+    fn remark(&self, text: &str) {
+        self.note(text);
+    }
 
     /// Says a line to people.
     fn say(&self, line: &str);

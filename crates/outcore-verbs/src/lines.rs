@@ -99,6 +99,8 @@ pub(crate) enum Overwrite {
     Anything,
     /// Files that are not inputs.
     Others,
+    /// An input, and no other file.
+    Input,
     /// Nothing.
     Nothing,
 }
@@ -109,6 +111,15 @@ impl Overwrite {
         match force {
             true => Overwrite::Others,
             false => Overwrite::Nothing,
+        }
+    }
+
+    /// As `--force` and `--replace` say.
+    pub(crate) fn of_consent(consent: Consent) -> Self {
+        match (consent.force, consent.replace) {
+            (true, true) => Overwrite::Anything,
+            (false, true) => Overwrite::Input,
+            (force, false) => Overwrite::of(force),
         }
     }
 }
@@ -364,7 +375,7 @@ impl LineJob {
             data_bytes: self.data_bytes,
             output_bytes: None,
             files: self.target.files().len() as u64,
-            scratch_bytes: done.scratch_bytes + copies.held,
+            scratch_bytes: Some(done.scratch_bytes + copies.held),
             skipped: done.skipped,
             phases: done.phases,
             plan: done.plan,
@@ -565,6 +576,10 @@ fn choose_target(
     holds: Holds,
 ) -> Result<Target> {
     let Some(name) = request.output else {
+        if host.streams() == Streams::Refused {
+            return Err(Error::usage("create output", "no output is named")
+                .hint("give a dst; only tables are kept without one"));
+        }
         let target = Target::Pipe(None);
         targets::check_terminal(&target, holds, Consent::default())?;
         return Ok(target);
@@ -576,13 +591,15 @@ fn choose_target(
         .map(|facts| key_of(&facts));
     let is_input = key.is_some() && sources.iter().any(|source| source.key == key);
     let consent = Consent {
-        force: request.overwrite != Overwrite::Nothing,
-        replace: is_input && request.overwrite == Overwrite::Anything,
+        force: matches!(request.overwrite, Overwrite::Anything | Overwrite::Others),
+        replace: is_input && matches!(request.overwrite, Overwrite::Anything | Overwrite::Input),
     };
-    let how = (Streams::Taken, holds);
+    let how = (host.streams(), holds);
     let (name, drives) = (Some(&*name), resources.specs());
     let target = match request.overwrite {
-        Overwrite::Anything => targets::choose(name, sources, drives, consent, how)?,
+        Overwrite::Anything | Overwrite::Input => {
+            targets::choose(name, sources, drives, consent, how)?
+        }
         _ => targets::choose_new(name, sources, drives, consent.force, how)?,
     };
     match &target {

@@ -66,7 +66,7 @@ impl<'a> LinePass<'a> {
             takes_records: false,
             recognition: request.lines.recognition(request.rows.separator()),
         };
-        let types = request.record.to_request();
+        let types = request.record.to_request_without_keys();
         let what = (&types, request.lines.terminator(), &request.rows);
         let stream = Stream::prepare(host, resources, &asked, what)?;
         Ok(LinePass {
@@ -169,7 +169,7 @@ impl<'a> LinePass<'a> {
             data_bytes: read_bytes,
             output_bytes: Some(written_bytes),
             files: stream.target.files().len() as u64,
-            scratch_bytes: 0,
+            scratch_bytes: Some(0),
             skipped: 0,
             phases: Phase::of_engine(&pass.end(moved_bytes)),
             plan: None,

@@ -32,6 +32,30 @@ pub struct Field {
     pub doc: &'static str,
     /// Whether it holds the fields of another report in its place.
     pub is_flat: bool,
+    /// The report that it holds, or holds several of.
+    pub class: Option<Class>,
+}
+
+/// The description of a report.
+#[derive(Debug, Clone)]
+pub struct Class {
+    /// Its name.
+    pub name: &'static str,
+    /// Its documentation.
+    pub doc: &'static str,
+    /// Its fields, in order.
+    pub fields: Vec<Field>,
+}
+
+impl Class {
+    /// That of `T`.
+    pub fn of<T: Described>() -> Self {
+        Class {
+            name: T::NAME,
+            doc: T::DOC,
+            fields: T::fields(),
+        }
+    }
 }
 
 /// A report that describes itself.
@@ -54,6 +78,11 @@ pub(crate) fn plain(name: &'static str) -> &'static str {
 pub(crate) trait FieldType {
     /// As Python writes it.
     fn python_type() -> String;
+
+    /// The report that is a value of it, or a part of one.
+    fn class() -> Option<Class> {
+        None
+    }
 }
 
 macro_rules! field_types {
@@ -80,11 +109,19 @@ impl<T: FieldType> FieldType for Option<T> {
     fn python_type() -> String {
         format!("{} | None", T::python_type())
     }
+
+    fn class() -> Option<Class> {
+        T::class()
+    }
 }
 
 impl<T: FieldType> FieldType for Vec<T> {
     fn python_type() -> String {
         format!("tuple[{}, ...]", T::python_type())
+    }
+
+    fn class() -> Option<Class> {
+        T::class()
     }
 }
 
@@ -147,12 +184,14 @@ macro_rules! report {
                         python_type: <$flat_type as $crate::report::FieldType>::python_type(),
                         doc: "What every verb reports.",
                         is_flat: true,
+                        class: <$flat_type as $crate::report::FieldType>::class(),
                     },)?
                     $($crate::report::Field {
                         name: $crate::report::plain(stringify!($field)),
                         python_type: <$type as $crate::report::FieldType>::python_type(),
                         doc: concat!($($field_doc, "\n",)*),
                         is_flat: false,
+                        class: <$type as $crate::report::FieldType>::class(),
                     },)*
                 ]
             }
@@ -161,6 +200,10 @@ macro_rules! report {
         impl $crate::report::FieldType for $name {
             fn python_type() -> String {
                 stringify!($name).to_owned()
+            }
+
+            fn class() -> Option<$crate::report::Class> {
+                Some($crate::report::Class::of::<$name>())
             }
         }
     };
@@ -392,8 +435,9 @@ report! {
         output_bytes: Option<u64>,
         /// Files that were written.
         files: u64,
-        /// Most bytes of scratch in use at once, copies of streams included.
-        scratch_bytes: u64,
+        /// Most bytes of scratch in use at once, copies of streams included; none where they were
+        /// not counted.
+        scratch_bytes: Option<u64>,
         /// Lines that were left out because they have no key.
         skipped: u64,
         /// The parts of the job, in order.
@@ -416,7 +460,7 @@ impl WriteSummary {
             data_bytes: 0,
             output_bytes: None,
             files: 0,
-            scratch_bytes: 0,
+            scratch_bytes: Some(0),
             skipped: 0,
             phases: Vec::new(),
             plan: None,

@@ -22,6 +22,8 @@ const READ: &str = "read arguments";
 pub enum Inputs {
     /// Files of any kind, or none.
     Files,
+    /// The same, or a table that a program holds in its memory.
+    Any,
     /// Tables and nothing else, which a program may also hold in its memory.
     Tables,
 }

@@ -85,12 +85,13 @@ pub fn say(report: &WriteSummary, said: &Said<'_>, is_explained: bool, words: &m
     said.notes
         .iter()
         .for_each(|line| words.lines(&format!("  {line}")));
-    if is_of_rows && report.scratch_bytes > 0 {
+    let scratch_bytes = report.scratch_bytes.unwrap_or(0);
+    if is_of_rows && scratch_bytes > 0 {
         words.lines(&format!(
             "  read {}, wrote {} with {} of scratch",
             units::bytes(report.used.read_bytes),
             units::bytes(report.used.written_bytes),
-            units::bytes(report.scratch_bytes)
+            units::bytes(scratch_bytes)
         ));
     }
     words.lines(&report.used.bandwidth_text().unwrap_or_default());

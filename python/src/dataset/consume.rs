@@ -21,6 +21,7 @@ use outcore::primitives::table::{BatchStep, Numbers};
 use outcore::primitives::tables::Histogram;
 use outcore::primitives::{BucketFiles, Reduction, Scalar, Side, fold};
 use outcore::{Error, Result};
+use outcore_front::cost::DriveTraffic;
 use outcore_front::dataset::LineFiles;
 use outcore_front::inputs::{Source, Streams};
 use outcore_front::output::{self, Holds, Target};
@@ -28,7 +29,10 @@ use outcore_front::split::{PartSize, SplitRequest, split};
 use outcore_front::text::reader::{Frame, RecordReader};
 use outcore_front::text::sample::choose;
 use outcore_io::output::parent_of;
+use outcore_io::units;
 use outcore_store::dataset::Named;
+use outcore_verbs::report::{Moved, Phase, Place, Stopwatch, WriteSummary};
+use outcore_verbs::wording::{Said, headline};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes};
@@ -37,8 +41,8 @@ use super::open::Opened;
 use super::said::{Call, Dataset, Raised};
 use super::watched::watched;
 use crate::jobs::{no_pipe, open_lines};
-use crate::reply;
 use crate::request::CsvRows;
+use crate::verb::{Answer, answer};
 
 /// Where a result goes.
 #[derive(Debug, FromPyObject)]
@@ -251,14 +255,14 @@ pub(crate) enum Bucket {
 /// Writes all items.
 #[pyfunction]
 #[pyo3(signature = (request, to, tell))]
-pub(crate) fn write(
-    py: Python<'_>,
+pub(crate) fn write<'py>(
+    py: Python<'py>,
     request: Dataset,
     mut to: To,
-    tell: Option<&Bound<'_, PyAny>>,
-) -> PyResult<reply::Wrote> {
-    watched(py, (request, Mode::Run), tell, move |mut opened, run| {
-        let cost = reply::Cost::start();
+    tell: Option<&Bound<'py, PyAny>>,
+) -> Answer<'py> {
+    let report = watched(py, (request, Mode::Run), tell, move |mut opened, run| {
+        let stopwatch = Stopwatch::start();
         opened.stage_output(&mut to.output, to.force, run)?;
         let (name, specs) = (Some(to.output.as_path()), opened.resources.specs());
         let holds = match opened.execution.is_of_lines() {
@@ -282,15 +286,42 @@ pub(crate) fn write(
                 pending.finish(opened.execution.write(output, to.force))?
             }
         };
-        let set = &opened.resources.config.drives.value;
-        let wrote = reply::Wrote {
-            used: cost.used((done.records, done.passes), &done.drives, set, None),
-            output: target.name().as_os_str().to_owned(),
-            skipped: done.skipped,
-            phases: reply::phases(&done.phases),
+        let moved = Moved {
+            records: done.records,
+            read_bytes: done.read_bytes,
+            written_bytes: done.written_bytes,
+            passes: done.passes,
         };
-        std::mem::take(&mut opened.datasets).finish(wrote, run)
-    })
+        let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
+        let lens_bytes = opened.sources.iter().map(|source| source.len_bytes());
+        let report = WriteSummary {
+            used: stopwatch.stop(moved, &traffic, &opened.resources, None),
+            unit: match holds {
+                Holds::Lines => "line".to_owned(),
+                _ => "record".to_owned(),
+            },
+            output: Some(Place(run.name_of(target.name()))),
+            records_in: (done.records_in > 0).then_some(done.records_in),
+            data_bytes: lens_bytes.map(|bytes| bytes.unwrap_or(0)).sum(),
+            output_bytes: None,
+            files: match &target {
+                Target::Shards { paths, .. } => paths.len() as u64,
+                _ => 1,
+            },
+            scratch_bytes: None,
+            skipped: done.skipped,
+            phases: Phase::of_engine(&done.phases),
+            plan: None,
+            notes: Vec::new(),
+        };
+        std::mem::take(&mut opened.datasets).put(run)?;
+        Ok(report)
+    })?;
+    let mut said = headline(&report, &Said::of("wrote"));
+    if report.skipped > 0 {
+        said += &format!(", left out {}", units::count(report.skipped));
+    }
+    answer(py, &report, said)
 }
 
 /// Number of lines, and of those that were left out.

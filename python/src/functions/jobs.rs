@@ -25,17 +25,6 @@ pub(crate) fn plan(py: Python<'_>, request: request::Sort) -> PyResult<reply::Pl
     run::watch(py, None, |run| jobs::plan(request, run))
 }
 
-/// Shuffles files.
-#[pyfunction]
-#[pyo3(signature = (request, tell))]
-pub(crate) fn shuffle(
-    py: Python<'_>,
-    request: request::Shuffle,
-    tell: Option<&Bound<'_, PyAny>>,
-) -> PyResult<reply::Shuffled> {
-    run::watch(py, tell, |run| jobs::shuffle(request, run))
-}
-
 /// What files hold: `lines`, `csv`, `jsonl`, `records`, `array`, `table`, `csv_table`,
 /// `jsonl_table` or `view`.
 #[pyfunction]

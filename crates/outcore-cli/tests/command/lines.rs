@@ -314,6 +314,32 @@ fn a_shuffle_is_a_permutation_that_its_seed_repeats() {
 }
 
 #[test]
+fn a_shuffle_takes_the_place_of_its_input_only_where_that_is_asked_for() {
+    let place = TestDir::new();
+    let values = random_u64(1000, 5);
+    let lines: String = (0..500).map(|line| format!("{line}\n")).collect();
+    place.write("numbers", &values);
+    place.write("lines", lines.as_bytes());
+    place.write("other", b"old");
+    for (name, more) in [("numbers", &["--record", "8"][..]), ("lines", &[])] {
+        let before = place.read(name);
+        let shuffle = |flags: &[&str]| place.run(&[&["shuffle", name], more, flags].concat());
+        for force in [&[][..], &["--force"]] {
+            let rejected = shuffle(&[&["-o", name], force].concat());
+            rejected.fails(2, &["one of the inputs", name], "another name");
+        }
+        // No other file is replaced by that.
+        shuffle(&["-o", "other", "--replace"]).fails(2, &["exists", "other"], "--force");
+        assert_eq!(place.read(name), before);
+        shuffle(&["-o", name, "--replace"]).ok();
+        assert_ne!(place.read(name), before);
+        assert_eq!(place.read(name).len(), before.len());
+    }
+    assert_eq!(sorted_u64(&place.read("numbers")), sorted_u64(&values));
+    assert_eq!(place.read("other"), b"old");
+}
+
+#[test]
 fn parts_take_the_place_of_all_old_ones_or_of_none_and_never_of_an_input() {
     let place = TestDir::new();
     place.write("in", b"1\n2\n3\n");

@@ -132,7 +132,7 @@ impl CsvSort {
     ///
     /// # Errors
     /// As there.
-    pub fn settle_inputs(
+    pub(crate) fn settle_inputs(
         &self,
         job: &Job,
         inputs: &mut [ResolvedInput],

@@ -34,7 +34,7 @@ pub fn skip_marks(files: &mut [Source]) -> Result<()> {
 ///
 /// # Errors
 /// As there.
-pub fn skip_input_marks(inputs: &mut [ResolvedInput]) -> Result<()> {
+pub(crate) fn skip_input_marks(inputs: &mut [ResolvedInput]) -> Result<()> {
     for input in inputs {
         skip_marks(std::slice::from_mut(&mut input.source))?;
         input.header_bytes = input.source.start_bytes;

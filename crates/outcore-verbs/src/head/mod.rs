@@ -16,7 +16,7 @@ use crate::host::{Host, Weight};
 use crate::lines::what_is_moved;
 use crate::pass::{LinePass, PassRequest};
 use crate::report::WriteSummary;
-use crate::verb::{Verb, Words};
+use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
 
 /// The verb.
@@ -27,6 +27,7 @@ const SAID: Said<'static> = Said::of("took");
 
 impl Verb for Head {
     const NAME: &'static str = "head";
+    const INPUTS: Inputs = Inputs::Any;
     type Args = HeadArgs;
     type Report = WriteSummary;
     const PHASES: &'static [Weight] = &[("head", 1.0)];
@@ -39,7 +40,7 @@ impl Verb for Head {
             is_records: args.record.is_typed(),
             is_lines: args.lines.is_lines,
             text: flags.kind(),
-            is_table: args.tables.is_given() || !args.by.is_empty(),
+            is_table: args.tables.is_given() || !args.by.is_empty() || host.kept_table().is_some(),
             piped: args.tables.piped(),
             ..Asked::default()
         };

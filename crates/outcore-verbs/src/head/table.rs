@@ -24,7 +24,8 @@ pub(super) fn head(host: &dyn Host, args: &HeadArgs) -> Result<WriteSummary> {
         text.rows_max = Some(args.records);
     }
     let resources = host.load(&memory_request(args.memory_bytes)?)?;
-    if !files.is_to_stdout() || args.tables.to.is_some() {
+    let is_written = !files.is_to_stdout() || host.kept_table().is_some();
+    if is_written || args.tables.to.is_some() {
         let recording = (&args.record_io, args.explain);
         let request = Request::of_any(files, &args.tables, recording, &text);
         let keys = keys_of(&args.by, false)?;
@@ -85,7 +86,7 @@ fn print_rows(
         data_bytes: read_bytes,
         output_bytes: None,
         files: 0,
-        scratch_bytes: 0,
+        scratch_bytes: Some(0),
         skipped: 0,
         phases: Vec::new(),
         plan: None,

@@ -89,6 +89,15 @@ impl TypeArgs {
         self.format.is_some() || self.record_bytes.is_some()
     }
 
+    /// The same where keys are of no importance, and need not be given.
+    pub(crate) fn to_request_without_keys(&self) -> TypeRequest {
+        let mut request = self.to_request();
+        if request.record_bytes.is_some() && request.keys.is_empty() {
+            request.keys.push("0:1".to_owned());
+        }
+        request
+    }
+
     /// As the rules about records want it.
     pub fn to_request(&self) -> TypeRequest {
         let (format, descr) = match self.format.clone() {

@@ -16,7 +16,7 @@ use page::{SampleArgs, SampleSummary};
 use crate::host::{Host, Weight};
 use crate::lines::what_is_moved;
 use crate::pass::{LinePass, PassRequest};
-use crate::verb::{Verb, Words};
+use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
 
 /// The verb.
@@ -27,6 +27,7 @@ const SAID: Said<'static> = Said::of("drew");
 
 impl Verb for Sample {
     const NAME: &'static str = "sample";
+    const INPUTS: Inputs = Inputs::Any;
     type Args = SampleArgs;
     type Report = SampleSummary;
     const PHASES: &'static [Weight] = &[("sample", 1.0)];
@@ -39,7 +40,7 @@ impl Verb for Sample {
             is_records: args.record.is_typed(),
             is_lines: args.lines.is_lines,
             text: flags.kind(),
-            is_table: args.tables.is_given(),
+            is_table: args.tables.is_given() || host.kept_table().is_some(),
             piped: args.tables.piped(),
             ..Asked::default()
         };

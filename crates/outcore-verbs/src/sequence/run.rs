@@ -137,7 +137,7 @@ impl Prepared {
             data_bytes: inputs.map(|input| input.data_bytes).sum(),
             output_bytes: None,
             files: target.map_or(0, |target| target.files().len() as u64),
-            scratch_bytes: self.spool.as_ref().map_or(0, |spool| spool.bytes),
+            scratch_bytes: Some(self.spool.as_ref().map_or(0, |spool| spool.bytes)),
             skipped: 0,
             phases: Phase::of_engine(&done.phases),
             plan: None,

@@ -13,7 +13,7 @@ use outcore::shuffle::{ShuffleOptions, ShuffleSize, Unit, plan_shuffle, shuffle}
 use outcore::{Input, Output, Result};
 use outcore_front::cost::DriveTraffic;
 use outcore_front::inputs::{ResolvedInput, look, refuse_streams};
-use outcore_front::output::{check_room, header_for, loses_header};
+use outcore_front::output::{Consent, check_room, header_for, loses_header};
 use outcore_front::records;
 use outcore_front::resources::Resources;
 use outcore_front::text::csv_files::Look;
@@ -28,7 +28,7 @@ use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_besid
 use crate::option::lines::Rows;
 use crate::option::resources_request;
 use crate::report::{Phase, Plan, WriteSummary};
-use crate::verb::{Verb, Words};
+use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
 
 /// The verb.
@@ -39,6 +39,7 @@ const SAID: Said<'static> = Said::of("shuffled");
 
 impl Verb for Shuffle {
     const NAME: &'static str = "shuffle";
+    const INPUTS: Inputs = Inputs::Any;
     type Args = ShuffleArgs;
     type Report = ShuffleSummary;
     const PHASES: &'static [Weight] = &[("distribute", 1.0), ("shuffle", 1.0)];
@@ -55,7 +56,7 @@ impl Verb for Shuffle {
             is_records: args.record.is_typed(),
             is_lines: args.lines.is_lines,
             text: flags.kind(),
-            is_table: args.tables.is_given() || !args.by.is_empty(),
+            is_table: args.tables.is_given() || !args.by.is_empty() || host.kept_table().is_some(),
             piped: args.tables.piped(),
             ..Asked::default()
         };
@@ -109,7 +110,7 @@ fn shuffle_files(
     rows: &Rows,
     resources: Resources,
 ) -> Result<WriteSummary> {
-    let types = args.record.to_request();
+    let types = args.record.to_request_without_keys();
     let recognition = args.lines.recognition(rows.separator());
     let sources = find(host, &args.files.inputs)?;
     if args.dry_run {
@@ -119,7 +120,10 @@ fn shuffle_files(
     let request = LineRequest {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
-        overwrite: Overwrite::of(args.files.force),
+        overwrite: Overwrite::of_consent(Consent {
+            force: args.files.force,
+            replace: args.replace,
+        }),
         record_io: &args.record_io,
         force: args.files.force,
         takes_records: has_type,
@@ -207,7 +211,7 @@ fn prepare_lines(
 fn prepare_records(host: &dyn Host, args: &ShuffleArgs, job: &LineJob) -> Result<Prepared> {
     let inputs: Result<Vec<ResolvedInput>> = job.files.iter().cloned().map(look).collect();
     let inputs = inputs?;
-    let decided = records::decide(&args.record.to_request(), &inputs)?;
+    let decided = records::decide(&args.record.to_request_without_keys(), &inputs)?;
     check_room(
         job.resources.device().as_ref(),
         &job.target,

@@ -27,6 +27,9 @@ Examples:
 pub(crate) struct ShuffleArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
+    /// Let the output replace an input: OUT is one of the inputs
+    #[arg(long, help_heading = "Files")]
+    pub(crate) replace: bool,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
     /// Random seed

@@ -22,7 +22,10 @@ pub(super) fn shuffle(
     let text = text::options(&args.tables, &flags, &args.files.inputs)?;
     let text = text.needing(names_of(&groups));
     let recording = (&args.record_io, args.explain);
-    let request = Request::of_any(&args.files, &args.tables, recording, &text);
+    let request = Request {
+        replace: args.replace,
+        ..Request::of_any(&args.files, &args.tables, recording, &text)
+    };
     let ran = run(host, &request, resources, |job, ends| {
         jobs::shuffle(job, ends, (args.seed, args.epoch), &groups)
     })?;

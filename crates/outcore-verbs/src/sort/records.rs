@@ -283,7 +283,7 @@ fn report(
         records_in: Some(size.data_bytes / prepared.decided.format.record_bytes() as u64),
         data_bytes: size.data_bytes,
         files: prepared.target.files().len() as u64,
-        scratch_bytes: done.scratch_bytes + spool.map_or(0, |spool| spool.bytes),
+        scratch_bytes: Some(done.scratch_bytes + spool.map_or(0, |spool| spool.bytes)),
         phases: Phase::of_engine(&done.phases),
         plan: Some(Plan::of(&prepared.plan, &prepared.plan)),
         ..WriteSummary::of_nothing(used, "record")
@@ -295,7 +295,7 @@ pub(super) fn notes(args: &SortArgs, wrote: &WriteSummary) -> Vec<String> {
     let passes = match wrote.used.passes {
         1 => "in one pass".to_owned(),
         passes => {
-            let scratch = units::bytes(wrote.scratch_bytes);
+            let scratch = units::bytes(wrote.scratch_bytes.unwrap_or(0));
             format!("in {passes} passes with {scratch} of scratch")
         }
     };

@@ -32,7 +32,7 @@ use crate::lines::{
 use crate::option::lines::RowArgs;
 use crate::option::{SEED, resources_request};
 use crate::report::{Phase, Place, WriteSummary};
-use crate::verb::{Verb, Words};
+use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
 
 /// The name of its one phase.
@@ -43,6 +43,7 @@ pub(crate) struct Split;
 
 impl Verb for Split {
     const NAME: &'static str = "split";
+    const INPUTS: Inputs = Inputs::Any;
     type Args = SplitArgs;
     type Report = SplitSummary;
     const PHASES: &'static [Weight] = &[(PASS, 1.0)];
@@ -119,7 +120,7 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         inputs: Vec::new(),
         header: None,
     };
-    let (rows, types) = (rows.to_rows()?, args.record.to_request());
+    let (rows, types) = (rows.to_rows()?, args.record.to_request_without_keys());
     let recognition = args.lines.recognition(rows.separator());
     let sources = find(host, &args.inputs)?;
     let format = format_beside(host, &rows, &types, (&sources, recognition))?;

@@ -41,7 +41,7 @@ pub(crate) struct InfoArgs {
 
 report! {
     /// A column of a table.
-    pub(crate) struct Column {
+    pub(crate) struct TableColumn {
         /// Its name.
         name: String,
         /// Its type, as Arrow writes it.
@@ -56,7 +56,7 @@ report! {
     pub(crate) struct InfoReport {
         [used: JobSummary],
         /// The columns, in order.
-        columns: Vec<Column>,
+        columns: Vec<TableColumn>,
         /// Files of the tables.
         files: u64,
         /// Row groups, or batches, in all files.
@@ -108,7 +108,7 @@ impl Verb for Info {
         let input = TableInput::open(&job, inputs, &reads)?;
         input.check_sampled_rows()?;
         let pieces = input.pieces();
-        let columns = input.schema().fields().iter().map(|field| Column {
+        let columns = input.schema().fields().iter().map(|field| TableColumn {
             name: field.name().clone(),
             r#type: field.data_type().to_string(),
             nullable: field.is_nullable(),

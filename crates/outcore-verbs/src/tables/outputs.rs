@@ -28,7 +28,8 @@ pub struct Outputs {
 
 /// The names of the output's files, and what they will look like.
 pub fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outputs> {
-    let Some(name) = request.output.filter(|name| !is_stdout(name)) else {
+    let name = request.output.or_else(|| host.kept_table());
+    let Some(name) = name.filter(|name| !is_stdout(name)) else {
         return to_stdout(request);
     };
     if request.tables.to.is_some() {

@@ -65,7 +65,7 @@ pub(crate) fn summary(
         data_bytes,
         output_bytes: Some(done.lens_bytes.iter().sum()),
         files: done.lens_bytes.len() as u64,
-        scratch_bytes: done.scratch_bytes,
+        scratch_bytes: Some(done.scratch_bytes),
         skipped: 0,
         phases: Phase::of_engine(&done.phases),
         plan: None,

@@ -191,8 +191,11 @@ pub(crate) fn run_with<T: Done>(
         writes: &writes,
     };
     let done = watch(host, &job.control, &[], || work(&job, &ends))?;
-    let notes = request.text.take_notes();
-    notes.iter().for_each(|note| host.note(note));
+    let mut notes = request.text.take_remarks();
+    notes.iter().for_each(|remark| host.remark(remark));
+    let lost = request.text.take_notes();
+    lost.iter().for_each(|note| host.note(note));
+    notes.extend(lost);
     let used = stopwatch.stop(done.moved(), &[], &resources, host.end_trace()?);
     Ok(Ran::new(done, request.output, stored_bytes, used, notes))
 }

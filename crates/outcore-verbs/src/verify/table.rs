@@ -55,6 +55,8 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
     let (found, other) = watch(host, &job.control, &[], || {
         jobs::verify(&job, (&args.files, &reads), &keys, against)
     })?;
+    let remarks = text.take_remarks();
+    remarks.iter().for_each(|remark| host.remark(remark));
     text.take_notes().iter().for_each(|note| host.note(note));
     let is_same = |other: &TableCheck| (found.rows, found.checksum) == (other.rows, other.checksum);
     let same_records = other.as_ref().map(is_same);

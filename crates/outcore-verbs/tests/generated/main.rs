@@ -7,6 +7,7 @@
 
 mod json;
 mod python;
+mod reports;
 
 use std::fs;
 use std::path::Path;
@@ -42,6 +43,29 @@ fn check_section(name: &str, section: &str, text: &str) {
     check(name, &made);
 }
 
+/// The columns of a line of Python.
+const LINE_COLUMNS: usize = 110;
+
+/// A text in lines of at most [`LINE_COLUMNS`].
+fn wrapped(text: &str, first: &str, rest: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = first.to_owned();
+    let mut is_empty = true;
+    for word in text.split_whitespace() {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > LINE_COLUMNS {
+            lines.push(std::mem::replace(&mut line, rest.to_owned()));
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    lines.push(line);
+    lines
+}
+
 #[test]
 fn the_reference_of_json_has_the_fields_of_all_reports() {
     check_section("docs/json.md", "reports", &json::sections());
@@ -49,5 +73,8 @@ fn the_reference_of_json_has_the_fields_of_all_reports() {
 
 #[test]
 fn functions_and_reports_of_python_are_those_of_the_verbs() {
-    check("python/outcore/_verbs.py", &python::module());
+    let [of_files, of_tables] = python::modules();
+    check("python/outcore/_verbs.py", &of_files);
+    check("python/outcore/_table_verbs.py", &of_tables);
+    check("python/outcore/_reports.py", &reports::module());
 }

@@ -103,9 +103,14 @@ impl TextOptions {
         self
     }
 
+    /// Remarks on how the text was read, which lost nothing; they are forgotten.
+    pub fn take_remarks(&self) -> Vec<String> {
+        self.notes.take()
+    }
+
     /// All that is to be said to people, which is forgotten.
     pub fn take_notes(&self) -> Vec<String> {
-        let mut notes = self.notes.take();
+        let mut notes = self.take_remarks();
         notes.extend(self.bad_rows.take());
         notes
     }

@@ -125,7 +125,7 @@ pub(super) fn in_view(host: &dyn Host, args: &LookupArgs, is_view: bool) -> Resu
             data_bytes: 0,
             output_bytes: None,
             files: target.files().len() as u64,
-            scratch_bytes: texts.spool.as_ref().map_or(0, |spool| spool.bytes),
+            scratch_bytes: Some(texts.spool.as_ref().map_or(0, |spool| spool.bytes)),
             skipped: 0,
             phases: PhaseReport::of_engine(&found.written.phases),
             plan: None,

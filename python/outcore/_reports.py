@@ -1,0 +1,455 @@
+"""Reports of verbs: frozen values with the names of the command's JSON.
+
+Made from the definition of the verbs in `crates/outcore-verbs`; `OUTCORE_GENERATE=1 cargo test --workspace --test
+generated` makes it anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ._summary import JobReport, Report
+
+
+@dataclass(frozen=True)
+class DriveTraffic(Report):
+    """Bytes that a drive served."""
+
+    #: The drive's name, or a directory on it.
+    name: str
+    #: Bytes read.
+    read_bytes: int
+    #: Bytes written.
+    written_bytes: int
+
+
+@dataclass(frozen=True)
+class IoTrace(Report):
+    """A trace that was recorded."""
+
+    #: The file.
+    path: Path
+    #: Reads, writes and syncs in it.
+    requests: int
+    #: Bytes that they moved.
+    bytes: int
+
+
+@dataclass(frozen=True, repr=False)
+class JobSummary(JobReport):
+    """What every verb reports."""
+
+    #: Records, lines or rows of the result.
+    records: int
+    #: Wall time in seconds.
+    seconds: float
+    #: Bytes read.
+    read_bytes: int
+    #: Bytes written.
+    written_bytes: int
+    #: Processor time in seconds, of all threads.
+    cpu_seconds: float
+    #: The most memory that the process ever had resident.
+    peak_rss_bytes: int | None
+    #: Times that the data were read, or made.
+    passes: int
+    #: Share of the drives' measured bandwidth that was used; none where a drive was not measured.
+    bandwidth_fraction: float | None
+    #: Bytes that each drive served.
+    drives: tuple[DriveTraffic, ...]
+    #: The trace of the job's own reads and writes, if one was recorded.
+    io_trace: IoTrace | None
+
+
+@dataclass(frozen=True)
+class Phase(Report):
+    """A part of a job: what it did, and what its plan predicted."""
+
+    #: Its name.
+    name: str
+    #: Wall time in seconds.
+    seconds: float
+    #: Bytes read.
+    read_bytes: int
+    #: Bytes written.
+    written_bytes: int
+    #: Seconds that the plan predicted; none where it predicted none.
+    predicted_seconds: float | None
+    #: Bytes read that the plan predicted.
+    predicted_read_bytes: int | None
+    #: Bytes written that the plan predicted.
+    predicted_written_bytes: int | None
+    #: Whether the plan predicted only that it will not be more.
+    predicted_is_bound: bool
+
+
+@dataclass(frozen=True)
+class Rates(Report):
+    """How fast a plan takes a drive and the processors to be, and the source of that."""
+
+    #: Bytes per second that a drive reads.
+    read_bytes_per_s: float
+    #: Bytes per second that a drive writes.
+    write_bytes_per_s: float
+    #: Requests per second that a drive serves.
+    requests_per_s: float
+    #: "assumed; not measured", "from the drives file" or "measured on" a day.
+    origin: str
+    #: The same of the processors; none where a plan does not count them.
+    computing_origin: str | None
+
+
+@dataclass(frozen=True)
+class Plan(Report):
+    """How data are distributed and put in order."""
+
+    #: Times that the data are read and written.
+    passes: int
+    #: Buckets of one distribution.
+    bucket_count: int
+    #: Bytes of a write to scratch.
+    segment_bytes: int
+    #: Bytes of a read of the input.
+    read_block_bytes: int
+    #: Reads of the input that are under way at once.
+    reads_in_flight: int
+    #: Bytes of the largest bucket that is sorted at once.
+    bucket_bytes_max: int
+    #: Bytes of the data that may stay in memory between the phases.
+    resident_bytes: int
+    #: Bytes of scratch that will be written, about.
+    scratch_bytes: int
+    #: Bytes that will be read.
+    predicted_read_bytes: int
+    #: Bytes that will be written.
+    predicted_written_bytes: int
+    #: Seconds that the job will take at `rates`.
+    predicted_seconds: float
+    #: Drives that share the scratch.
+    drive_count: int
+    #: How fast drives and processors are taken to be.
+    rates: Rates
+    #: The plan in words.
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, repr=False)
+class WriteSummary(JobSummary):
+    """What a verb that writes did."""
+
+    #: What `records` counts: `line`, `record` or `row`.
+    unit: str
+    #: The file, the manifest of its shards, or the directory of its parts; none where none was named.
+    output: Path | None
+    #: Records, lines or rows that were read; none where they were not counted.
+    records_in: int | None
+    #: Bytes of the inputs.
+    data_bytes: int
+    #: Bytes of the files that were written; none where they were not counted.
+    output_bytes: int | None
+    #: Files that were written.
+    files: int
+    #: Most bytes of scratch in use at once, copies of streams included; none where they were not counted.
+    scratch_bytes: int | None
+    #: Lines that were left out because they have no key.
+    skipped: int
+    #: The parts of the job, in order.
+    phases: tuple[Phase, ...]
+    #: The plan of the distribution; none where there was none, or several.
+    plan: Plan | None
+    #: What was left out of CSV and JSON lines, or read as null: a sentence per file.
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class SortSummary(WriteSummary):
+    """The result of a sort, or of a look at the order."""
+
+    #: Whether the input is in order; none where it was sorted.
+    is_sorted: bool | None
+
+
+@dataclass(frozen=True, repr=False)
+class UniqueSummary(WriteSummary):
+    """The result of keeping one of each line, record or row."""
+
+    #: How different records were found: `hash` or `sort`; none of lines and rows.
+    by: str | None
+
+
+@dataclass(frozen=True, repr=False)
+class ShuffleSummary(WriteSummary):
+    """What a shuffle did."""
+
+    #: The seed.
+    seed: int
+    #: The epoch.
+    epoch: int
+
+
+@dataclass(frozen=True, repr=False)
+class SampleSummary(WriteSummary):
+    """What was chosen."""
+
+    #: The seed.
+    seed: int
+
+
+@dataclass(frozen=True, repr=False)
+class SplitSummary(WriteSummary):
+    """What became of the parts."""
+
+    #: The files, in order; with `by` there are none, and `partitions` says how many.
+    parts: tuple[Path, ...]
+    #: Directories that were written; none without `by`.
+    partitions: int | None
+    #: Rows of the part test; none without `train`.
+    test_rows: int | None
+    #: The seed of `train`.
+    seed: int
+
+
+@dataclass(frozen=True, repr=False)
+class GenSummary(JobSummary):
+    """What was generated."""
+
+    #: The file, or the manifest of the shards.
+    output: Path
+    #: Bytes of the records.
+    data_bytes: int
+    #: The parts of the job, in order.
+    phases: tuple[Phase, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class VerifyReport(JobSummary):
+    """What a look at all records, or rows, found."""
+
+    #: The looks at the records, and at those of `against`.
+    phases: tuple[Phase, ...]
+    #: Whether no record is out of order; none where no order was asked of a table.
+    ordered: bool | None
+    #: Records that may not follow the record before them; of a table none.
+    unordered: int | None
+    #: Number of the first of those, counted from 0.
+    first_unordered: int | None
+    #: Records whose key equals the key of the record before.
+    duplicate_keys: int | None
+    #: Sum of the hashes of all records, in hexadecimal; it does not depend on their order.
+    checksum: str
+    #: Whether `against` holds the same records; none where it was not given.
+    same_records: bool | None
+    #: Records of `against`.
+    against_records: int | None
+    #: Checksum of `against`.
+    against_checksum: str | None
+    #: Whether all that was asked is so: in order, and the same records. As valsort does, not so for gensort's
+    #: records where there are none.
+    ok: bool
+    #: The result in words: of records the lines that sortbenchmark.org's valsort prints.
+    text: str
+    #: The comparison with `against` in words; none where it was not given.
+    against_text: str | None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class ReducedValue(Report):
+    """A reduction, and its value."""
+
+    #: What was computed: `sum`, `count`, `min`, `max`, `mean` or the expression.
+    how: str
+    #: The value; none for an empty input.
+    value: int | float | str | None
+
+
+@dataclass(frozen=True, repr=False)
+class ReduceSummary(JobSummary):
+    """What records were reduced to."""
+
+    #: Records that were read; none where they were not counted.
+    records_in: int | None
+    #: The parts of the job, in order.
+    phases: tuple[Phase, ...]
+    #: The value of each reduction.
+    results: tuple[ReducedValue, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class HistogramSummary(JobSummary):
+    """How many numbers are in each bin."""
+
+    #: Records that were read; none where they were not counted.
+    records_in: int | None
+    #: The parts of the job, in order.
+    phases: tuple[Phase, ...]
+    #: The borders of all bins: the least and the greatest number that are counted.
+    range: tuple[float, ...]
+    #: The count of each bin.
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ValueCount(Report):
+    """A value, and how often it occurs."""
+
+    #: The value.
+    value: int | float | str | None
+    #: How often it occurs.
+    count: int
+
+
+@dataclass(frozen=True, repr=False)
+class CountBySummary(WriteSummary):
+    """What was counted."""
+
+    #: `hash` or `sort`: how equal values were found; none for tables.
+    by: str | None
+    #: Each value and its count, in the order of the values; none where they were printed or written.
+    groups: tuple[ValueCount, ...] | None
+
+
+@dataclass(frozen=True, repr=False)
+class TopSummary(JobSummary):
+    """The largest numbers."""
+
+    #: Records that were read; none where they were not counted.
+    records_in: int | None
+    #: The parts of the job, in order.
+    phases: tuple[Phase, ...]
+    #: The numbers, in their order; none where they were printed.
+    results: tuple[int | float | str | None, ...] | None
+
+
+@dataclass(frozen=True, repr=False)
+class FindSummary(JobSummary):
+    """Where the first record is."""
+
+    #: Records that were read; none where they were not counted.
+    records_in: int | None
+    #: The parts of the job, in order.
+    phases: tuple[Phase, ...]
+    #: Its position, counted from 0; none if there is no such record.
+    position: int | None
+    #: Whether there is such a record; none where only the plan was asked for.
+    is_found: bool | None
+
+
+@dataclass(frozen=True, repr=False)
+class PartitionSummary(WriteSummary):
+    """What became of the files."""
+
+    #: The records of each file.
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class LookupSummary(WriteSummary):
+    """What was looked up."""
+
+    #: Keys that were looked up.
+    keys: int
+
+
+@dataclass(frozen=True)
+class TableColumn(Report):
+    """A column of a table."""
+
+    #: Its name.
+    name: str
+    #: Its type, as Arrow writes it.
+    type: str
+    #: Whether it may have nulls.
+    nullable: bool
+
+
+@dataclass(frozen=True, repr=False)
+class InfoReport(JobSummary):
+    """What tables hold."""
+
+    #: The columns, in order.
+    columns: tuple[TableColumn, ...]
+    #: Files of the tables.
+    files: int
+    #: Row groups, or batches, in all files.
+    row_groups: int
+    #: Bytes that the rows take as they are stored.
+    stored_bytes: int
+    #: Memory that a reader needs at least.
+    memory_min_bytes: int
+    #: What was left out of CSV and JSON lines, or read as null: a sentence per file.
+    notes: tuple[str, ...]
+    #: The same in words.
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, repr=False)
+class DedupSummary(WriteSummary):
+    """What was kept, and what was not."""
+
+    #: Rows that were left out; none where passages were cut.
+    removed: int | None
+    #: Passages that were cut; none where rows were left out.
+    cuts: int | None
+    #: Bytes that were cut; none where rows were left out, or tokens counted.
+    cut_bytes: int | None
+    #: Tokens that were cut.
+    cut_tokens: int | None
+    #: The table of what was left out; none where none was named.
+    removed_output: Path | None
+    #: Its length in bytes.
+    removed_bytes: int | None
+
+
+@dataclass(frozen=True, repr=False)
+class DiffSummary(WriteSummary):
+    """How many rows differ, and how many do not."""
+
+    #: Rows that the left table alone has.
+    left_rows: int
+    #: Rows that the right table alone has.
+    right_rows: int
+    #: Rows of both that differ in columns outside the key.
+    changed_rows: int
+    #: Rows of both that are equal.
+    equal_rows: int
+
+
+__all__ = [
+    "DriveTraffic",
+    "IoTrace",
+    "JobSummary",
+    "Phase",
+    "Rates",
+    "Plan",
+    "WriteSummary",
+    "SortSummary",
+    "UniqueSummary",
+    "ShuffleSummary",
+    "SampleSummary",
+    "SplitSummary",
+    "GenSummary",
+    "VerifyReport",
+    "ReducedValue",
+    "ReduceSummary",
+    "HistogramSummary",
+    "ValueCount",
+    "CountBySummary",
+    "TopSummary",
+    "FindSummary",
+    "PartitionSummary",
+    "LookupSummary",
+    "TableColumn",
+    "InfoReport",
+    "DedupSummary",
+    "DiffSummary",
+]

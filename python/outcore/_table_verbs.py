@@ -1,0 +1,491 @@
+"""Verbs on tables: a function for each.
+
+Made from the definition of the verbs in `crates/outcore-verbs`; `OUTCORE_GENERATE=1 cargo test --workspace --test
+generated` makes it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, SupportsIndex
+
+from ._arguments import Keys, Paths, Size, StrPath
+from ._held import TableSource
+from ._progress import Watcher
+from ._reports import DedupSummary, DiffSummary, InfoReport, WriteSummary
+from ._words import Option, report_on_tables, run_on_tables
+
+if TYPE_CHECKING:
+    from ._table import Table
+
+#: The words of keywords; a verb that differs has its name in front.
+_OPTIONS: dict[str, Option] = {
+    "added": Option("texts", "--add", None),
+    "aggregates": Option("texts", "--agg", None),
+    "asof": Option("text", "--asof", None),
+    "bloom": Option("columns", "--bloom", None),
+    "by": Option("texts", "--by", None),
+    "codec": Option("text", "--codec", None),
+    "columns": Option("columns", "--columns", None),
+    "csv": Option("flag", "--csv", False),
+    "drives": Option("drives", "--drive", ()),
+    "dst": Option("path", "--output", None),
+    "explain": Option("flag", "--explain", False),
+    "first": Option("number", "--first", None),
+    "force": Option("flag", "--force", False),
+    "group_rows": Option("number", "--group-rows", None),
+    "hashes": Option("number", "--hashes", 128),
+    "header": Option("unless", "--no-header", True),
+    "how": Option("text", "--how", None),
+    "io": Option("text", "--io", None),
+    "jaccard": Option("value", "--jaccard", 0.8),
+    "jsonl": Option("flag", "--jsonl", False),
+    "keep": Option("text", "--keep", "first"),
+    "memory": Option("size", "--memory", None),
+    "near": Option("text", "--near", None),
+    "null": Option("texts", "--null", None),
+    "of": Option("text", "--of", None),
+    "on": Option("texts", "--on", None),
+    "on_error": Option("text", "--on-error", None),
+    "order": Option("texts", "--order", None),
+    "ordered": Option("unless", "--unordered", True),
+    "parts": Option("number", "--parts", None),
+    "record_io": Option("path", "--record-io", None),
+    "removed": Option("path", "--removed", None),
+    "schema": Option("schema", "--schema", None),
+    "scratch_limit": Option("size", "--scratch-limit", None),
+    "seed": Option("number", "--seed", 1),
+    "separator": Option("text", "--field-separator", None),
+    "shingles": Option("text", "--shingles", "words:5"),
+    "substring": Option("number", "--substring", None),
+    "suffix": Option("text", "--suffix", "_right"),
+    "threads": Option("number", "--threads", None),
+    "tokens": Option("flag", "--tokens", False),
+    "tolerance": Option("value", "--tolerance", None),
+    "union": Option("flag", "--union", False),
+}
+
+
+def convert(
+    src: TableSource,
+    dst: StrPath | None = None,
+    *,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    force: bool = False,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary | Table:
+    """Copy tables between Parquet, Arrow, CSV and JSON lines, with other columns, another codec or in parts.
+
+    Rows keep their order, columns their types, and the schema its metadata. OUT appears whole or not at all.
+
+    Args:
+        src: Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table.
+        dst: Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or .jsonl,
+            these also with .gz or .zst, or a directory with parts=. Without it the result is a `Table`.
+        csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
+            line of each file names the columns.
+        jsonl: Input is JSON lines, whatever its name: one JSON object per line.
+        header: If it is `False`: The CSV has no header line; its columns are called 1, 2, and so on.
+        explain: Print the plan, then run.
+        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, separator, memory, threads,
+            io, drives, force, record_io, volume, progress: As in `shuffle`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("convert", WriteSummary, ("copy",), _OPTIONS, locals())
+
+
+def info(
+    src: TableSource,
+    *,
+    schema: str | Mapping[str, str] | None = None,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> InfoReport:
+    """Print the rows, columns and row groups of tables.
+
+    Reads only what the files say of themselves; CSV and JSON lines are looked through.
+
+    Args:
+        schema: Types of columns of CSV and JSON lines; those of other columns are inferred from a sample.
+        src, csv, jsonl, header: As in `convert`.
+        null, separator, volume, progress: As in `shuffle`.
+        on_error: As in `split`.
+
+    Raises: What `sort` raises.
+    """
+    return report_on_tables("info", InfoReport, ("read",), _OPTIONS, locals())
+
+
+def dedup(
+    src: TableSource,
+    dst: StrPath | None = None,
+    by: Keys | None = None,
+    *,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    keep: str = "first",
+    near: str | None = None,
+    jaccard: float = 0.8,
+    shingles: str = "words:5",
+    hashes: SupportsIndex = 128,
+    seed: SupportsIndex = 1,
+    substring: SupportsIndex | None = None,
+    tokens: bool = False,
+    of: str | None = None,
+    removed: StrPath | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> DedupSummary | Table:
+    """Remove duplicate rows from tables, and leave the others where they are.
+
+    One row of each key is kept: the first in the input, the last, or the best by another column. OUT has the
+    kept rows in the order of the input. Only the key columns go through scratch.
+
+    Without by=, rows are duplicates if all their columns are equal. Nulls equal each other. For distinct rows
+    in the order of their keys, use `outcore unique`, which also works on lines, CSV and JSON lines.
+
+    near= finds rows whose texts are nearly the same: MinHash signatures are cut into bands, and rows that
+    have a band in common belong together. The chance that two texts share a band rises steeply around
+    jaccard=, their Jaccard similarity: the number of shingles that both have, divided by the number that
+    either has. Shingles are 5 words, in lower case and without punctuation. The result depends on the rows,
+    the options and seed= alone. The removed rows get a column duplicate_of: the number of the row that was
+    kept, from 0. Without near= they are as they were in the input and in its order; the row that was kept in
+    place of one is the row of OUT that has the same values in the columns of by=.
+
+    substring= cuts passages of texts instead of rows: text that occurs before, in an earlier row or earlier
+    in its own, is cut where it has at least so many bytes, or with tokens= so many tokens: what white space
+    separates. Tokens must match exactly; the white space between them makes no difference, and what follows
+    the last token of a passage is cut with it. The first occurrence stays, and so does every row, even if its
+    text becomes empty. removed= has a row for each cut: row, start and length (in bytes), first_row (where
+    its beginning occurs before) and text.
+
+    Args:
+        dst: Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or .jsonl,
+            these also with .gz or .zst. Without it the result is a `Table`.
+        by: Columns that make two rows duplicates; repeat for several. Default: all columns.
+        force: Replace existing outputs.
+        keep: Which row of each key to keep: first, last, or a column: the row with its least value, or with
+            COLUMN:desc its greatest.
+        near: Remove rows whose texts in this column are nearly the same.
+        jaccard: Least similarity of near duplicates, above 0 and up to 1.
+        shingles: Shingles that texts are compared by: words:N, or chars:N for languages without spaces.
+        hashes: Number of hashes in a signature: more find near duplicates more surely, and take longer.
+        seed: Random seed of the hashes.
+        substring: Cut passages of at least this many bytes, or tokens with tokens=, that occur before; 50 is
+            usual.
+        tokens: Count the length of passages in tokens, which white space separates, not in bytes.
+        of: The column of the texts.
+        removed: Write the rows that are left out, or the passages, to this table.
+        src, csv, jsonl, header, explain: As in `convert`.
+        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, separator, memory, threads,
+            io, drives, scratch_limit, record_io, volume, progress: As in `shuffle`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("dedup", DedupSummary, ("distribute", "sort", "copy"), _OPTIONS, locals())
+
+
+def group_by(
+    src: TableSource,
+    dst: StrPath | None = None,
+    by: Keys | None = None,
+    *,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    aggregates: Keys | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary | Table:
+    """Group the rows of tables by columns, and compute sums, counts and other values of each group.
+
+    OUT has one row for each group, in the order of the groups' columns. Rows are put together in memory where
+    groups are few, and sorted through scratch where they are many.
+
+    Aggregates: count, count(C), sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C),
+    median(C), quantile(C,0.9), quantile_disc(C,0.9). All but count, first and last leave nulls out. Sums of
+    integers have 64 bits and sums of decimals 38 digits; one that is larger is an error. Null is a group of
+    its own. median and quantile interpolate between two values: floats for integers and floats, decimals of
+    the column's type for decimals, times for dates and times. quantile_disc is one of the values, of any type
+    that has an order. first and last go by the order of the input. The output is the same for any memory and
+    threads.
+
+    Args:
+        by: Columns to group by, with :desc for the largest first; repeat for several. st.a is the field a of
+            objects st.
+        aggregates: What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count.
+        src, csv, jsonl, header, explain: As in `convert`.
+        dst, force: As in `dedup`.
+        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, separator, memory, threads,
+            io, drives, scratch_limit, record_io, volume, progress: As in `shuffle`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("group-by", WriteSummary, ("distribute", "sort"), _OPTIONS, locals())
+
+
+def window(
+    src: TableSource,
+    dst: StrPath | None = None,
+    by: Keys | None = None,
+    *,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    order: Keys | None = None,
+    added: Keys | None = None,
+    first: SupportsIndex | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary | Table:
+    """Add columns to tables: numbers, ranks, neighbours and running sums of rows within groups.
+
+    OUT has all columns and those of added=, in the order of the groups, and within a group in that of order=;
+    rows that are equal in both keep the order of the input.
+
+    Functions: row_number, rank, dense_rank, lag(C), lag(C,2), lead(C), lead(C,2), first(C) and cum_sum(C).
+    Ranks go by the columns of order=, where equal rows have one rank. lag and lead give null where there is
+    no such row in the group. cum_sum is the sum up to the row, nulls left out; sums of integers have 64 bits
+    and sums of decimals 38 digits; one that is larger is an error. Null is a group of its own. The output is
+    the same for any memory and threads. `outcore windows` is for sequences of numbers.
+
+    Args:
+        by: Columns of the groups, with :desc for the largest first; repeat for several. Default: all rows are
+            one group.
+        order: Columns that order the rows of a group, with :desc for the largest first; repeat for several.
+            Default: input order.
+        added: What to add, as in rank or previous=lag(amount).
+        first: Write only the first N rows of each group.
+        src, csv, jsonl, header, explain: As in `convert`.
+        dst, force: As in `dedup`.
+        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, separator, memory, threads,
+            io, drives, scratch_limit, record_io, volume, progress: As in `shuffle`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("window", WriteSummary, ("distribute", "sort"), _OPTIONS, locals())
+
+
+def join(
+    left: TableSource,
+    right: TableSource,
+    dst: StrPath | None = None,
+    on: Keys | None = None,
+    *,
+    how: str | None = None,
+    asof: str | None = None,
+    tolerance: str | float | None = None,
+    suffix: str = "_right",
+    ordered: bool = True,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary | Table:
+    """Join two tables by columns that they have in common.
+
+    Both tables are sorted together through scratch, so neither has to fit in memory. OUT appears whole or not
+    at all.
+
+    OUT has the columns of LEFT, then those of RIGHT without its on= columns. It is in the order of the on=
+    columns, nulls last; within a key, rows are in the order of LEFT, and the partners of a row in the order
+    of RIGHT. It is the same for any memory and threads. A null equals nothing, not even another null.
+
+    asof= finds one partner for each row of LEFT: of the rows of RIGHT with its key, the last whose column is
+    not greater. Rows without one are kept, with nulls; how="inner" leaves them out.
+
+    Columns of different types are compared by value in a common type: integers and floats, decimals of any
+    scale, texts, dictionaries, dates, timestamps of any unit. Nothing is rounded: a value that the common
+    type does not hold is an error. A key may have more rows than fit in memory.
+
+    ordered=False keeps RIGHT in memory if it fits, and looks the rows of LEFT up in it, which saves the sort:
+    then OUT is in the order of LEFT. If it does not fit, or with how="right", full or asof=, it is sorted.
+
+    Args:
+        left: The left table: a file of Parquet, Arrow, CSV or JSON lines, or a directory of them.
+        right: The right table.
+        on: Column by which rows are matched: NAME, or LEFT=RIGHT where the tables call it differently; repeat
+            for several.
+        how: Which rows to write: inner, left, right, full, semi (rows of LEFT that have a partner) or anti
+            (those that have none). Default: inner, and left with asof=.
+        asof: Take as the partner the last row of RIGHT whose column is not greater.
+        tolerance: How far back the partner of asof= may lie: a number, or a duration such as 5min.
+        suffix: Suffix for the name of a column of RIGHT if LEFT has a column of that name.
+        ordered: If it is `False`: Write rows in any order: faster if RIGHT fits into two fifths of the
+            memory.
+        csv, jsonl, header, explain: As in `convert`.
+        dst: As in `dedup`.
+        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, separator, memory, threads,
+            io, drives, scratch_limit, force, record_io, volume, progress: As in `shuffle`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("join", WriteSummary, ("distribute", "sort"), _OPTIONS, locals())
+
+
+def diff(
+    left: TableSource,
+    right: TableSource,
+    dst: StrPath | None = None,
+    by: Keys | None = None,
+    *,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> DiffSummary | Table:
+    """Compare two tables by key: rows of one alone, rows that changed, and in which columns.
+
+    Exits with 1 if they differ. Rows of a key that comes several times are compared in the order of their
+    bytes, and the order of the tables does not matter. Null is equal to null. Both tables may be larger than
+    memory.
+
+    OUT has the columns diff (left, right or changed) and diff_columns (those that differ, separated by
+    commas), then those of by=, and each other column twice, as NAME_left and NAME_right, in the order of the
+    key.
+
+    Args:
+        right: The right table, with the same columns.
+        dst: Write the differences as a table: .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl.
+            Without it the result is a `Table`.
+        by: Key column by which rows of both tables are matched; repeat for several. Default: all columns, so
+            that a row is in both tables or in one, and never changed.
+        explain: Print the plan of each sort (passes, buffers, predicted traffic and time), then run.
+        csv, jsonl, header: As in `convert`.
+        left: As in `join`.
+        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, separator, memory, threads,
+            io, drives, scratch_limit, force, record_io, volume, progress: As in `shuffle`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("diff", DiffSummary, ("distribute", "sort", "compare"), _OPTIONS, locals())
+
+
+__all__ = [
+    "convert",
+    "info",
+    "dedup",
+    "group_by",
+    "window",
+    "join",
+    "diff",
+]
