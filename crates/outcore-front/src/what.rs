@@ -217,7 +217,7 @@ fn held_by(first: &Path, known: &dyn Names) -> Result<Option<What>> {
     if !first.is_file() && !is_stdin && !Named::is_mark(first) {
         let is_table = is_named_table(first) && !first.exists();
         if !is_table && !first.exists() {
-            // What is not there is no reason to reject options.
+            // A missing file is the error, not the options that do not fit its name.
             inputs::find(&[first.to_path_buf()], Streams::Taken, known)?;
         }
         // A stream, or a table that is reported when it is read.

@@ -148,8 +148,8 @@ impl ViewSize {
 
     /// What a MiB of a run adds to that, within some KiB.
     pub(super) fn mib_space_bytes(&self) -> u64 {
-        // A few more numbers than these are split into twice as many parts. Of lines there are
-        // some in them, however long they are.
+        // A few more numbers than these are split into twice as many parts. A run of
+        // this length holds some lines, however long they are.
         let lines_bytes = self
             .lines
             .map_or(0, |lines| LINES_SEEN.saturating_mul(lines.line_bytes));
