@@ -315,7 +315,7 @@ report! {
 
 impl JobSummary {
     /// The share of the drives' bandwidth that was used, in words, where it is known.
-    pub fn bandwidth_text(&self) -> Option<String> {
+    pub(crate) fn bandwidth_text(&self) -> Option<String> {
         let percent = self.bandwidth_fraction? * 100.0;
         Some(format!(
             "  {percent:.0} % of the drives' measured bandwidth"

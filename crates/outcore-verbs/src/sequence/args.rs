@@ -18,7 +18,7 @@ pub(crate) const TABLES_TOO: &str = "Files to read, in order, as one input: raw 
 
 /// What is read, and how it is refined on the way.
 #[derive(Debug, Clone, Default, Args)]
-pub struct InputArgs {
+pub(crate) struct InputArgs {
     /// Files to read, in order, as one input: raw records, .npy, or a manifest (.outcore.json) of
     /// shards; - is standard input
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath, required_unless_present = "count")]

@@ -78,7 +78,7 @@ const GROUPS_MAX: usize = 1 << 16;
 const PHASES: &[Weight] = &[("sample", 0.02), ("count", 1.0)];
 
 /// What is asked for.
-pub struct GroupRequest<'a> {
+pub(crate) struct GroupRequest<'a> {
     /// The verb, in messages.
     pub what: &'static str,
     /// What is read.
@@ -93,7 +93,7 @@ pub struct GroupRequest<'a> {
 
 report! {
     /// What was counted.
-    pub struct CountBySummary {
+    pub(crate) struct CountBySummary {
         [wrote: WriteSummary],
         /// `hash` or `sort`: how equal values were found; none for tables.
         by: Option<String>,
@@ -179,7 +179,7 @@ fn said(report: &CountBySummary) -> Said<'static> {
 }
 
 /// What the verb `what` found of records, in a line.
-pub fn headline(what: &str, report: &CountBySummary) -> String {
+pub(crate) fn headline(what: &str, report: &CountBySummary) -> String {
     let used = &report.wrote.used;
     format!(
         "{what}: {} in, {} different, by {}, {} in {}: {}",
@@ -194,7 +194,7 @@ pub fn headline(what: &str, report: &CountBySummary) -> String {
 
 /// Says what the verb `what` found of records; only to those who ask for more where standard output
 /// has it.
-pub fn say(what: &str, report: &CountBySummary, is_explained: bool, words: &mut Words) {
+pub(crate) fn say(what: &str, report: &CountBySummary, is_explained: bool, words: &mut Words) {
     let text = headline(what, report);
     match report.wrote.files {
         0 => words.detail(&text),
@@ -208,7 +208,7 @@ pub fn say(what: &str, report: &CountBySummary, is_explained: bool, words: &mut 
 ///
 /// # Errors
 /// As [`outcore::primitives::group`].
-pub fn of_records(host: &dyn Host, request: &GroupRequest<'_>) -> Result<CountBySummary> {
+pub(crate) fn of_records(host: &dyn Host, request: &GroupRequest<'_>) -> Result<CountBySummary> {
     run(host, request, None)
 }
 

@@ -24,7 +24,7 @@ mod arrange;
 mod expressions;
 mod find;
 mod gather;
-pub mod group;
+pub(crate) mod group;
 mod histogram;
 mod input;
 mod lookup;

@@ -171,6 +171,6 @@ pub(crate) fn check_both_tables(
 }
 
 /// The columns of keys.
-pub fn names_of(keys: &[KeyColumn]) -> impl Iterator<Item = String> {
+pub(crate) fn names_of(keys: &[KeyColumn]) -> impl Iterator<Item = String> {
     keys.iter().map(|key| key.name.clone())
 }
