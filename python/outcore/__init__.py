@@ -38,7 +38,7 @@ from ._reports import *
 from ._shuffle import Shuffled, shuffled
 from ._shuffled_table import ShuffledTable
 from ._table import Table, table
-from ._table_jobs import count_by, merge, unique
+from ._table_jobs import count_by, merge
 from ._vector import (
     convert_vectors,
     ground_truth,
@@ -94,6 +94,7 @@ __all__ = [
     "Table",
     "TableColumn",
     "TableView",
+    "UniqueSummary",
     "UsageError",
     "VerifyReport",
     "View",

@@ -129,7 +129,7 @@ class Table(Held):
 
     def unique(self, by: arguments.Keys = ()) -> Table:
         """One row of each key, in their order; see `dedup` for the order of the input."""
-        return self._step("unique", by=texts("by", by))
+        return _made(_verbs.unique(self, by=by))
 
     def dedup(
         self, by: arguments.Keys = (), *, keep: str = "first", removed: arguments.StrPath | None = None

@@ -1,6 +1,6 @@
 """Jobs on tables as functions: each reads tables and writes one, or gives a `Table` if no file is named.
 
-    >>> outcore.unique("events/*.parquet", "users.parquet", by="user")
+    >>> outcore.merge("days/*.parquet", "all.parquet", by="time")
     >>> table = outcore.count_by(frame, by="country", by_count=True)
 
 All of them take what `table` takes: names of files, and tables of pyarrow, Polars, pandas and DuckDB. Their `options` are those
@@ -20,29 +20,6 @@ from ._table import Table, check_no_codec, table
 _Job = tuple[str, dict[str, Any]]
 
 
-def unique(
-    src: TableSource,
-    dst: arguments.StrPath | None = None,
-    by: arguments.Keys = (),
-    *,
-    codec: str | None = None,
-    force: bool = False,
-    **options: Any,
-) -> WriteSummary | Table:
-    """One row of each key, in the order of the keys; `dedup` keeps the order of the input.
-
-    Args:
-        src: As in `table`.
-        dst: The file to write, as in `Table.write`; without it a `Table` is returned.
-        by: The columns of the key; all if none is named.
-        codec, force: As in `Table.write`.
-        options: As in `table`.
-
-    Raises: What `sort` raises.
-    """
-    return _done(table(src, **options), ("unique", {"by": texts("by", by)}), dst, codec, force)
-
-
 def merge(
     src: TableSource,
     dst: arguments.StrPath | None = None,
@@ -58,7 +35,10 @@ def merge(
     Args:
         src: Files, each of which is in order.
         descending: Columns are largest first.
-        dst, by, codec, force, options: As in `unique`.
+        dst: The file to write, as in `Table.write`; without it a `Table` is returned.
+        by: The columns of the key.
+        codec, force: As in `Table.write`.
+        options: As in `table`.
 
     Raises: What `sort` raises; CorruptError: a file is not in order.
     """
@@ -80,7 +60,7 @@ def count_by(
 
     Args:
         by_count: The most frequent first, not in the order of the values.
-        src, dst, by, codec, force, options: As in `unique`.
+        src, dst, by, codec, force, options: As in `merge`.
 
     Raises: What `sort` raises.
     """

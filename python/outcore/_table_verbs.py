@@ -106,8 +106,9 @@ def convert(
         jsonl: Input is JSON lines, whatever its name: one JSON object per line.
         header: If it is `False`: The CSV has no header line; its columns are called 1, 2, and so on.
         explain: Print the plan, then run.
-        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, separator, memory, threads,
-            io, drives, force, record_io, volume, progress: As in `shuffle`.
+        separator: As in `shuffle`.
+        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
+            force, record_io, volume, progress: As in `unique`.
 
     Raises: What `sort` raises.
     """
@@ -134,8 +135,9 @@ def info(
     Args:
         schema: Types of columns of CSV and JSON lines; those of other columns are inferred from a sample.
         src, csv, jsonl, header: As in `convert`.
-        null, separator, volume, progress: As in `shuffle`.
+        separator: As in `shuffle`.
         on_error: As in `split`.
+        null, volume, progress: As in `unique`.
 
     Raises: What `sort` raises.
     """
@@ -222,8 +224,9 @@ def dedup(
         of: The column of the texts.
         removed: Write the rows that are left out, or the passages, to this table.
         src, csv, jsonl, header, explain: As in `convert`.
-        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, separator, memory, threads,
-            io, drives, scratch_limit, record_io, volume, progress: As in `shuffle`.
+        separator: As in `shuffle`.
+        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
+            scratch_limit, record_io, volume, progress: As in `unique`.
 
     Raises: What `sort` raises.
     """
@@ -279,8 +282,9 @@ def group_by(
         aggregates: What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count.
         src, csv, jsonl, header, explain: As in `convert`.
         dst, force: As in `dedup`.
-        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, separator, memory, threads,
-            io, drives, scratch_limit, record_io, volume, progress: As in `shuffle`.
+        separator: As in `shuffle`.
+        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
+            scratch_limit, record_io, volume, progress: As in `unique`.
 
     Raises: What `sort` raises.
     """
@@ -339,8 +343,9 @@ def window(
         first: Write only the first N rows of each group.
         src, csv, jsonl, header, explain: As in `convert`.
         dst, force: As in `dedup`.
-        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, separator, memory, threads,
-            io, drives, scratch_limit, record_io, volume, progress: As in `shuffle`.
+        separator: As in `shuffle`.
+        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
+            scratch_limit, record_io, volume, progress: As in `unique`.
 
     Raises: What `sort` raises.
     """
@@ -415,8 +420,9 @@ def join(
             memory.
         csv, jsonl, header, explain: As in `convert`.
         dst: As in `dedup`.
-        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, separator, memory, threads,
-            io, drives, scratch_limit, force, record_io, volume, progress: As in `shuffle`.
+        separator: As in `shuffle`.
+        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
+            scratch_limit, force, record_io, volume, progress: As in `unique`.
 
     Raises: What `sort` raises.
     """
@@ -472,8 +478,9 @@ def diff(
         explain: Print the plan of each sort (passes, buffers, predicted traffic and time), then run.
         csv, jsonl, header: As in `convert`.
         left: As in `join`.
-        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, separator, memory, threads,
-            io, drives, scratch_limit, force, record_io, volume, progress: As in `shuffle`.
+        separator: As in `shuffle`.
+        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
+            scratch_limit, force, record_io, volume, progress: As in `unique`.
 
     Raises: What `sort` raises.
     """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, SupportsIndex
 from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
 from ._held import TableSource
 from ._progress import Watcher
-from ._reports import GenSummary, SampleSummary, ShuffleSummary, SplitSummary, VerifyReport, WriteSummary
+from ._reports import GenSummary, SampleSummary, ShuffleSummary, SplitSummary, UniqueSummary, VerifyReport, WriteSummary
 from ._words import Option, report_on_tables, run, run_on_tables
 
 if TYPE_CHECKING:
@@ -30,9 +30,10 @@ _OPTIONS: dict[str, Option] = {
     "bytes": Option("size", "--bytes", None),
     "codec": Option("text", "--codec", None),
     "columns": Option("columns", "--columns", None),
-    "count": Option("number", "--count", 10),
+    "count": Option("flag", "--count", False),
     "csv": Option("flag", "--csv", False),
     "descending": Option("flag", "--descending", False),
+    "dictionary_order": Option("flag", "--dictionary-order", False),
     "dist": Option("text", "--dist", "uniform"),
     "drives": Option("drives", "--drive", ()),
     "dst": Option("path", "--output", None),
@@ -42,17 +43,27 @@ _OPTIONS: dict[str, Option] = {
     "first": Option("number", "--first", None),
     "force": Option("flag", "--force", False),
     "gen.count": Option("number", "--count", ...),
+    "general_numeric_sort": Option("flag", "--general-numeric-sort", False),
     "group_rows": Option("number", "--group-rows", None),
+    "head.count": Option("number", "--count", 10),
     "header": Option("unless", "--no-header", True),
+    "human_numeric_sort": Option("flag", "--human-numeric-sort", False),
+    "ignore_case": Option("flag", "--ignore-case", False),
+    "ignore_leading_blanks": Option("flag", "--ignore-leading-blanks", False),
+    "ignore_nonprinting": Option("flag", "--ignore-nonprinting", False),
     "infer": Option("flag", "--infer", False),
     "io": Option("text", "--io", None),
     "jsonl": Option("flag", "--jsonl", False),
     "key": Option("texts", "--key", None),
+    "line_key": Option("texts", "-k", None),
     "lines": Option("lines", "--lines", False),
     "memory": Option("size", "--memory", None),
+    "month_sort": Option("flag", "--month-sort", False),
     "null": Option("texts", "--null", None),
+    "numeric_sort": Option("flag", "--numeric-sort", False),
     "on_error": Option("text", "--on-error", None),
     "parts": Option("number", "--parts", None),
+    "random_sort": Option("flag", "--random-sort", False),
     "record": Option("record", "--record", None),
     "record_io": Option("path", "--record-io", None),
     "replace": Option("flag", "--replace", False),
@@ -67,8 +78,156 @@ _OPTIONS: dict[str, Option] = {
     "train": Option("value", "--train", None),
     "union": Option("flag", "--union", False),
     "unique": Option("flag", "--unique", False),
+    "version_sort": Option("flag", "--version-sort", False),
     "zero_terminated": Option("flag", "--zero-terminated", False),
 }
+
+
+def unique(
+    src: TableSource,
+    dst: StrPath | None = None,
+    *,
+    force: bool = False,
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    count: bool = False,
+    descending: bool = False,
+    line_key: Keys | None = None,
+    separator: str | None = None,
+    ignore_leading_blanks: bool = False,
+    dictionary_order: bool = False,
+    ignore_case: bool = False,
+    general_numeric_sort: bool = False,
+    human_numeric_sort: bool = False,
+    ignore_nonprinting: bool = False,
+    month_sort: bool = False,
+    numeric_sort: bool = False,
+    random_sort: bool = False,
+    version_sort: bool = False,
+    lines: LinesHow = False,
+    zero_terminated: bool = False,
+    csv: bool = False,
+    jsonl: bool = False,
+    by: Keys | None = None,
+    header: bool = True,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    infer: bool = False,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> UniqueSummary | Table:
+    """Keep one of each line or record, in order, or count them.
+
+    The output is that of `sort -u`; with count=, that of `sort | uniq -c`, or for records each record
+    followed by an 8-byte count. With keys (-k, or by= for CSV and JSON lines), one line or record is kept for
+    each key: of lines, the first in the input.
+
+    Args:
+        src: Files to read, in order, as one input: lines, .npy, or raw records with dtype=; - is standard
+            input, which is the default. Compressed lines (gzip, zstd, bzip2 or xz, detected by content) are
+            decompressed.
+        dst: Output file; lines are compressed if its name ends in .gz, .zst, .bz2 or .xz. Default: standard
+            output. Without it the result is a `Table`.
+        force: Replace an existing output.
+        dtype: Record type: u8..u128, i8..i64, f32 or f64, with the suffix `be` for big-endian (u64be); a
+            vector such as f32x32; bytes such as bytes16; a NumPy dtype such as <u8, uint64 (u8 alone is one
+            byte) or "[('id', '<u4'), ('name', '|S8')]"; or gensort (100 bytes, of which the first 10 are the
+            key). .npy files carry their type. Any dtype of NumPy's says it too. `u8` and `i8` mean one thing
+            here and another to NumPy, and are rejected.
+        record: Record size in bytes, for records without a type of their own. A tuple gives the keys as well:
+            `(100, "0:10")`.
+        key: Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number type;
+            for structured .npy the name of a field, NAME[:desc]. Repeat for secondary keys; most significant
+            first. Default: the whole record.
+        count: Put the number of equal lines before each line, or the number of equal records after each
+            record.
+        descending: Reverse the key order (largest first).
+        line_key: Sort key from POS1 to the end of POS2, or of the line: F[.C][OPTS], field and byte counted
+            from 1, OPTS out of [bdfghiMnRrV]. Repeat for secondary keys; most significant first.
+        separator: Field separator, one byte (\\0 for NUL). Default: a field begins with the blanks in front
+            of it.
+        ignore_leading_blanks: Ignore leading blanks in keys.
+        dictionary_order: Compare blanks, letters and digits only.
+        ignore_case: Compare lower-case letters as upper-case.
+        general_numeric_sort: Compare as floating-point numbers, as strtold reads them: exponents,
+            hexadecimal, inf, nan.
+        human_numeric_sort: Compare numbers with units: 2K before 1G; in a key the letter h, and -h if the
+            program is called `sort`.
+        ignore_nonprinting: Compare printable characters only.
+        month_sort: Compare as names of months, JAN to DEC.
+        numeric_sort: Compare as decimal numbers of any length.
+        random_sort: Random order that keeps equal keys together; differs in each run unless seed= or
+            random_source= is given.
+        version_sort: Compare version numbers within names.
+        lines: Treat the input as lines, whatever it looks like and is called. Otherwise outcore rejects
+            binary data (NULs, Parquet, Arrow, .npz, UTF-16, ...), and .npy files are records. Compressed
+            files (gzip, zstd, bzip2, xz, detected by content) are decompressed either way. `True` takes text
+            alone for lines, and `"any"` any bytes.
+        zero_terminated: Lines end with NUL instead of newline.
+        csv: Input is CSV: quoted fields may hold separators and newlines, and the first line names the
+            columns and stays first. -t sets the separator (default: that of a sample of the records).
+        jsonl: Input is JSON lines: one JSON value per line. Types are ordered null, false, true, numbers,
+            strings, arrays, objects.
+        by: Sort key: name or number (from 1) of a column; for JSON lines a path such as .user.id or .tags[0].
+            After colons: asc, desc, nulls-first or nulls-last, as in price:desc; for CSV also the letters of
+            -k, as in price:nr. Null is an empty field of CSV. Repeat for secondary keys; most significant
+            first.
+        header: If it is `False`: The CSV has no header line.
+        columns: Keep these columns, in this order; the others are not read. st.a is the field a of objects
+            st. A name in backquotes may hold commas, or be empty.
+        union: Let files of one table lack columns, which are null there, or have columns of other types,
+            which get a common type: the wider integer, a float, a decimal with all digits, the finer
+            timestamp.
+        codec: Compression of OUT: zstd, snappy, lz4, gzip, brotli or none, with a level as in zstd:9.
+            Default: zstd:1 for Parquet, lz4 for Arrow.
+        group_rows: Maximum number of rows in a row group.
+        bloom: Columns that get a bloom filter, in Parquet.
+        schema: Read CSV or JSON lines as a table with these types: bool, i8 to u64, f32, f64, text, date,
+            time, timestamp[us,UTC], decimal(12,2), list<TYPE>, struct<NAME:TYPE>. Types of other columns are
+            inferred from a sample.
+        infer: Read CSV or JSON lines as a table, with column types inferred from a sample. Default where OUT
+            is Parquet or Arrow, and for commands that take only tables.
+        null: Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas stands
+            for the list of pandas.read_csv.
+        on_error: What to do with rows of CSV and JSON lines that do not have the columns, or values of their
+            types (and, where lines are sorted by a field, with lines that lack it).
+        parts: Write N Parquet files of equal numbers of rows to the directory OUT.
+        memory: Memory to use, such as 2GiB; resident memory exceeds it by at most 64 MiB. Default: half of
+            the free memory.
+        threads: Number of compute threads. Default: one for each processor.
+        io: I/O mode: direct (O_DIRECT), buffered, or auto (direct where the file system supports it).
+            Default: auto.
+        drives: A directory on a drive; repeat for more drives. Scratch is spread over all of them, and so is
+            an output with {drive} in its name. Default: scratch goes beside the output, or to /var/tmp if the
+            output is in memory.
+        scratch_limit: Limit on scratch space, over all drives together. Default: all free space.
+        explain: Print the plan (passes and buffers; by hashing or by sorting), then run.
+        record_io: Record every read, write and sync of this run, with times, in FILE (an I/O trace; see
+            docs/formats/io-trace.md). FILE appears only if the run succeeds; an existing file needs
+            force=True.
+        volume: The drives file of a volume: where a file is taken, `"@name"` is a dataset on it. By default
+            that of `OUTCORE_VOLUME`.
+        progress: `True` for a bar, or a function that is called with a `Progress` a few times a second. What
+            it raises stops the job.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("unique", UniqueSummary, ("sample", "count"), _OPTIONS, locals())
 
 
 def shuffle(
@@ -115,73 +274,19 @@ def shuffle(
     the number of threads and drives and the memory.
 
     Args:
-        src: Files to read, in order, as one input: lines, .npy, or raw records with dtype=; - is standard
-            input, which is the default. Compressed lines (gzip, zstd, bzip2 or xz, detected by content) are
-            decompressed.
-        dst: Output file; lines are compressed if its name ends in .gz, .zst, .bz2 or .xz. Default: standard
-            output. Without it the result is a `Table`.
-        force: Replace an existing output.
         replace: Let the output replace an input: OUT is one of the inputs.
-        dtype: Record type: u8..u128, i8..i64, f32 or f64, with the suffix `be` for big-endian (u64be); a
-            vector such as f32x32; bytes such as bytes16; a NumPy dtype such as <u8, uint64 (u8 alone is one
-            byte) or "[('id', '<u4'), ('name', '|S8')]"; or gensort (100 bytes, of which the first 10 are the
-            key). .npy files carry their type. Any dtype of NumPy's says it too. `u8` and `i8` mean one thing
-            here and another to NumPy, and are rejected.
-        record: Record size in bytes, for records without a type of their own. A tuple gives the keys as well:
-            `(100, "0:10")`.
-        key: Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number type;
-            for structured .npy the name of a field, NAME[:desc]. Repeat for secondary keys; most significant
-            first. Default: the whole record.
         seed: Random seed.
         epoch: Number of the epoch: each one gives an independent order for the same seed.
         by: Keep rows of a table together that have equal values in these columns, in the order of the input;
             the groups come in a random order. Repeat for several columns.
-        lines: Treat the input as lines, whatever it looks like and is called. Otherwise outcore rejects
-            binary data (NULs, Parquet, Arrow, .npz, UTF-16, ...), and .npy files are records. Compressed
-            files (gzip, zstd, bzip2, xz, detected by content) are decompressed either way. `True` takes text
-            alone for lines, and `"any"` any bytes.
-        zero_terminated: Lines end with NUL instead of newline.
         csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines. The first line
             of each file names the columns, and comes first in every output, once.
         jsonl: Input is JSON lines, whatever its name: one JSON value per line.
-        header: If it is `False`: The CSV has no header line.
         separator: Separator of CSV fields. Default: that of a sample of the records.
-        columns: Keep these columns, in this order; the others are not read. st.a is the field a of objects
-            st. A name in backquotes may hold commas, or be empty.
-        union: Let files of one table lack columns, which are null there, or have columns of other types,
-            which get a common type: the wider integer, a float, a decimal with all digits, the finer
-            timestamp.
-        codec: Compression of OUT: zstd, snappy, lz4, gzip, brotli or none, with a level as in zstd:9.
-            Default: zstd:1 for Parquet, lz4 for Arrow.
-        group_rows: Maximum number of rows in a row group.
-        bloom: Columns that get a bloom filter, in Parquet.
-        schema: Read CSV or JSON lines as a table with these types: bool, i8 to u64, f32, f64, text, date,
-            time, timestamp[us,UTC], decimal(12,2), list<TYPE>, struct<NAME:TYPE>. Types of other columns are
-            inferred from a sample.
-        infer: Read CSV or JSON lines as a table, with column types inferred from a sample. Default where OUT
-            is Parquet or Arrow, and for commands that take only tables.
-        null: Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas stands
-            for the list of pandas.read_csv.
-        on_error: What to do with rows of CSV and JSON lines that do not have the columns, or values of their
-            types (and, where lines are sorted by a field, with lines that lack it).
-        parts: Write N Parquet files of equal numbers of rows to the directory OUT.
-        memory: Memory to use, such as 2GiB; resident memory exceeds it by at most 64 MiB. Default: half of
-            the free memory.
-        threads: Number of compute threads. Default: one for each processor.
-        io: I/O mode: direct (O_DIRECT), buffered, or auto (direct where the file system supports it).
-            Default: auto.
-        drives: A directory on a drive; repeat for more drives. Scratch is spread over all of them, and so is
-            an output with {drive} in its name. Default: scratch goes beside the output, or to /var/tmp if the
-            output is in memory.
-        scratch_limit: Limit on scratch space, over all drives together. Default: all free space.
         explain: Print the plan (passes, buffers, predicted traffic and time), then run.
-        record_io: Record every read, write and sync of this run, with times, in FILE (an I/O trace; see
-            docs/formats/io-trace.md). FILE appears only if the run succeeds; an existing file needs
-            force=True.
-        volume: The drives file of a volume: where a file is taken, `"@name"` is a dataset on it. By default
-            that of `OUTCORE_VOLUME`.
-        progress: `True` for a bar, or a function that is called with a `Progress` a few times a second. What
-            it raises stops the job.
+        src, dst, force, dtype, record, key, lines, zero_terminated, header, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, memory, threads, io, drives,
+            scratch_limit, record_io, volume, progress: As in `unique`.
 
     Raises: What `sort` raises.
     """
@@ -232,9 +337,10 @@ def head(
             several columns. Needs -o.
         memory: Memory to use. Default: half of the free memory.
         explain: Print the plan (predicted traffic and time), then run.
-        src, dst, force, dtype, record, key, lines, zero_terminated, csv, jsonl, header, separator, columns,
-            union, codec, group_rows, bloom, schema, infer, null, on_error, parts, record_io, volume,
-            progress: As in `shuffle`.
+        csv, jsonl, separator: As in `shuffle`.
+        src, dst, force, dtype, record, key, lines, zero_terminated, header, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, record_io, volume, progress: As in
+            `unique`.
 
     Raises: What `sort` raises.
     """
@@ -282,9 +388,10 @@ def sample(
         count: Number of lines or records to print; all of them, if there are fewer.
         memory: Memory for the sample. Default: half of the free memory.
         explain: As in `head`.
-        src, dst, force, seed, dtype, record, key, lines, zero_terminated, csv, jsonl, header, separator,
-            columns, union, codec, group_rows, bloom, schema, infer, null, on_error, parts, record_io, volume,
-            progress: As in `shuffle`.
+        seed, csv, jsonl, separator: As in `shuffle`.
+        src, dst, force, dtype, record, key, lines, zero_terminated, header, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, record_io, volume, progress: As in
+            `unique`.
 
     Raises: What `sort` raises.
     """
@@ -360,8 +467,9 @@ def split(
         on_error: What to do with rows of CSV and JSON lines that do not have the columns, or values of their
             types.
         explain: As in `head`.
-        dtype, record, key, lines, zero_terminated, csv, jsonl, header, separator, memory, threads, io,
-            drives, null, record_io, volume, progress: As in `shuffle`.
+        csv, jsonl, separator: As in `shuffle`.
+        dtype, record, key, lines, zero_terminated, header, memory, threads, io, drives, null, record_io,
+            volume, progress: As in `unique`.
 
     Raises: What `sort` raises.
     """
@@ -409,7 +517,8 @@ def gen(
         first: Number of the first record.
         force: Replace an existing file.
         explain: As in `head`.
-        seed, memory, threads, io, drives, record_io, volume, progress: As in `shuffle`.
+        seed: As in `shuffle`.
+        memory, threads, io, drives, record_io, volume, progress: As in `unique`.
 
     Raises: What `sort` raises.
     """
@@ -459,8 +568,8 @@ def verify(
             stable=True.
         force: Replace an existing trace.
         explain: As in `head`.
-        null, dtype, record, key, memory, threads, io, record_io, volume, progress: As in `shuffle`.
         on_error: As in `split`.
+        null, dtype, record, key, memory, threads, io, record_io, volume, progress: As in `unique`.
 
     Raises: What `sort` raises.
     """
@@ -468,6 +577,7 @@ def verify(
 
 
 __all__ = [
+    "unique",
     "shuffle",
     "head",
     "sample",

@@ -53,6 +53,25 @@ def test_tables_of_each_library_come_in_and_go_out(here: Path, kind: str) -> Non
     assert dict(zip(found["name"].to_pylist(), found["count"].to_pylist())) == counts
 
 
+def test_unique_keeps_one_of_each_line_record_or_row(here: Path) -> None:
+    Path("words").write_text("b 1\na 2\nb 1\n")
+    done = outcore.unique("words", "distinct")
+    assert isinstance(done, outcore.UniqueSummary)
+    assert (done.unit, done.records, done.records_in, done.by) == ("line", 2, 3, None)
+    assert Path("distinct").read_text() == "a 2\nb 1\n"
+    outcore.unique("words", "counted", count=True)
+    assert Path("counted").read_text() == "      1 a 2\n      2 b 1\n"
+    outcore.unique("words", "numbered", line_key="2,2", numeric_sort=True)
+    assert Path("numbered").read_text() == "b 1\na 2\n"
+    np = pytest.importorskip("numpy", reason="NumPy is not installed")
+    np.save("ids.npy", np.array([3, 1, 3], "<u8"))
+    kept = outcore.unique("ids.npy", "kept.npy")
+    assert isinstance(kept, outcore.UniqueSummary) and kept.by == "hash"
+    assert np.load("kept.npy").tolist() == [1, 3]
+    with pytest.raises(outcore.UsageError, match="dst"):
+        outcore.unique("words")
+
+
 def test_functions_give_a_table_or_write_a_file(here: Path) -> None:
     table = rows()
     pq.write_table(table, "t.parquet")

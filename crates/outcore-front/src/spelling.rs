@@ -90,7 +90,7 @@ const WORDS: [&str; 12] = [
     "drives.toml",
 ];
 /// Longer texts that have no option in them, or not in this form.
-const PHRASES: [(&str, &str); 18] = [
+const PHRASES: [(&str, &str); 19] = [
     (
         "with --lines its bytes are lines",
         "with lines=\"any\" its bytes are lines",
@@ -115,6 +115,7 @@ const PHRASES: [(&str, &str); 18] = [
         "sort lines with -t, -k",
         "sort lines with separator and key",
     ),
+    ("with -k", "with line_key="),
     ("use `-o -`", "use the command: outcore sort -o -"),
     ("; to write the result there, name it with -o", ""),
     ("; -t names another separator", "; separator= names another"),

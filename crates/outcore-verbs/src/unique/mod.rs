@@ -33,7 +33,7 @@ use crate::option::{SEED, resources_request};
 use crate::sequence::args::InputArgs;
 use crate::sequence::group::{self, CountBySummary, GroupRequest};
 use crate::sort::{self, SortArgs};
-use crate::verb::{Verb, Words};
+use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
 
 /// Standard input and output.
@@ -44,6 +44,7 @@ pub(crate) struct Unique;
 
 impl Verb for Unique {
     const NAME: &'static str = "unique";
+    const INPUTS: Inputs = Inputs::Any;
     type Args = UniqueArgs;
     type Report = UniqueSummary;
     const PHASES: &'static [Weight] = &[("sample", 0.02), ("count", 1.0)];

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 NUMPY    from ._table import Table
 "#;
 /// The verbs whose functions are made here; those of the others are written by hand.
-const VERBS: [&str; 13] = [
-    "shuffle", "head", "sample", "split", "gen", "verify", "convert", "info", "dedup", "group-by",
+const VERBS: [&str; 14] = [
+    "unique", "shuffle", "head", "sample", "split", "gen", "verify", "convert", "info", "dedup", "group-by",
     "window", "join", "diff",
 ];
 /// Options whose keyword is not their name in the definition.
-const NAMES: [(&str, &str); 17] = [
+const NAMES: [(&str, &str); 18] = [
     ("bloom_filters", "bloom"),
     ("distribution", "dist"),
     ("files", "src"),
@@ -51,6 +51,7 @@ const NAMES: [(&str, &str); 17] = [
     ("inputs", "src"),
     ("keys", "key"),
     ("limit_bytes", "scratch_limit"),
+    ("line_keys", "line_key"),
     ("memory_bytes", "memory"),
     ("no_header", "header"),
     ("is_lines", "lines"),
@@ -65,8 +66,8 @@ const NAMES: [(&str, &str); 17] = [
 /// Options that say the opposite of their keyword.
 const OPPOSITES: [&str; 2] = ["no_header", "unordered"];
 /// Options of no use to Python: `drives` takes the file of drives too, there are no streams, and a
-/// plan is a value of its own.
-const LEFT_OUT: [&str; 4] = ["drives_file", "from", "to", "dry_run"];
+/// plan is a value of its own. The flags of GNU sort have no word beside them.
+const LEFT_OUT: [&str; 5] = ["drives_file", "from", "to", "dry_run", "word"];
 /// Keywords that take more than texts, with their types and what makes words of them.
 const SPECIAL: [(&str, &str, &str); 6] = [
     ("lines", "LinesHow", "lines"),
@@ -322,7 +323,9 @@ impl Module {
             return;
         };
         let spelled = Spelling::Python.text(flag);
-        let is_spelled = spelled.split('=').next() == Some(&keyword.name);
+        // Messages name options by their long names.
+        let is_short = !flag.starts_with("--");
+        let is_spelled = is_short || spelled.split('=').next() == Some(&keyword.name);
         assert!(is_spelled, "messages call {} {spelled}", keyword.name);
         let default = match (&keyword.name[..], &keyword.default) {
             // Whether a table may be kept is no matter of words.
@@ -352,8 +355,9 @@ fn keyword(arg: &Arg, inputs: Inputs) -> Keyword {
     let id = arg.get_id().as_str();
     let known = NAMES.iter().find(|(known, _)| *known == id);
     let name = known.map_or(id, |(_, name)| name).to_owned();
-    let flag = arg.get_long().map(|long| format!("--{long}"));
-    let flag = flag.unwrap_or_default();
+    let long = arg.get_long().map(|long| format!("--{long}"));
+    let short = || arg.get_short().map(|short| format!("-{short}"));
+    let flag = long.or_else(short).unwrap_or_default();
     let (annotation, default, method) = kind_of(arg, &name, inputs);
     let option = match method {
         "operands" => None,
@@ -361,7 +365,7 @@ fn keyword(arg: &Arg, inputs: Inputs) -> Keyword {
     };
     let help = arg.get_long_help().or(arg.get_help());
     let help = help.map(ToString::to_string).unwrap_or_default();
-    let mut doc = Spelling::Python.text(&help);
+    let mut doc = Spelling::Python.text(&help).replace('\\', "\\\\");
     doc.push('.');
     if OPPOSITES.contains(&id) {
         doc = format!("If it is `False`: {doc}");
