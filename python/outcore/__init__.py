@@ -14,7 +14,7 @@ vectors; `outcore.sim` simulates drives.
 
 from . import graph as graph
 from . import sim as sim
-from ._api import SortSummary, plan, sort
+from ._api import plan, sort
 from ._column import Column, col, index, x
 from ._dataset import Dataset
 from ._errors import (

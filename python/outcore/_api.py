@@ -7,15 +7,11 @@ All arguments but paths are keywords, named like the flags of the command (`--sc
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 from . import _kinds
-from . import _outcore
-from . import _units as units
+from . import _verbs
 from ._arguments import (
     SEED,
     Keys,
@@ -34,11 +30,9 @@ from ._arguments import (
 )
 from ._errors import usage
 from ._held import is_held
-from ._progress import Watcher, telling
-from ._records import records
-from ._reports import JobSummary, Phase, Plan
-from ._requests import SortRequest
-from ._summary import report_of
+from ._progress import Watcher
+from ._reports import Plan, SortSummary
+from ._words import plan_of_verb
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -46,39 +40,6 @@ if TYPE_CHECKING:
     from ._held import TableSource
     from ._reports import WriteSummary
     from ._table import Table
-
-
-@dataclass(frozen=True, repr=False)
-class SortSummary(JobSummary):
-    """What a sort did."""
-
-    #: The file, or the manifest of the shards.
-    output: Path
-    #: Bytes of the input's records.
-    data_bytes: int
-    #: Most scratch in use at once.
-    scratch_bytes: int
-    #: The parts of the job in order.
-    phases: tuple[Phase, ...]
-    #: The plan that it followed.
-    plan: Plan
-
-    def _headline(self) -> str:
-        took = units.seconds_text(self.seconds)
-        rate = units.rate_text(self.data_bytes, self.seconds)
-        passes = units.counted(self.passes, "pass")
-        size = units.bytes_text(self.data_bytes)
-        return f"sorted {units.counted(self.records, 'record')}, {size}, in {took} ({rate}, {passes})"
-
-    def __str__(self) -> str:
-        moved = [units.bytes_text(count) for count in (self.read_bytes, self.written_bytes)]
-        phases = [f"{phase.name} {units.seconds_text(phase.seconds)}" for phase in self.phases]
-        scratch = units.bytes_text(self.scratch_bytes)
-        return (
-            f"{self._headline()}\n"
-            f"  read {moved[0]}, wrote {moved[1]}, {scratch} of scratch\n"
-            f"  {', '.join(phases)}"
-        )
 
 
 @overload
@@ -240,7 +201,7 @@ def sort(
     record_io: StrPath | None = None,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
-) -> SortSummary | WriteSummary | Table:
+) -> WriteSummary | Table:
     """Sorts files that may be far larger than memory.
 
     The order is by key, then by all bytes of the record, so the result depends on the input and
@@ -305,7 +266,6 @@ def sort(
     """
     given = dict(locals())
     src = looked_at_twice(src)
-    from ._table import sort_table
 
     resources = resources_of(memory, threads, drives, io, scratch_limit, seed, volume)
     kind = _kinds.HELD
@@ -332,17 +292,17 @@ def sort(
         how: dict[str, Any] = {
             "columns": columns,
             "union": union,
+            "codec": codec,
             "schema": schema,
             "separator": separator,
-            "memory": memory,
-            "threads": threads,
+            "on_error": None if on_error == "fail" else on_error,
             "drives": drives,
-            "io": io,
             "scratch_limit": scratch_limit,
             "progress": progress,
         }
-        order_of_rows = (by or (), bool(descending), bool(stable), bool(unique))
-        return sort_table(src, dst, order_of_rows, (codec, bool(force)), how)
+        order_of_rows: dict[str, Any] = {"by": by, "descending": descending, "stable": stable, "unique": unique}
+        means: dict[str, Any] = {"memory": memory, "threads": threads, "io": io, "force": force}
+        return _verbs.sort(src, dst, **order_of_rows, **means, **how)
     if dst is None:
         raise usage("sort", "no output is named", "give a dst; only tables are sorted without one")
     if kind in _kinds.TEXT:
@@ -363,25 +323,28 @@ def sort(
             unique=unique,
         )
         return done.write(dst, force=force, progress=progress)
-    request = SortRequest(
-        inputs=path_texts(src),  # type: ignore[arg-type]
-        output=path_text(dst),
-        records=records(dtype, record, key),
-        resources=resources,
-        descending=bool(descending),
-        stable=bool(stable),
-        unique=bool(unique),
-        force=bool(force),
-        replace=bool(replace),
-        record_io=optional_path(record_io),
+    order_of_records: dict[str, Any] = {"key": key, "descending": descending, "stable": stable, "unique": unique}
+    report = _verbs.sort(
+        src,
+        dst,
+        dtype=dtype,
+        record=record,
+        memory=memory,
+        threads=threads,
+        drives=drives,
+        io=io,
+        scratch_limit=scratch_limit,
+        force=force,
+        replace=replace,
+        seed=seed,
+        explain=explain,
+        record_io=record_io,
+        volume=volume,
+        progress=progress,
+        **order_of_records,
     )
-    if explain and sys.stderr is not None:
-        print(_outcore.plan(request)["text"], file=sys.stderr)
-    with telling(progress, ("distribute", "sort")) as tell:
-        reply = _outcore.sort(request, tell)
-    values: dict[str, Any] = {**reply, **reply["used"]}
-    del values["used"]
-    return report_of(SortSummary, values)
+    assert isinstance(report, SortSummary)
+    return report
 
 
 def plan(
@@ -407,16 +370,6 @@ def plan(
 
     Args and errors are those of `sort`.
     """
-    request = SortRequest(
-        inputs=path_texts(src),
-        output=optional_path(dst),
-        records=records(dtype, record, key),
-        resources=resources_of(memory, threads, drives, io, scratch_limit, SEED, volume),
-        descending=bool(descending),
-        stable=bool(stable),
-        unique=bool(unique),
-        force=bool(force),
-        replace=bool(replace),
-        record_io=None,
-    )
-    return report_of(Plan, {**_outcore.plan(request)})
+    report = plan_of_verb("sort", SortSummary, _verbs._OPTIONS, locals())
+    assert report.plan is not None
+    return report.plan

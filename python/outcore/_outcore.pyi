@@ -9,8 +9,6 @@ from ._replies import (
     EntryReply,
     MeasuredReply,
     MovedReply,
-    PlanReply,
-    SortReply,
     ViewInfo,
     VolumeDriveReply,
 )
@@ -30,7 +28,6 @@ from ._requests import (
     SimPlanRequest,
     SimReplayRequest,
     SimRunRequest,
-    SortRequest,
     TableRequest,
     TextRequest,
     TableViewBuildRequest,
@@ -65,7 +62,6 @@ __all__ = [
     "histogram",
     "memory_bytes",
     "partition",
-    "plan",
     "reduce",
     "sample_lines",
     "search_sorted",
@@ -74,7 +70,6 @@ __all__ = [
     "sim_replay",
     "run_verb",
     "sim_run",
-    "sort",
     "sorted_lines",
     "split_lines",
     "table_job",
@@ -106,7 +101,6 @@ __all__ = [
 
 __version__: str
 
-def sort(request: SortRequest, tell: Tell | None) -> SortReply: ...
 def graph_convert(request: GraphConvertRequest, tell: Tell | None) -> str: ...
 def graph_info(dir: str, resources: ResourcesRequest) -> str: ...
 def graph_kernel(request: GraphKernelRequest, tell: Tell | None) -> bytearray: ...
@@ -122,7 +116,6 @@ def vector_range(
 ) -> tuple[bytearray, bytearray, bytearray]: ...
 def vector_kmeans(request: KmeansRequest, tell: Tell | None) -> tuple[bytearray, str]: ...
 def vector_label(request: LabelRequest, tell: Tell | None) -> None: ...
-def plan(request: SortRequest) -> PlanReply: ...
 def what(request: AskedRequest) -> str: ...
 def run_verb(
     name: str, words: list[str], volume: str | None, kept: str | None, tell: Tell | None

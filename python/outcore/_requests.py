@@ -172,21 +172,6 @@ class RecordsRequest(TypedDict):
     keys: list[str]
 
 
-class SortRequest(TypedDict):
-    """A sort, or the plan of one."""
-
-    inputs: list[str]
-    output: str | None
-    records: RecordsRequest
-    resources: ResourcesRequest
-    descending: bool
-    stable: bool
-    unique: bool
-    force: bool
-    replace: bool
-    record_io: str | None
-
-
 CsvRows = tuple[Union[int, None], bool]
 """How records of CSV are read: the byte between fields, if it is given, and whether there is a header."""
 

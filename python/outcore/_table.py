@@ -123,9 +123,8 @@ class Table(Held):
     ) -> Table:
         """In the order of columns, the most significant first: `"time:desc"` is largest first, `"name:nulls-first"` has
         nulls first; all columns if none is named. With `unique`, one row of each key."""
-        keys = texts("by", by)
-        job = "unique" if unique else "sort"
-        return self._step(job, by=keys, descending=bool(descending), stable=bool(stable))
+        how: dict[str, Any] = {"descending": descending, "stable": stable, "unique": unique}
+        return _made(_verbs.sort(self, by=by, **how))
 
     def unique(self, by: arguments.Keys = ()) -> Table:
         """One row of each key, in their order; see `dedup` for the order of the input."""
@@ -320,31 +319,6 @@ def _made(table: object) -> Table:
 def _named(name: str, given: Iterable[str], named: Mapping[str, str]) -> list[str]:
     """Expressions, some with the names of what they make."""
     return texts(name, given) + [f"{made}={text}" for made, text in named.items()]
-
-
-def sort_table(
-    src: TableSource,
-    dst: arguments.StrPath | None,
-    order: tuple[arguments.Keys, bool, bool, bool],
-    output: tuple[str | None, bool],
-    how: dict[str, Any],
-) -> WriteSummary | Table:
-    """`outcore.sort` of a table: by, descending, stable, unique; codec, force."""
-    by, descending, stable, unique = order
-    if dst is None:
-        check_no_codec("sort", output[0])
-    opened = table(src, **how)
-    if dst is None:
-        return opened.sort(by, descending=descending, stable=stable, unique=unique)
-    return opened._run(
-        "unique" if unique else "sort",
-        arguments.path_text(dst),
-        by=texts("by", by),
-        descending=descending,
-        stable=stable,
-        codec=output[0],
-        force=output[1],
-    )
 
 
 def check_no_codec(job: str, codec: str | None) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, SupportsIndex
 from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
 from ._held import TableSource
 from ._progress import Watcher
-from ._reports import GenSummary, SampleSummary, ShuffleSummary, SplitSummary, UniqueSummary, VerifyReport, WriteSummary
+from ._reports import GenSummary, SampleSummary, ShuffleSummary, SortSummary, SplitSummary, UniqueSummary, VerifyReport, WriteSummary
 from ._words import Option, report_on_tables, run, run_on_tables
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ _OPTIONS: dict[str, Option] = {
     "first": Option("number", "--first", None),
     "force": Option("flag", "--force", False),
     "gen.count": Option("number", "--count", ...),
+    "gen.seed": Option("number", "--seed", 1),
     "general_numeric_sort": Option("flag", "--general-numeric-sort", False),
     "group_rows": Option("number", "--group-rows", None),
     "head.count": Option("number", "--count", 10),
@@ -68,11 +69,15 @@ _OPTIONS: dict[str, Option] = {
     "record_io": Option("path", "--record-io", None),
     "replace": Option("flag", "--replace", False),
     "sample.count": Option("number", "--count", ...),
+    "sample.seed": Option("number", "--seed", 1),
     "schema": Option("schema", "--schema", None),
     "scratch_limit": Option("size", "--scratch-limit", None),
-    "seed": Option("number", "--seed", 1),
+    "seed": Option("number", "--seed", None),
     "separator": Option("text", "--field-separator", None),
+    "shuffle.seed": Option("number", "--seed", 1),
     "skewed": Option("flag", "--skewed", False),
+    "split.seed": Option("number", "--seed", 1),
+    "stable": Option("flag", "--stable", False),
     "threads": Option("number", "--threads", None),
     "ties": Option("flag", "--ties", False),
     "train": Option("value", "--train", None),
@@ -81,6 +86,61 @@ _OPTIONS: dict[str, Option] = {
     "version_sort": Option("flag", "--version-sort", False),
     "zero_terminated": Option("flag", "--zero-terminated", False),
 }
+
+
+def sort(
+    src: TableSource,
+    dst: StrPath | None = None,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    descending: bool = False,
+    stable: bool = False,
+    unique: bool = False,
+    line_key: Keys | None = None,
+    separator: str | None = None,
+    ignore_leading_blanks: bool = False,
+    dictionary_order: bool = False,
+    ignore_case: bool = False,
+    general_numeric_sort: bool = False,
+    human_numeric_sort: bool = False,
+    ignore_nonprinting: bool = False,
+    month_sort: bool = False,
+    numeric_sort: bool = False,
+    random_sort: bool = False,
+    version_sort: bool = False,
+    lines: LinesHow = False,
+    zero_terminated: bool = False,
+    csv: bool = False,
+    jsonl: bool = False,
+    by: Keys | None = None,
+    header: bool = True,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    infer: bool = False,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    replace: bool = False,
+    explain: bool = False,
+    seed: SupportsIndex | None = None,
+    record_io: StrPath | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> SortSummary | Table:
+    """The verb, for the function of the same name that documents it."""
+    return run_on_tables("sort", SortSummary, ("distribute", "sort"), _OPTIONS, locals())
 
 
 def unique(

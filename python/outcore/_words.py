@@ -182,6 +182,17 @@ def run(
     return words.run(name, kind, phases, given)
 
 
+def plan_of_verb(
+    name: str, kind: type[_Report], options: Mapping[str, Option], given: dict[str, Any]
+) -> _Report:
+    """The report of a verb that makes its plan and does nothing else."""
+    words = Words()
+    words.given(name, options, given)
+    words.flag("--dry-run", True)
+    words.operands(given["src"])
+    return words.run(name, kind, (), given)
+
+
 def run_on_tables(
     name: str, kind: type[_Report], phases: tuple[str, ...], options: Mapping[str, Option], given: dict[str, Any]
 ) -> _Report | Table:

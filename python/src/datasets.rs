@@ -14,7 +14,6 @@ use outcore_front::staging::{self, PackedDirectory, Reads, Staging, Work, sealed
 use outcore_front::volumes::VOLUME_VARIABLE;
 use outcore_store::dataset::{Named, Watch};
 
-use crate::reply::NamesFiles;
 use crate::request;
 use crate::run::Run;
 
@@ -165,22 +164,10 @@ impl Datasets {
         }
     }
 
-    /// Makes datasets of what the job has made as files, and gives its reply the names that were
-    /// given.
-    ///
-    /// # Errors
-    /// A dataset that cannot be made of a file.
-    pub(crate) fn finish<T: NamesFiles>(self, mut reply: T, run: &Run) -> Result<T> {
-        for file in reply.files() {
-            *file = run.name_of(Path::new(file)).into_os_string();
-        }
-        self.put(run).map(|()| reply)
-    }
-
     /// Makes datasets of what the job has made as files.
     ///
     /// # Errors
-    /// As [`Datasets::finish`].
+    /// A dataset that cannot be made of a file.
     pub(crate) fn put(self, run: &Run) -> Result<()> {
         self.0
             .map_or(Ok(()), |staging| staging.finish(&copying(run)))

@@ -4,21 +4,17 @@
 //! command does, everything that can be refused without work is refused before any is done
 //! ([`outcore_front`]), and on any failure nothing is left behind.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use outcore::job::Job;
 use outcore::key::NpyHeader;
 use outcore::read::text_kind::TextKind;
 use outcore::shuffle::Shuffled;
-use outcore::sort::plan::SortPlan;
-use outcore::sort::{self, SortOptions};
 use outcore::{Error, Result};
 use outcore::{Input, Output};
-use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
-use outcore_front::job::settle_sort;
-use outcore_front::output::{self, Consent, Holds, Sink, Target};
-use outcore_front::recording::{Recording, RecordingRequest};
-use outcore_front::records::{self, Decided};
+use outcore_front::inputs::{self, ResolvedInput};
+use outcore_front::output::{Sink, Target};
+use outcore_front::records::{self};
 use outcore_front::resources::Resources;
 use outcore_front::staging::Reads;
 use outcore_front::text;
@@ -26,29 +22,8 @@ use outcore_front::text::output::{Dress, Pending};
 use outcore_front::what::{Asked, What};
 
 use crate::datasets::{Datasets, Use};
-use crate::reply::{self, Trace};
 use crate::request;
-use crate::run::{PROGRAM, Run};
-
-/// Everything that is settled before a sort starts.
-struct Prepared {
-    resources: Resources,
-    recording: Option<Recording>,
-    inputs: Vec<ResolvedInput>,
-    target: Option<Target>,
-    decided: Decided,
-    options: SortOptions,
-    job: Job,
-    plan: SortPlan,
-}
-
-/// How a job uses files that are read by the engine, and written; `replace` if onto its input.
-fn by_engine(force: bool, replace: bool) -> Use {
-    Use {
-        is_in_place: replace,
-        ..Use::of_engine(force)
-    }
-}
+use crate::run::Run;
 
 /// What the files of `request` hold.
 pub(crate) fn what(mut request: request::Asked, run: &Run) -> Result<&'static str> {
@@ -88,94 +63,6 @@ pub(crate) fn what(mut request: request::Asked, run: &Run) -> Result<&'static st
     })
 }
 
-/// Sorts as `request` says.
-pub(crate) fn sort(mut request: request::Sort, run: &Run) -> Result<reply::Sorted> {
-    let datasets = stage_sort(&mut request, run)?;
-    let resources = datasets.resources(&request.resources, true, run)?;
-    datasets.finish(sort_files(request, resources, run)?, run)
-}
-
-fn stage_sort(request: &mut request::Sort, run: &Run) -> Result<Datasets> {
-    let how = by_engine(request.force, request.replace);
-    let written = request.output.iter_mut().chain(&mut request.record_io);
-    Datasets::stage(&request.resources, how, &mut request.inputs, written, run)
-}
-
-fn sort_files(request: request::Sort, resources: Resources, run: &Run) -> Result<reply::Sorted> {
-    let cost = reply::Cost::start();
-    let Prepared {
-        resources,
-        recording,
-        inputs,
-        target,
-        decided,
-        options,
-        job,
-        plan,
-    } = prepare(request, resources, run)?;
-    let target = target.ok_or_else(|| {
-        Error::usage("create output", "no output given").hint("name a file for the result")
-    })?;
-    let header = output::header_for(&target, &inputs, &decided)?;
-    let output = target.to_sort(header, no_pipe)?;
-    let done = sort::sort(&job, &to_sort(&inputs), output, &decided.format, options)?;
-    let trace = finish(recording)?;
-    let name = target.name().as_os_str().to_owned();
-    let set = &resources.config.drives.value;
-    let used = cost.used((done.records, done.passes), &done.drives, set, trace);
-    Ok(reply::Sorted::new(&done, &plan, name, used))
-}
-
-/// The plan of a sort.
-pub(crate) fn plan(mut request: request::Sort, run: &Run) -> Result<reply::Plan> {
-    let datasets = stage_sort(&mut request, run)?;
-    let resources = datasets.resources(&request.resources, true, run)?;
-    prepare(request, resources, run).map(|prepared| (&prepared.plan).into())
-}
-
-fn prepare(request: request::Sort, resources: Resources, run: &Run) -> Result<Prepared> {
-    let sources = inputs::find(&request.inputs, Streams::Refused, resources.names())?;
-    let consent = Consent {
-        force: request.force,
-        replace: request.replace,
-    };
-    let specs = resources.specs();
-    let how = (Streams::Refused, Holds::Records);
-    let choose = |name: &PathBuf| output::choose(Some(name), &sources, specs, consent, how);
-    let target = request.output.as_ref().map(choose).transpose()?;
-    let reads = (sources.as_slice(), target.as_ref());
-    let trace = record_request(&request.record_io, request.force, reads);
-    let resources = resources.holding_inputs(sources.len())?;
-    let (recording, resources) = Recording::start(resources, &trace)?;
-    let inputs: Result<Vec<ResolvedInput>> = sources.into_iter().map(inputs::look).collect();
-    let inputs = inputs?;
-    let decided = records::decide(&request.records.to_request()?, &inputs)?;
-    let options = SortOptions {
-        descending: request.descending,
-        stable: request.stable,
-        unique: request.unique,
-        replace: request.force || request.replace,
-        delete_input: false,
-    };
-    let (job, plan) = settle_sort(
-        &resources,
-        &inputs,
-        target.as_ref(),
-        &decided.format,
-        options,
-    )?;
-    Ok(Prepared {
-        job: run.watched(job),
-        resources,
-        recording,
-        inputs,
-        target,
-        decided,
-        options,
-        plan,
-    })
-}
-
 fn to_sort(inputs: &[ResolvedInput]) -> Vec<Input> {
     inputs.iter().map(ResolvedInput::to_sort).collect()
 }
@@ -193,32 +80,6 @@ pub(crate) fn open_lines(
 /// Nothing here is written to a pipe: [`Streams::Refused`] has refused it before.
 pub(crate) fn no_pipe(_path: Option<&Path>) -> Result<Sink> {
     Err(Error::usage("create output", "it is not a regular file").hint("write a file"))
-}
-
-/// What `record_io` asks for.
-fn record_request<'a>(
-    path: &'a Option<PathBuf>,
-    force: bool,
-    (sources, target): (&'a [Source], Option<&'a Target>),
-) -> RecordingRequest<'a> {
-    RecordingRequest {
-        path: path.as_deref(),
-        force,
-        sources,
-        target,
-        files: &[],
-        program: PROGRAM,
-        command: None,
-    }
-}
-
-fn finish(recording: Option<Recording>) -> Result<Option<Trace>> {
-    let Some(recording) = recording else {
-        return Ok(None);
-    };
-    let path = recording.path().as_os_str().to_owned();
-    let done = recording.finish()?;
-    Ok(Some(Trace::new(path, &done)))
 }
 
 /// Opens the order of a shuffle, to read records in; and the header of a `.npy` file of no records.

@@ -1,7 +1,6 @@
 //! The native half of the Python package `outcore`: the module `outcore._outcore`.
 //!
 //! Contract: one function a job, each taking one dictionary that the Python half has checked, and
-//! giving one back ([`request`], [`reply`]). Jobs run on their own threads with the interpreter
 //! free ([`run`]); failures become the exceptions of `outcore._errors` ([`errors`]). The rules
 //! about what may be asked for are those of the command ([`outcore_front`]). No state but the
 //! cached function that makes exceptions, and unsafe code in [`capsule`] alone.
@@ -9,7 +8,6 @@
 //! | file | does |
 //! |---|---|
 //! | [`functions`] | the functions, as Python calls them; those on lazy datasets are in [`dataset`] |
-//! | [`request`], [`reply`] | dictionaries in and out |
 //! | [`verb`] | verbs of `outcore-verbs` |
 //! | [`jobs`] | sort, plan, shuffle, generate |
 //! | [`order`] | records in the order of a shuffle |
@@ -35,7 +33,6 @@ mod functions;
 mod graph;
 mod jobs;
 mod order;
-mod reply;
 mod request;
 mod run;
 mod sampler;
@@ -65,8 +62,7 @@ mod _outcore {
     };
     #[pymodule_export]
     use crate::functions::jobs::{
-        memory_bytes, plan, sim_plan, sim_presets, sim_replay, sim_run, sort, unknown_variables,
-        what,
+        memory_bytes, sim_plan, sim_presets, sim_replay, sim_run, unknown_variables, what,
     };
     #[pymodule_export]
     use crate::functions::table::{

@@ -110,22 +110,6 @@ impl Records {
     }
 }
 
-/// A sort, or the plan of one. Without an output only a plan can be made.
-#[derive(Debug, FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Sort {
-    pub(crate) inputs: Vec<PathBuf>,
-    pub(crate) output: Option<PathBuf>,
-    pub(crate) records: Records,
-    pub(crate) resources: Resources,
-    pub(crate) descending: bool,
-    pub(crate) stable: bool,
-    pub(crate) unique: bool,
-    pub(crate) force: bool,
-    pub(crate) replace: bool,
-    pub(crate) record_io: Option<PathBuf>,
-}
-
 /// What may be taken for lines that end with `terminator`, with `separator` between fields.
 pub(crate) fn recognition(insists: bool, terminator: u8, separator: Option<u8>) -> Recognition {
     Recognition {

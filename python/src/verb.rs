@@ -266,9 +266,8 @@ impl Host for Face<'_> {
         print(plan);
     }
 
-    fn print_plan(&self, plan: &dyn Display, _fields: Value) {
-        print(plan);
-    }
+    // The report holds a plan that is all that was asked for.
+    fn print_plan(&self, _plan: &dyn Display, _fields: Value) {}
 
     fn show_plans(&self, control: &Control) {
         control.on_plan(|plan| print(plan));

@@ -126,7 +126,7 @@ REFUSED: dict[str, Refused] = {
         outcore.NoSpaceError, "raise scratch_limit=",
     ),
     "an array that is cut": (
-        sort("cut.npy", "out"), outcore.CorruptError, r"need a file of .*cut\.npy.*complete",
+        sort("cut.npy", "out"), outcore.CorruptError, r"is a file of .*cut\.npy.*complete",
     ),
     "an array of another type": (
         sort("u2.npy", "out", dtype="u32"), outcore.UsageError, "its header says u16, not u32",

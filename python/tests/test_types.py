@@ -36,6 +36,7 @@ def run(src: Path) -> SortSummary:
         summary = outcore.sort(src, "e", dtype="u64", threads=2, progress=look)
     except OutcoreError as error:
         raise SystemExit(error.exit_code) from error
+    assert summary.plan is not None and summary.output is not None
     print(plan, same, summary.plan.passes, summary.phases[0].seconds, summary.output.name)
     return summary
 """

@@ -215,12 +215,8 @@ fn held_by(first: &Path, known: &dyn Names) -> Result<Option<What>> {
     }
     let is_stdin = first.as_os_str() == "-";
     if !first.is_file() && !is_stdin && !Named::is_mark(first) {
+        // A stream. What is not there is what its name says, and reported when it is read.
         let is_table = is_named_table(first) && !first.exists();
-        if !is_table && !first.exists() {
-            // A missing file is the error, not the options that do not fit its name.
-            inputs::find(&[first.to_path_buf()], Streams::Taken, known)?;
-        }
-        // A stream, or a table that is reported when it is read.
         return Ok(is_table.then_some(What::Table));
     }
     // An empty file holds nothing, whatever it was meant to be; its name says what.

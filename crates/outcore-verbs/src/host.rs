@@ -12,7 +12,7 @@ use std::sync::Arc;
 use outcore::job::{Control, Job};
 use outcore::read::text_kind::TextKind;
 use outcore::{Error, Result};
-use outcore_front::inputs::{Names, Source, Streams};
+use outcore_front::inputs::{self, Names, Source, Streams};
 use outcore_front::output::{Sink, Target};
 use outcore_front::resources::{Resources, ResourcesRequest};
 use outcore_front::what::{Asked, What};
@@ -197,7 +197,12 @@ pub trait Host {
                 kind.map_or(What::Table, What::table_of)
             }));
         }
-        self.given().applies_to_one_of(&kinds)
+        let fits = self.given().applies_to_one_of(&kinds);
+        if let (Err(_), Some(first)) = (&fits, asked.inputs.first()) {
+            // A missing file is the error, and not the options that do not fit its name.
+            inputs::find(std::slice::from_ref(first), self.streams(), self.names())?;
+        }
+        fits
     }
 }
 

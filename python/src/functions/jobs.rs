@@ -6,24 +6,7 @@ use outcore_io::config::Environment;
 use pyo3::prelude::*;
 
 use crate::sim::SimRun;
-use crate::{errors, jobs, reply, request, run, sim};
-
-/// Sorts files.
-#[pyfunction]
-#[pyo3(signature = (request, tell))]
-pub(crate) fn sort(
-    py: Python<'_>,
-    request: request::Sort,
-    tell: Option<&Bound<'_, PyAny>>,
-) -> PyResult<reply::Sorted> {
-    run::watch(py, tell, |run| jobs::sort(request, run))
-}
-
-/// The plan of a sort.
-#[pyfunction]
-pub(crate) fn plan(py: Python<'_>, request: request::Sort) -> PyResult<reply::Plan> {
-    run::watch(py, None, |run| jobs::plan(request, run))
-}
+use crate::{errors, jobs, request, run, sim};
 
 /// What files hold: `lines`, `csv`, `jsonl`, `records`, `array`, `table`, `csv_table`,
 /// `jsonl_table` or `view`.

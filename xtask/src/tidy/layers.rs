@@ -149,7 +149,7 @@ const ROOMS: [(&str, &[&[&str]]); 16] = [
     (
         "python/",
         &[
-            &["capsule", "errors", "fork", "reply", "request"],
+            &["capsule", "errors", "fork", "request"],
             &["run"],
             &["datasets", "sim", "table", "verb", "volume"],
             &["dataset", "graph", "jobs", "vector", "view"],

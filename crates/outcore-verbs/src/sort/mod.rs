@@ -25,7 +25,7 @@ pub(crate) use page::{SortArgs, SortSummary};
 use crate::host::{Host, Weight};
 use crate::option::lines::FormatArgs;
 use crate::option::{SEED, resources_request};
-use crate::verb::{Verb, Words};
+use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
 
 /// The verb.
@@ -33,6 +33,7 @@ pub(crate) struct Sort;
 
 impl Verb for Sort {
     const NAME: &'static str = "sort";
+    const INPUTS: Inputs = Inputs::Any;
     type Args = SortArgs;
     type Report = SortSummary;
     const PHASES: &'static [Weight] = &records::WEIGHTS;

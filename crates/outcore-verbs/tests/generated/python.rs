@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 NUMPY    from ._table import Table
 "#;
 /// The verbs whose functions are made here; those of the others are written by hand.
-const VERBS: [&str; 14] = [
-    "unique", "shuffle", "head", "sample", "split", "gen", "verify", "convert", "info", "dedup", "group-by",
-    "window", "join", "diff",
+const VERBS: [&str; 15] = [
+    "sort", "unique", "shuffle", "head", "sample", "split", "gen", "verify", "convert", "info",
+    "dedup", "group-by", "window", "join", "diff",
 ];
 /// Options whose keyword is not their name in the definition.
 const NAMES: [(&str, &str); 18] = [
@@ -67,7 +67,28 @@ const NAMES: [(&str, &str); 18] = [
 const OPPOSITES: [&str; 2] = ["no_header", "unordered"];
 /// Options of no use to Python: `drives` takes the file of drives too, there are no streams, and a
 /// plan is a value of its own. The flags of GNU sort have no word beside them.
-const LEFT_OUT: [&str; 5] = ["drives_file", "from", "to", "dry_run", "word"];
+const LEFT_OUT: [&str; 18] = [
+    "drives_file",
+    "from",
+    "to",
+    "dry_run",
+    "word",
+    "buffer_bytes",
+    "temporary_dirs",
+    "parallel",
+    "batch_count",
+    "compress_program",
+    "debug",
+    "check_silently",
+    "old_keys",
+    "files0_from",
+    "random_source",
+    "merge",
+    "check",
+    "delete_input",
+];
+/// A verb whose function stands behind one that is written by hand.
+const BEHIND: &str = "sort";
 /// Keywords that take more than texts, with their types and what makes words of them.
 const SPECIAL: [(&str, &str, &str); 6] = [
     ("lines", "LinesHow", "lines"),
@@ -174,7 +195,9 @@ impl VerbVisitor for Module {
         if !VERBS.contains(&V::NAME) || is_of_tables != self.is_of_tables {
             return;
         }
-        self.names.push(function_name(V::NAME));
+        if V::NAME != BEHIND {
+            self.names.push(function_name(V::NAME));
+        }
         if !self.reports.contains(&V::Report::NAME) {
             self.reports.push(V::Report::NAME);
             self.reports.sort_unstable();
@@ -267,6 +290,12 @@ impl Module {
         keeps: bool,
     ) {
         let name = function_name(command.get_name());
+        if name == BEHIND {
+            self.line(
+                "    \"\"\"The verb, for the function of the same name that documents it.\"\"\"",
+            );
+            return;
+        }
         let of = |text: Option<&clap::builder::StyledStr>| {
             Spelling::Python.text(&text.map(ToString::to_string).unwrap_or_default())
         };
@@ -278,7 +307,8 @@ impl Module {
         }
         let behind = of(command.get_after_long_help());
         // Examples are those of the command.
-        let behind = behind.split("\n\n").skip(1);
+        let is_text = |paragraph: &&str| !paragraph.contains("\n  ");
+        let behind = behind.split("\n\n").filter(is_text);
         for paragraph in paragraphs.chain(behind).filter(|text| !text.is_empty()) {
             self.line("");
             let lines = wrapped(paragraph, "    ", "    ");

@@ -216,7 +216,7 @@ impl MergeDrive {
     }
 
     /// Bytes a second that the flash takes, all dies busy, the buses shared, over the link.
-    pub fn write_bytes_per_s(&self) -> f64 {
+    pub(crate) fn write_bytes_per_s(&self) -> f64 {
         let chunk = self.chunk_bytes as f64 * SECOND as f64;
         let dies = f64::from(self.channels * self.dies);
         let programs = dies * chunk / (self.program_ps + self.bus_ps).max(1) as f64;

@@ -158,7 +158,7 @@ fn merge_job(
 }
 
 /// Bytes a second of a plain sequential read by the host.
-pub fn read_bytes_per_s(drive: &MergeDrive) -> Result<f64> {
+pub(crate) fn read_bytes_per_s(drive: &MergeDrive) -> Result<f64> {
     let mut plain = drive.clone();
     let dies = drive.channels * drive.dies;
     plain.prefetch_max = dies.saturating_mul(2);
