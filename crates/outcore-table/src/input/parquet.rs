@@ -640,6 +640,17 @@ fn check_group(group: &RowGroupMetaData) -> Result<()> {
             return Err(Error::corrupt(READ, "the footer gives a negative size")
                 .hint("the file is damaged: copy or write it again"));
         }
+        // Groups without rows are not read, so that no reader would notice the values.
+        if group.num_rows() == 0 && column.num_values() > 0 {
+            let count = units::counted(column.num_values().unsigned_abs(), "value");
+            let cause = format!(
+                "the footer gives a row group no rows, and its column {count}: {}",
+                column.column_path()
+            );
+            return Err(
+                Error::corrupt(READ, cause).hint("the file is damaged: copy or write it again")
+            );
+        }
     }
     Ok(())
 }
