@@ -106,6 +106,24 @@ fn text_goes_through_pipes_with_its_types() {
 }
 
 #[test]
+fn tables_go_through_pipes_with_tabs_between_fields() {
+    let place = TestDir::new();
+    place.write("t.csv", b"id,name\n1,\"a,b\"\n2,c\n");
+    let written = place
+        .run(&["convert", "t.csv", "-o", "-", "--to", "tsv"])
+        .ok();
+    assert_eq!(written.text(), "id\tname\n1\ta,b\n2\tc\n");
+    // Two fields, of which a sample would find more with commas.
+    let text = b"id\tname\n1\ta,b,c\n2\td,e,f\n";
+    let back = [
+        "sort", "-", "--from", "tsv", "-o", "-", "--to", "jsonl", "--by", "id:desc",
+    ];
+    let back = place.run_with_input(&back, text).ok();
+    let wanted = "{\"id\":2,\"name\":\"d,e,f\"}\n{\"id\":1,\"name\":\"a,b,c\"}\n";
+    assert_eq!(back.text(), wanted);
+}
+
+#[test]
 fn what_pipes_cannot_have_is_named() {
     let place = TestDir::new();
     write(&place.path("t.parquet"), &batch(100));

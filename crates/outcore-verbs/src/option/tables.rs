@@ -22,6 +22,8 @@ pub enum PipeFormat {
     Arrow,
     /// CSV
     Csv,
+    /// CSV with tabs between fields
+    Tsv,
     /// JSON lines
     Jsonl,
 }
@@ -91,6 +93,11 @@ impl TableArgs {
     /// The table that standard input is, if `--from` says so.
     pub fn piped(&self) -> Option<Option<TextKind>> {
         self.from.map(PipeFormat::text)
+    }
+
+    /// The byte between the fields of standard input, if `--from` says so.
+    pub(crate) fn piped_separator(&self) -> Option<u8> {
+        (self.from == Some(PipeFormat::Tsv)).then_some(b'\t')
     }
 
     /// Whether any of them is given that makes a table of text.
@@ -169,7 +176,7 @@ impl PipeFormat {
     pub fn text(self) -> Option<TextKind> {
         match self {
             PipeFormat::Arrow => None,
-            PipeFormat::Csv => Some(TextKind::Csv),
+            PipeFormat::Csv | PipeFormat::Tsv => Some(TextKind::Csv),
             PipeFormat::Jsonl => Some(TextKind::JsonLines),
         }
     }

@@ -100,11 +100,12 @@ fn to_stdout(request: &Request<'_>) -> Result<Outputs> {
     let format = match request.tables.to {
         Some(PipeFormat::Arrow) => TableFormat::ArrowStream,
         Some(PipeFormat::Csv) => TableFormat::Csv,
+        Some(PipeFormat::Tsv) => TableFormat::Tsv,
         Some(PipeFormat::Jsonl) => TableFormat::JsonLines,
         None => {
             let cause = "nothing says which format a table gets on standard output";
             return Err(Error::usage(READ, cause).hint(
-                "say so with -o - --to arrow, csv or jsonl (Parquet is not written to a pipe), or name a file, \
+                "say so with -o - --to arrow, csv, tsv or jsonl (Parquet is not written to a pipe), or name a file, \
                  for example -o out.parquet",
             ));
         }

@@ -35,7 +35,7 @@ pub fn options(tables: &TableArgs, flags: &TextFlags, inputs: &[PathBuf]) -> Res
     }
     Ok(TextOptions {
         kind: flags.kind().or_else(|| tables.piped().flatten()),
-        separator: flags.separator,
+        separator: flags.separator.or_else(|| tables.piped_separator()),
         is_without_header: flags.no_header,
         nulls: null_texts(&tables.null),
         on_bad: on_bad_row(tables.on_error),
