@@ -496,9 +496,20 @@ fn check_result_name(path: &Path, by_name: bool) -> Result<()> {
         .path(path)
         .hint("name it without the ending, or give `-o -` and compress what comes")),
         Some("csv") => Ok(()),
+        Some("tsv") => Err(Error::usage(
+            "create output",
+            "results of graphs have commas between their fields, and a .tsv file has tabs",
+        )
+        .path(path)
+        .hint("end its name in .csv, and write that with tabs: `outcore convert x.csv -o x.tsv`")),
         _ if table::is_table_name(path) => Ok(()),
         _ if by_name => Holds::Lines.check_name(path),
-        _ => Holds::Records.check_name(path),
+        _ => Holds::Records.check_name(path).map_err(|error| {
+            error.hint(
+                "end its name in .csv, .parquet or .arrow for a table, .npy for an array of NumPy, \
+                 or .bin for raw numbers",
+            )
+        }),
     }
 }
 

@@ -803,3 +803,14 @@ fn names_of_columns_of_edges_are_quoted_as_those_of_tables() {
         );
     }
 }
+
+#[test]
+fn results_have_no_names_that_promise_tabs_or_binary_numbers_in_text() {
+    let place = place();
+    for more in ["", " --names"] {
+        let line = format!("graph pagerank d.graph -o o.tsv{more}");
+        run(&place, &line).fails(2, &["tabs", "o.tsv"], ".csv");
+    }
+    run(&place, "graph pagerank d.graph -o o.jsonl").fails(2, &["o.jsonl"], ".csv");
+    assert!(!place.names().iter().any(|name| name.starts_with("o.")));
+}
