@@ -23,6 +23,7 @@ use outcore::key::NpyHeader;
 use outcore::{Error, Kind, Result};
 use outcore_io::consumed;
 use outcore_io::drive::steady::Identity;
+use outcore_io::metadata::refuse_own_directory;
 use outcore_io::output::{MANIFEST_SUFFIX, Manifest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -391,6 +392,9 @@ fn named(path: &Path, manifest: Option<&Path>, streams: Streams) -> Result<Sourc
 }
 
 fn check_kind(path: &Path, kind: FileType, streams: Streams) -> Result<()> {
+    if kind.is_dir() {
+        refuse_own_directory(OPEN, path)?;
+    }
     let (cause, hint) = if kind.is_dir() {
         ("the input is a directory", "name the files in it")
     } else if kind.is_block_device() {

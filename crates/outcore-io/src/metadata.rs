@@ -21,6 +21,7 @@
 //!
 //! Bounds: no file longer than [`Form::len_bytes_max`] is read, and nothing but a regular file.
 
+mod directory;
 pub mod paths;
 
 use std::fs::OpenOptions;
@@ -35,6 +36,8 @@ use serde_json::value::RawValue;
 
 use crate::checksum::bytes_checksum;
 use crate::error::{Error, Result};
+
+pub use directory::{is_own_directory, refuse_own_directory};
 
 /// What stands between the body and the checksum's digits, and after them.
 const BEFORE_SUM: &str = ",\n  \"checksum\": \"";

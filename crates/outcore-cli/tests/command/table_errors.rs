@@ -241,3 +241,39 @@ fn a_table_without_columns_says_so_instead_of_listing_none() {
     let answer = place.run(&["sort", "none.arrow", "--by", "k", "-o", "x.arrow"]);
     answer.fails(2, &["there is no column `k`"], "the table has no columns");
 }
+
+#[test]
+fn a_view_a_graph_and_a_volume_are_named_where_a_table_is_expected() {
+    let place = TestDir::new();
+    write(&place.path("t.parquet"), &batch(100));
+    place.write("e.txt", b"0 1\n1 2\n");
+    for dir in ["all", "d"] {
+        std::fs::create_dir(place.path(dir)).unwrap();
+    }
+    place.write("all/t.jsonl", b"{\"number\":1}\n{\"number\":2}\n");
+    let run = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
+    run("view build t.parquet -o v --by number").ok();
+    run("view build t.parquet -o all/v --by number").ok();
+    run("graph convert e.txt -o g").ok();
+    place.write("d/volume.json", b"{\n  \"outcore\": \"volume label\",");
+    let kinds = [
+        ("v", "sorted view", "outcore view cat"),
+        ("g", "graph", "outcore graph info"),
+        ("d", "volume", "outcore get"),
+    ];
+    for (name, cause, hint) in kinds {
+        for line in [
+            "convert IN -o o.parquet",
+            "head IN",
+            "info IN",
+            "sort IN -o o",
+        ] {
+            run(&line.replace("IN", name)).fails(2, &[cause, name], hint);
+        }
+        let group = format!("group-by {name} --by number -o o.parquet");
+        run(&group).fails(2, &[cause, name], hint);
+    }
+    // A view among tables is none of them, whatever the file that describes it is called.
+    run("convert all -o all.csv").ok();
+    assert_eq!(place.read("all.csv"), b"number\n1\n2\n");
+}

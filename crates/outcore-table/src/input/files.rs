@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use outcore_io::metadata::{is_own_directory, refuse_own_directory};
 use outcore_io::output::{FileSet, MANIFEST_SUFFIX, SET_LIST, check_published, parent_of};
 use outcore_io::{Error, Result};
 
@@ -123,6 +124,7 @@ fn add_files(path: &Path, is_text: bool, files: &mut Vec<PathBuf>) -> Result<()>
         files.push(path.to_path_buf());
         return Ok(());
     }
+    refuse_own_directory(READ, path)?;
     let found = tables_in(path, is_text)?;
     if found.is_empty() {
         check_published(path)?;
@@ -331,6 +333,10 @@ fn walk(
             continue;
         }
         if path.is_dir() {
+            // The description of a view or a graph is not a table of JSON lines.
+            if is_own_directory(&path) {
+                continue;
+            }
             dirs.push(path.clone());
             walk(&path, is_text, (files, dirs))?;
         } else if has_ending(&path, is_text) {

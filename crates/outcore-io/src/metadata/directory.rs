@@ -1,0 +1,73 @@
+//! Directories that outcore makes and that are no tables: views, graphs and volumes.
+//!
+//! Contract: a directory is one of these if a file of the name that [`KINDS`] gives begins as the
+//! metadata of that kind do. Reads no more of it than that beginning, and checks nothing else.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// A kind of directories.
+struct DirKind {
+    /// The file that describes such a directory.
+    file: &'static str,
+    /// Its kind of metadata.
+    form: &'static str,
+    cause: &'static str,
+    hint: &'static str,
+}
+
+const KINDS: [DirKind; 3] = [
+    DirKind {
+        file: "view.json",
+        form: "sorted view",
+        cause: "the directory is a sorted view",
+        hint: "read it with `outcore view cat`, or write it to a file with \
+               `outcore view materialize`",
+    },
+    DirKind {
+        file: "graph.json",
+        form: "graph",
+        cause: "the directory is a graph",
+        hint: "describe it with `outcore graph info`, or compute on it with another command of \
+               `outcore graph`",
+    },
+    DirKind {
+        file: "volume.json",
+        form: "volume label",
+        cause: "the directory holds the datasets of a volume",
+        hint: "list the volume's datasets with `outcore ls`, and read one with `outcore get`",
+    },
+];
+
+fn kind_of(dir: &Path) -> Option<&'static DirKind> {
+    KINDS.iter().find(|kind| {
+        let path = dir.join(kind.file);
+        let begin = format!("{{\n  \"outcore\": \"{}\"", kind.form);
+        let mut found = Vec::new();
+        let is_file = path.is_file();
+        let file = is_file.then(|| File::open(path).ok()).flatten();
+        let read = file.map(|file| file.take(begin.len() as u64).read_to_end(&mut found));
+        matches!(read, Some(Ok(_))) && found == begin.as_bytes()
+    })
+}
+
+/// Whether `dir` is a view, a graph or the datasets of a volume.
+pub fn is_own_directory(dir: &Path) -> bool {
+    kind_of(dir).is_some()
+}
+
+/// Fails for a directory that is a view, a graph or the datasets of a volume.
+///
+/// # Errors
+/// Usage, named as `operation`.
+pub fn refuse_own_directory(operation: &'static str, dir: &Path) -> Result<()> {
+    match kind_of(dir) {
+        Some(kind) => Err(Error::usage(operation, kind.cause)
+            .path(dir)
+            .hint(kind.hint)),
+        None => Ok(()),
+    }
+}
