@@ -329,7 +329,7 @@ class TopSummary(JobSummary):
 
 @dataclass(frozen=True, repr=False)
 class FindSummary(JobSummary):
-    """Where the first record is."""
+    """The place of the first record that matches."""
 
     #: Records that were read; none where they were not counted.
     records_in: int | None

@@ -126,7 +126,7 @@ pub trait Host {
         false
     }
 
-    /// Whether the verb stands in the place of GNU `sort`, whose name the program was called by.
+    /// Whether the user called the program by the name of GNU `sort`.
     fn is_gnu(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! What the verbs on sequences are asked: the input, a first step, the output.
+//! Arguments of the verbs on sequences: the input, a first step, the output.
 //!
 //! Contract: each option stands here alone, with its name, type, default and help. What is read,
 //! what it is and what may be used is said in the same words as for `sort`; `--where` and `--map`
@@ -16,7 +16,7 @@ use crate::option::{DriveArgs, RecordingArgs, ResourceArgs, TypeArgs, parse_coun
 pub(crate) const TABLES_TOO: &str = "Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of \
     shards, or Parquet and Arrow files and directories of them; - is standard input";
 
-/// What is read, and how it is refined on the way.
+/// The input, and how it is refined on the way.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InputArgs {
     /// Files to read, in order, as one input: raw records, .npy, or a manifest (.outcore.json) of
@@ -101,7 +101,7 @@ pub(crate) struct MapStep {
     pub(crate) map: Option<String>,
 }
 
-/// Where the result goes.
+/// The place of the result.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputArgs {
     /// Output: a file (.npy gets a header), - for standard output, or one shard per drive if the

@@ -28,7 +28,7 @@ pub(crate) struct FindArgs {
 }
 
 report! {
-    /// Where the first record is.
+    /// The place of the first record that matches.
     pub(crate) struct FindSummary {
         [used: JobSummary],
         /// Records that were read; none where they were not counted.

@@ -34,7 +34,7 @@ pub(crate) struct ScanArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// What prefixes are taken of.
+/// The operation of a prefix sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ScanOpArg {
     /// Running sums

@@ -66,7 +66,7 @@ const NAMES: [(&str, &str); 18] = [
 /// Options that say the opposite of their keyword.
 const OPPOSITES: [&str; 2] = ["no_header", "unordered"];
 /// Options of no use to Python: `drives` takes the file of drives too, there are no streams, and a
-/// plan is a value of its own. The flags of GNU sort have no word beside them.
+/// plan is a value of its own. Python has the flags of GNU sort and not the words of `--sort`.
 const LEFT_OUT: [&str; 18] = [
     "drives_file",
     "from",
