@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use outcore::job::{Control, Job};
 use outcore::{Error, Result};
+use outcore_front::Spelling;
 use outcore_front::inputs::{Names, Streams};
 use outcore_front::output::Sink;
 use outcore_front::recording::{Recording, RecordingRequest};
@@ -133,7 +134,18 @@ pub(crate) fn answer<'py>(
     headline: String,
 ) -> Answer<'py> {
     let report = with_exact_paths(|| pythonize::pythonize(py, report))?;
+    spell_notes(&report)?;
     Ok((report, headline))
+}
+
+/// Spells the options in the notes of a report as Python has them.
+fn spell_notes(report: &Bound<'_, PyAny>) -> PyResult<()> {
+    let Ok(notes) = report.get_item("notes") else {
+        return Ok(());
+    };
+    let notes: Vec<String> = notes.extract()?;
+    let notes = notes.iter().map(|note| Spelling::Python.text(note));
+    report.set_item("notes", notes.collect::<Vec<_>>())
 }
 
 /// Prints a plan on `sys.stderr`.
