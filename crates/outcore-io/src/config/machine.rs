@@ -1,8 +1,8 @@
 //! What this machine, or the container around us, lets a job use by default.
 //!
 //! Contract: reads a few small files under `/proc` and `/sys/fs/cgroup`; what cannot be read is
-//! left out, never an error. Memory is the least of what the kernel calls available and every
-//! control-group limit (version 1 or 2) between us and the root. Threads follow affinity masks and
+//! left out, never an error. Memory is the least of what the kernel calls available, what is left of
+//! our address space, and every control-group limit (version 1 or 2) between us and the root. Threads follow affinity masks and
 //! processor quotas.
 
 use std::fs;
@@ -37,7 +37,11 @@ pub fn free_memory_bytes() -> Option<u64> {
 }
 
 fn ours_bytes(root: &Path) -> Option<u64> {
-    let limits = [available_bytes(root), cgroup_limit_bytes(root)];
+    let limits = [
+        available_bytes(root),
+        address_bytes(root),
+        cgroup_limit_bytes(root),
+    ];
     limits.into_iter().flatten().min()
 }
 
@@ -56,6 +60,19 @@ fn available_bytes(root: &Path) -> Option<u64> {
         .find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib << 10)
+}
+
+/// The part of our address space (`ulimit -v`) that is not in use; nothing where it has no limit.
+fn address_bytes(root: &Path) -> Option<u64> {
+    let limits = fs::read_to_string(root.join("proc/self/limits")).ok()?;
+    let mut lines = limits.lines();
+    let line = lines.find_map(|line| line.strip_prefix("Max address space"))?;
+    let limit_bytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    let status = fs::read_to_string(root.join("proc/self/status")).ok()?;
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("VmSize:"))?;
+    let used_kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(limit_bytes.saturating_sub(used_kib << 10))
 }
 
 /// The least memory limit of the control groups that this process is in.
@@ -105,6 +122,24 @@ mod tests {
         let defaults = Defaults::of_machine();
         assert!(defaults.threads >= 1);
         assert!(defaults.memory_bytes >= MEMORY_BYTES_LEAST);
+    }
+
+    #[test]
+    fn a_limit_of_the_address_space_counts_as_memory() {
+        let root = tempfile::tempdir().unwrap();
+        let limits = "Limit  Soft Limit  Hard Limit  Units\n\
+             Max address space         4294967296           unlimited            bytes     \n";
+        put(root.path(), "proc/meminfo", "MemAvailable:    9000000 kB\n");
+        put(root.path(), "proc/self/limits", limits);
+        put(
+            root.path(),
+            "proc/self/status",
+            "Name:\tx\nVmSize:\t 1048576 kB\n",
+        );
+        assert_eq!(ours_bytes(root.path()), Some(3 << 30));
+        let unlimited = limits.replace("4294967296", "unlimited");
+        put(root.path(), "proc/self/limits", &unlimited);
+        assert_eq!(ours_bytes(root.path()), Some(9_000_000 << 10));
     }
 
     #[test]
