@@ -60,11 +60,11 @@ const COMMANDS: [(&str, &str); 41] = [
     ),
     ("schema", INFO),
     ("select", SELECT),
+    ("show", "`outcore head` prints the first rows"),
     (
         "shuf",
         "`outcore shuffle` puts lines, records or rows in a random order",
     ),
-    ("show", "`outcore head` prints the first rows"),
     ("sssp", "`outcore graph sssp` finds shortest paths"),
     (
         "stats",

@@ -200,7 +200,7 @@ fn what_names_no_directories_is_refused_and_leaves_nothing() {
     for (keys, cause) in [
         (&["weight"][..], "Float64"),
         (&["plaec"], "`place`"),
-        (&["id"], "more than 10000"),
+        (&["id"], "more than 10,000"),
         (&["id", "place", "day", "weight"], "Float64"),
     ] {
         let dir = tempfile::tempdir().unwrap();

@@ -109,7 +109,7 @@ fn headers_that_lie_and_files_of_nothing_are_named() {
             "b.fbin",
             words(&[u32::MAX, u32::MAX]),
             Kind::Corrupt,
-            "dimensions",
+            "a dimension of",
         ),
         ("c.fbin", words(&[3]), Kind::Corrupt, "inside its header"),
         ("d.fbin", words(&[0, 4]), Kind::Usage, "no vectors"),
@@ -120,7 +120,7 @@ fn headers_that_lie_and_files_of_nothing_are_named() {
             "not a multiple",
         ),
         ("f.fvecs", Vec::new(), Kind::Usage, "no vectors"),
-        ("g.fvecs", words(&[0, 0]), Kind::Corrupt, "0 dimensions"),
+        ("g.fvecs", words(&[0, 0]), Kind::Corrupt, "dimension"),
         ("h.bin", words(&[1, 2]), Kind::Usage, "do not tell"),
         ("i.npy", words(&[1, 2]), Kind::Corrupt, "npy"),
     ];
