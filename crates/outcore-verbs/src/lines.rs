@@ -491,7 +491,7 @@ pub fn find(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
     let stdin = [PathBuf::from("-")];
     inputs::find(
         if names.is_empty() { &stdin } else { names },
-        Streams::Taken,
+        host.streams(),
         host.names(),
     )
 }

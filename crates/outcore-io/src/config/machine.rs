@@ -1,9 +1,9 @@
 //! What this machine, or the container around us, lets a job use by default.
 //!
 //! Contract: reads a few small files under `/proc` and `/sys/fs/cgroup`; what cannot be read is
-//! left out, never an error. Memory is the least of what the kernel calls available, what is left of
-//! our address space, and every control-group limit (version 1 or 2) between us and the root. Threads follow affinity masks and
-//! processor quotas.
+//! left out, never an error. Memory is the least of what the kernel calls available, what is left
+//! of our address space, and every control-group limit (version 1 or 2) between us and the root.
+//! Threads follow affinity masks and processor quotas.
 
 use std::fs;
 use std::path::Path;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use outcore::Result;
 use outcore::read::text_kind::TextKind;
-use outcore_front::inputs::{self, Source, Streams};
+use outcore_front::inputs::{self, Source};
 use outcore_front::resources::Resources;
 use outcore_front::what::{Asked, What};
 use outcore_io::units;
@@ -198,7 +198,7 @@ fn found(host: &dyn Host, args: &SortArgs) -> Result<Option<Option<Vec<Source>>>
     if host.is_gnu() || is_said || args.lines.zero_terminated || args.inputs.is_empty() {
         return Ok(Some(None));
     }
-    let mut sources = inputs::find(&args.inputs, Streams::Taken, host.names())?;
+    let mut sources = inputs::find(&args.inputs, host.streams(), host.names())?;
     for source in sources.iter_mut().filter(|source| !source.is_stream()) {
         let input = inputs::look(source.clone())?;
         if input.npy.is_some() {

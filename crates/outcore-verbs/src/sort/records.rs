@@ -14,7 +14,7 @@ use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions, SortSummary as Sorted};
 use outcore::{Error, Result};
 use outcore_front::cost::DriveTraffic;
-use outcore_front::inputs::{self, ResolvedInput, Streams};
+use outcore_front::inputs::{self, ResolvedInput};
 use outcore_front::job::settle_sort;
 use outcore_front::output::{self, Consent, Holds, Target};
 use outcore_front::records::{self, Decided};
@@ -138,7 +138,7 @@ fn check_for_records(args: &SortArgs) -> Result<()> {
 }
 
 fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Prepared> {
-    let sources = inputs::find(&args.inputs, Streams::Taken, host.names())?;
+    let sources = inputs::find(&args.inputs, host.streams(), host.names())?;
     if args.delete_input {
         consumed::check(&sources)?;
     }
@@ -164,7 +164,7 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
             let name = name.as_deref();
             let name = name.map(|name| host.output(name, consent.force));
             let name = name.transpose()?;
-            let how = (Streams::Taken, Holds::Records);
+            let how = (host.streams(), Holds::Records);
             output::choose(name.as_deref(), &sources, resources.specs(), consent, how)?
         }
     };
