@@ -42,7 +42,7 @@ REFUSED: dict[str, Refused] = {
         outcore.UsageError, "in the record's order",
     ),
     "dtype and record": (
-        sort("in", "out", dtype="u64", record=(8, "0:8")), outcore.UsageError, "one of the two",
+        sort("in", "out", dtype="u64", record=(8, "0:8")), outcore.UsageError, "cannot be used with",
     ),
     "a key that is none": (
         sort("in", "out", record=(8, 3)), outcore.UsageError, "3 is not text",

@@ -90,7 +90,7 @@ const WORDS: [&str; 12] = [
     "drives.toml",
 ];
 /// Longer texts that have no option in them, or not in this form.
-const PHRASES: [(&str, &str); 19] = [
+const PHRASES: [(&str, &str); 20] = [
     (
         "with --lines its bytes are lines",
         "with lines=\"any\" its bytes are lines",
@@ -116,6 +116,7 @@ const PHRASES: [(&str, &str); 19] = [
         "sort lines with separator and key",
     ),
     ("with -k", "with line_key="),
+    ("see --help", "see help()"),
     ("use `-o -`", "use the command: outcore sort -o -"),
     ("; to write the result there, name it with -o", ""),
     ("; -t names another separator", "; separator= names another"),
