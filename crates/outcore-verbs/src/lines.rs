@@ -631,7 +631,7 @@ pub fn to_files(
     if sources.iter().zip(&packed).all(is_plain) {
         return Ok((sources.to_vec(), None));
     }
-    let job = resources.job(Vec::new());
+    let job = host.adopt(resources.job(Vec::new()));
     let mut spool = Spool::make(
         &job,
         &spool::dir_for(resources, target)?,

@@ -39,7 +39,7 @@ pub fn open_all(
     if is_known && !files.is_empty() {
         records::decide(request, &files)?;
     }
-    let job = resources.job(Vec::new());
+    let job = host.adopt(resources.job(Vec::new()));
     let limit_bytes = resources.scratch_limit_bytes();
     let mut spool = Spool::make(&job, &spool::dir_for(resources, target)?, limit_bytes)?;
     let mut inputs = Vec::with_capacity(sources.len());

@@ -196,6 +196,7 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
     };
     let (mut job, plan) =
         settle_sort(&resources, &inputs, Some(&target), &decided.format, options)?;
+    job = host.adopt(job);
     note_scratch(host, &resources, &target, &job);
     let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
     job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
