@@ -1,9 +1,8 @@
 //! Requests settled: job and plan of a sort, what a check found.
 //!
-//! Contract: [`settle_sort`] does everything that lies between inputs, output and format and the
-//! run itself; no record is read. Drives are counted as the engine counts them,
-//! so that the plan is that of the run. The words about a check are those of sortbenchmark.org's
-//! valsort.
+//! Contract: [`settle_sort`] does everything between the choice of inputs, output and format and
+//! the run itself. It reads no record. It counts drives as the engine does, so that the plan is
+//! that of the run. The words about a check are those of sortbenchmark.org's valsort.
 
 use std::path::{Path, PathBuf};
 

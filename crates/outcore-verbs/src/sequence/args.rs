@@ -1,8 +1,8 @@
 //! Arguments of the verbs on sequences: the input, a first step, the output.
 //!
-//! Contract: each option stands here alone, with its name, type, default and help. What is read,
-//! what it is and what may be used is said in the same words as for `sort`; `--where` and `--map`
-//! refine the input of any of these verbs in the same pass.
+//! Contract: each option stands here alone, with its name, type, default and help. Options for
+//! inputs, types and resources have the words of `sort`; `--where` and `--map` refine the input of
+//! any of these verbs in the same pass.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use outcore_front::inputs::is_stdout;
 
 use crate::option::{DriveArgs, RecordingArgs, ResourceArgs, TypeArgs, parse_count};
 
-/// What is read by commands that take tables, too.
+/// The help of inputs where a verb also takes tables.
 pub(crate) const TABLES_TOO: &str = "Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of \
     shards, or Parquet and Arrow files and directories of them; - is standard input";
 
@@ -62,7 +62,7 @@ pub(crate) struct InputArgs {
 }
 
 impl InputArgs {
-    /// Whether a result that is named `output` goes to standard output.
+    /// Whether a result with the name `output` goes to standard output.
     pub(crate) fn is_written_to_stdout(&self, output: &Path) -> bool {
         is_stdout(output) && !self.dry_run
     }

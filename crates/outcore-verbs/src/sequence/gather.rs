@@ -59,7 +59,7 @@ impl Verb for Gather {
             "gather takes records where they are",
             "gather first, then filter",
         )?;
-        // The positions are among the files of the device, too.
+        // The positions are also among the files of the device.
         let positions = std::slice::from_ref(&args.positions);
         let positions = inputs::open_files(positions, host.names())?;
         let force = args.input.force;

@@ -1,9 +1,9 @@
 //! Distinct values and records, and how often each occurs: `count-by`, and `unique` of records.
 //!
 //! Contract: a plan made from a sample says whether they are found by hash, in one read, or by a
-//! sort ([`outcore::primitives::group`]). The report says what was done. Values are told apart by
-//! their bytes and come in their order. Counts go to a file as records, or to standard output as
-//! text; a report has at most [`GROUPS_MAX`] of them.
+//! sort ([`outcore::primitives::group`]). The report says what was done. Values are equal where
+//! their bytes are, and come in their order. Counts go to a file as records, or to standard output
+//! as text; a report has at most [`GROUPS_MAX`] of them.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ Whole records of any kind are counted by `outcore unique --count`, lines too.";
 #[derive(Debug, Args)]
 #[command(after_long_help = COUNT_BY_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
 pub(crate) struct CountByArgs {
-    /// The value to count; x stands for a plain number. For tables, names of columns
+    /// The value to count; x is a plain number. For tables, names of columns
     #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
     pub(crate) expression: String,
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub(crate) struct GroupRequest<'a> {
     pub input: &'a InputArgs,
     /// Limit on scratch; none for all free space.
     pub scratch_limit_bytes: Option<u64>,
-    /// Where the result goes; standard output without one.
+    /// The place of the result; standard output without one.
     pub output: Option<&'a Path>,
     /// Whether equal records are counted.
     pub grouping: Grouping,

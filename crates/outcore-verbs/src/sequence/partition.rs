@@ -32,7 +32,7 @@ Expressions are those of `outcore map --help`; with --where there is no index.";
 /// Write each record to one of several files
 ///
 /// The expression gives the number of the file, from 0; a condition gives 1 where it is true.
-/// Files keep the input order and appear together. {part} in the name stands for the number,
+/// Files keep the input order and appear together. {part} in the name becomes the number,
 /// zero-padded to the same width; files that end in .npy get a header.
 #[derive(Debug, Args)]
 #[command(after_long_help = PARTITION_EXAMPLES)]
@@ -45,7 +45,7 @@ pub(crate) struct PartitionArgs {
     /// Number of files
     #[arg(long, value_name = "N", help_heading = "Steps", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) parts: u32,
-    /// File name pattern: {part} in it stands for the number of the file
+    /// File name pattern: {part} in it becomes the number of the file
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Files")]
     pub(crate) output: PathBuf,
 }

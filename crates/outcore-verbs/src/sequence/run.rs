@@ -1,7 +1,7 @@
 //! The run of a verb on sequences: its plan, its beginning, its report.
 //!
 //! Contract: the counts of a report are those of the engine's summary, its time is that since the
-//! input was opened. Where only the plan was asked for, the report is empty.
+//! input was opened. A report is empty if only the plan was asked for.
 
 use outcore::Result;
 use outcore::dataset::Summary as Done;

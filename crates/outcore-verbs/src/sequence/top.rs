@@ -1,7 +1,7 @@
 //! `top`: the largest numbers, or the smallest.
 //!
-//! Contract: numbers are found in memory. Where the memory does not hold so many and the host
-//! prints them, a sort finds them, one after another.
+//! Contract: numbers are found in memory. A sort finds them, one after another, if the memory
+//! is too small and the host prints them.
 
 use std::io::{BufWriter, Write};
 

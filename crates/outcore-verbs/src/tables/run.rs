@@ -65,8 +65,8 @@ pub(crate) fn run_to<T: Done>(
     run_with(host, request, resources, outputs, work)
 }
 
-/// Fails for outputs that are inputs, or would be read with them the next time. Of a `directory`
-/// the user knows no names of files, so that its own is named.
+/// Fails for outputs that are inputs, or would be read with them the next time. The error
+/// has the name of a `directory`, whose files the user does not know.
 fn check_not_inputs(
     request: &Request<'_>,
     sources: &[Source],

@@ -1,7 +1,7 @@
 //! Python's module of reports: a dataclass of each.
 //!
-//! Contract: a class has the fields of its report, in their order, with their comments. What a
-//! report holds stands before it; the report that it goes on from is its base.
+//! Contract: a class has the fields of its report, in their order, with their comments. The
+//! parts of a report come before it; its base is the report that it extends.
 
 use std::fmt::Write as _;
 

@@ -57,16 +57,16 @@ have keys are read, all with many reads in flight.";
     mut_arg("conditions", |arg| arg.hide(true))
 )]
 pub(crate) struct LookupArgs {
-    /// File of keys, of the same type: whole records of which the keys count, or whole lines (of
-    /// CSV with the header or without)
+    /// File of keys, of the same type: whole records, of which the keys count, or whole lines.
+    /// CSV may have its header
     #[arg(id = "wanted", long = "keys", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) keys: PathBuf,
     /// For keys that exist: the rank of the first such record, or the rank after the last
     #[arg(long, value_name = "SIDE", value_enum, default_value = "left")]
     pub(crate) side: SideArg,
     /// Look up through this index of the sorted files, so that a key takes one read of 4 KiB. It is
-    /// made if it is not there, by one read of the files; it belongs to them as they are. Where a
-    /// quarter of the memory does not hold it, a key takes a few reads
+    /// made if it is not there, by one read of the files; it belongs to them as they are. A
+    /// key takes a few reads if the index exceeds a quarter of the memory
     #[arg(id = "lookup_index", long = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) index: Option<PathBuf>,
     /// The input and the keys are lines; those of the input are in the order of their bytes (of
@@ -89,9 +89,9 @@ pub(crate) struct LookupArgs {
 /// Which rank of a key that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SideArg {
-    /// Of the first such record
+    /// The rank of the first such record
     Left,
-    /// After the last such record
+    /// The rank after the last such record
     Right,
 }
 
