@@ -515,10 +515,7 @@ fn the_number_of_a_partition_may_be_of_the_position() {
     let filtered = partition(&["--force", "--where", "x > 3"]);
     filtered.fails(2, &["`index` is unknown"], "known here");
     let help = place.run(&["partition", "--help"]).ok().text();
-    assert!(
-        help.contains("{part} in it stands for the number"),
-        "{help}"
-    );
+    assert!(help.contains("{part} in it becomes the number"), "{help}");
 }
 
 #[test]
