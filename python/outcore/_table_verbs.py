@@ -24,7 +24,7 @@ _OPTIONS: dict[str, Option] = {
     "aggregates": Option("texts", "--agg", None),
     "asof": Option("text", "--asof", None),
     "bloom": Option("columns", "--bloom", None),
-    "by": Option("texts", "--by", None),
+    "by": Option("keys", "--by", None),
     "codec": Option("text", "--codec", None),
     "columns": Option("columns", "--columns", None),
     "csv": Option("flag", "--csv", False),
@@ -45,9 +45,9 @@ _OPTIONS: dict[str, Option] = {
     "near": Option("text", "--near", None),
     "null": Option("texts", "--null", None),
     "of": Option("text", "--of", None),
-    "on": Option("texts", "--on", None),
+    "on": Option("columns", "--on", None),
     "on_error": Option("text", "--on-error", None),
-    "order": Option("texts", "--order", None),
+    "order": Option("keys", "--order", None),
     "ordered": Option("unless", "--unordered", True),
     "parts": Option("number", "--parts", None),
     "record_io": Option("path", "--record-io", None),
@@ -100,7 +100,8 @@ def convert(
     Args:
         src: Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table.
         dst: Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or .jsonl,
-            these also with .gz or .zst, or a directory with parts=. Without it the result is a `Table`.
+            these also with .gz or .zst, or a directory with parts=. Default: standard output. Without it the
+            result is a `Table`.
         csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
             line of each file names the columns.
         jsonl: Input is JSON lines, whatever its name: one JSON object per line.
@@ -208,8 +209,8 @@ def dedup(
 
     Args:
         dst: Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or .jsonl,
-            these also with .gz or .zst. Without it the result is a `Table`.
-        by: Columns that make two rows duplicates; repeat for several. Default: all columns.
+            these also with .gz or .zst. Default: standard output. Without it the result is a `Table`.
+        by: Columns that make two rows duplicates, with commas between. Default: all columns.
         force: Replace existing outputs.
         keep: Which row of each key to keep: first, last, or a column: the row with its least value, or with
             COLUMN:desc its greatest.
@@ -277,8 +278,8 @@ def group_by(
     threads.
 
     Args:
-        by: Columns to group by, with :desc for the largest first; repeat for several. st.a is the field a of
-            objects st.
+        by: Columns to group by, with commas between; :desc behind one puts its largest values first. st.a is
+            the field a of objects st.
         aggregates: What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count.
         src, csv, jsonl, header, explain: As in `convert`.
         dst, force: As in `dedup`.
@@ -335,10 +336,10 @@ def window(
     the same for any memory and threads. `outcore windows` is for sequences of numbers.
 
     Args:
-        by: Columns of the groups, with :desc for the largest first; repeat for several. Default: all rows are
-            one group.
-        order: Columns that order the rows of a group, with :desc for the largest first; repeat for several.
-            Default: input order.
+        by: Columns of the groups, with commas between; :desc behind one puts its largest values first.
+            Default: all rows are one group.
+        order: Columns that order the rows of a group, with commas between; :desc behind one puts its largest
+            values first. Default: input order.
         added: What to add, as in rank or previous=lag(amount).
         first: Write only the first N rows of each group.
         src, csv, jsonl, header, explain: As in `convert`.
@@ -409,8 +410,8 @@ def join(
     Args:
         left: The left table: a file of Parquet, Arrow, CSV or JSON lines, or a directory of them.
         right: The right table.
-        on: Column by which rows are matched: NAME, or LEFT=RIGHT where the tables call it differently; repeat
-            for several.
+        on: Columns by which rows are matched, with commas between: NAME, or LEFT=RIGHT where the tables call
+            it differently.
         how: Which rows to write: inner, left, right, full, semi (rows of LEFT that have a partner) or anti
             (those that have none). Default: inner, and left with asof=.
         asof: Take as the partner the last row of RIGHT whose column is not greater.
@@ -473,8 +474,8 @@ def diff(
         right: The right table, with the same columns.
         dst: Write the differences as a table: .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl.
             Without it the result is a `Table`.
-        by: Key column by which rows of both tables are matched; repeat for several. Default: all columns, so
-            that a row is in both tables or in one, and never changed.
+        by: Key columns by which rows of both tables are matched, with commas between. Default: all columns,
+            so that a row is in both tables or in one, and never changed.
         explain: Print the plan of each sort (passes, buffers, predicted traffic and time), then run.
         csv, jsonl, header: As in `convert`.
         left: As in `join`.

@@ -25,7 +25,7 @@ _OPTIONS: dict[str, Option] = {
     "against": Option("paths", "--against", ()),
     "ascii": Option("flag", "--ascii", False),
     "bloom": Option("columns", "--bloom", None),
-    "by": Option("texts", "--by", None),
+    "by": Option("keys", "--by", None),
     "by_lines": Option("number", "--by-lines", None),
     "bytes": Option("size", "--bytes", None),
     "codec": Option("text", "--codec", None),
@@ -243,10 +243,11 @@ def unique(
             columns and stays first. -t sets the separator (default: that of a sample of the records).
         jsonl: Input is JSON lines: one JSON value per line. Types are ordered null, false, true, numbers,
             strings, arrays, objects.
-        by: Sort key: name or number (from 1) of a column; for JSON lines a path such as .user.id or .tags[0].
-            After colons: asc, desc, nulls-first or nulls-last, as in price:desc; for CSV also the letters of
-            -k, as in price:nr. Null is an empty field of CSV. Repeat for secondary keys; most significant
-            first.
+        by: Sort keys with commas between, most significant first: a name, or for CSV the number (from 1) of a
+            column, for JSON lines a path such as .user.id or .tags[0], for .npy a field. After colons, in any
+            order: a type as in price:f64, asc or desc, nulls-first or nulls-last; for CSV also the letters of
+            -k, as in price:nr. Null is an empty field of CSV. A name in backquotes may hold commas and
+            colons.
         header: If it is `False`: The CSV has no header line.
         columns: Keep these columns, in this order; the others are not read. st.a is the field a of objects
             st. A name in backquotes may hold commas, or be empty.
@@ -338,7 +339,7 @@ def shuffle(
         seed: Random seed.
         epoch: Number of the epoch: each one gives an independent order for the same seed.
         by: Keep rows of a table together that have equal values in these columns, in the order of the input;
-            the groups come in a random order. Repeat for several columns.
+            the groups come in a random order. Commas stand between columns.
         csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines. The first line
             of each file names the columns, and comes first in every output, once.
         jsonl: Input is JSON lines, whatever its name: one JSON value per line.
@@ -393,8 +394,8 @@ def head(
 
     Args:
         count: Number of lines or records to print.
-        by: Take the first rows in the order of this column, or with COLUMN:desc the last ones; repeat for
-            several columns. Needs -o.
+        by: Take the first rows in the order of these columns, with commas between: COLUMN:desc takes the last
+            ones.
         memory: Memory to use. Default: half of the free memory.
         explain: Print the plan (predicted traffic and time), then run.
         csv, jsonl, separator: As in `shuffle`.
@@ -515,8 +516,8 @@ def split(
         bytes: Tables only: approximate stored size of each part.
         train: Tables only: write a random SHARE of the rows, such as 0.9, to the part train, and the rest to
             the part test.
-        by: Tables only: write a directory for each value of this column, as in OUT/country=de/part-0.parquet;
-            repeat for nested directories.
+        by: Tables only: write a directory for each value of this column, as in OUT/country=de/part-0.parquet.
+            Of several with commas between, each is nested in the one before.
         seed: Random seed of train=.
         force: Replace existing parts.
         columns: Keep these columns, in this order; the others are not read.
@@ -564,8 +565,8 @@ def gen(
         dtype: Record type, as in `sort dtype=`; gensort makes the records of sortbenchmark.org's gensort 1.5,
             byte for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort key=`. Any dtype of NumPy's
             says it too. `u8` and `i8` mean one thing here and another to NumPy, and are rejected.
-        dst: Output: a file (.npy gets a header), - for standard output, or one shard per drive if the name
-            contains {drive}.
+        dst: Output: a file (.npy gets a header), or one shard per drive if the name contains {drive}.
+            Default: standard output.
         count: Number of records.
         dist: Distribution of the keys: uniform (the whole range: of floats all finite ones, so distances
             between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS], normal
@@ -620,7 +621,8 @@ def verify(
     Args:
         src: Files to check, in order, as one input.
         against: Files that must hold the same records in any order: the input of the sort.
-        by: Tables only: column of the expected order, COLUMN:desc for the largest first; repeat for several.
+        by: Tables only: columns of the expected order, with commas between; COLUMN:desc for the largest
+            first.
         columns: Tables only: look at these columns and no others.
         descending: Expect the reverse order (largest first).
         unique: Report equal keys as out of order.

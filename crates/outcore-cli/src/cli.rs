@@ -9,7 +9,6 @@ pub(crate) mod deferred;
 pub(crate) mod gnu;
 pub(crate) mod graph;
 pub(crate) mod help;
-pub(crate) mod store;
 pub(crate) mod vectors;
 pub(crate) mod verb;
 pub(crate) mod view;
@@ -31,7 +30,6 @@ pub(crate) use outcore_verbs::option::{
 };
 
 use deferred::Deferred;
-use store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
 use verb::VerbCommand;
 use volume::VolumeCommand;
 
@@ -42,8 +40,10 @@ First steps:
   outcore sort keys.bin -o sorted.bin --type u64       sort them
   outcore verify sorted.bin --type u64 --against keys.bin
 
-Sizes take a unit: 4GiB is 4 * 2^30 bytes, 4GB is 4 * 10^9 bytes; without a unit they are bytes. Data go to \
-standard output, everything else to standard error.
+Sizes take a unit: 4GiB is 4 * 2^30 bytes, 4GB is 4 * 10^9 bytes; without a unit they are bytes.
+
+A verb that writes one file writes it to -o OUT, or without -o to standard output, and replaces a file \
+only with --force; - names standard input and output. Messages go to standard error.
 
 Exit codes: 0 success, 1 a check failed, 2 usage, 3 I/O, 4 corrupt data, 5 no space, 6 memory, \
 130 interrupted (SIGINT, SIGTERM or SIGHUP), 141 the reader of a pipe closed it.
@@ -167,14 +167,9 @@ pub(crate) enum Command {
     /// Measure drives once, so that jobs can use each at its speed
     #[command(subcommand)]
     Drives(Deferred<DrivesCommand>),
-    /// Create and check volumes, which hold datasets on many drives
+    /// Store datasets on many drives, and create and check the volumes that hold them
     #[command(subcommand)]
     Volume(Deferred<VolumeCommand>),
-    Put(Deferred<PutArgs>),
-    Get(Deferred<GetArgs>),
-    Ls(Deferred<LsArgs>),
-    Rm(Deferred<RmArgs>),
-    Cp(Deferred<CpArgs>),
     /// Benchmark drives, and outcore on them: tables, charts and an HTML report
     #[command(subcommand)]
     Bench(Deferred<BenchCommand>),

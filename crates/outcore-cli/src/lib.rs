@@ -39,7 +39,6 @@ use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches};
 use outcore::{Error, Result};
-use outcore_front::inputs::is_stdout;
 use outcore_front::resources::unknown_variables;
 use outcore_io::config::Environment;
 
@@ -146,12 +145,7 @@ fn name_of(command: &Command) -> (&'static str, bool) {
         Command::Scratch(_) => ("scratch", false),
         Command::Config(_) => ("config", false),
         Command::Drives(_) => ("drives", false),
-        Command::Volume(_) => ("volume", false),
-        Command::Put(_) => ("put", false),
-        Command::Get(args) => ("get", is_stdout(&args.target)),
-        Command::Ls(_) => ("ls", false),
-        Command::Rm(_) => ("rm", false),
-        Command::Cp(_) => ("cp", false),
+        Command::Volume(command) => ("volume", command.takes_stdout()),
         Command::Bench(_) => ("bench", false),
         Command::Replay(_) => ("replay", false),
         Command::Sim(_) => ("sim", false),
@@ -229,11 +223,6 @@ fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
         Command::Config(command) => commands::config::run(context, command),
         Command::Drives(command) => commands::drives::run(context, command),
         Command::Volume(command) => commands::volume::run(context, command),
-        Command::Put(args) => commands::store::put(context, args),
-        Command::Get(args) => commands::store::get(context, args),
-        Command::Ls(args) => commands::store::list(context, args),
-        Command::Rm(args) => commands::store::remove(context, args),
-        Command::Cp(args) => commands::store::copy(context, args),
         Command::Bench(command) => commands::bench::run(context, command),
         Command::Replay(args) => commands::replay::run(context, args),
         Command::Sim(command) => commands::sim::run(context, command),

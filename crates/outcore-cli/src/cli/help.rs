@@ -47,10 +47,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
         ],
     ),
     ("Vectors", &["vector", "knn", "kmeans"]),
-    (
-        "Sorted views and datasets",
-        &["view", "volume", "put", "get", "ls", "rm", "cp"],
-    ),
+    ("Sorted views and datasets", &["view", "volume"]),
     ("Graphs", &["graph"]),
     (
         "Drives and measurements",
@@ -109,6 +106,8 @@ const EXAMPLES: [(&str, &str); 45] = [
     (
         "volume",
         "outcore volume create --volume drives.toml\n\
+         outcore volume put keys.bin @keys --volume drives.toml\n\
+         outcore volume ls --volume drives.toml\n\
          outcore volume status --volume drives.toml\n\
          outcore volume scrub --volume drives.toml",
     ),
@@ -147,7 +146,7 @@ const EXAMPLES: [(&str, &str); 45] = [
     ),
     (
         "windows",
-        "outcore windows 3 prices.bin -o windows.bin --type f64",
+        "outcore windows -n 3 prices.bin -o windows.bin --type f64",
     ),
     (
         "reverse",
@@ -161,7 +160,7 @@ const EXAMPLES: [(&str, &str); 45] = [
         "histogram",
         "outcore histogram keys.bin --type u64 --bins 20 --range 0:1000",
     ),
-    ("top", "outcore top 10 keys.bin --type u64"),
+    ("top", "outcore top -n 10 keys.bin --type u64"),
     ("find", "outcore find 'x > 1000' keys.bin --type u64"),
     (
         "gather",
@@ -192,13 +191,16 @@ const EXAMPLES: [(&str, &str); 45] = [
         "outcore volume scrub --volume drives.toml\noutcore volume scrub @keys --volume drives.toml",
     ),
     (
-        "ls",
-        "outcore ls --volume drives.toml\noutcore ls @images --volume drives.toml",
+        "volume ls",
+        "outcore volume ls --volume drives.toml\noutcore volume ls @images --volume drives.toml",
     ),
-    ("rm", "outcore rm @keys @old --volume drives.toml"),
     (
-        "cp",
-        "outcore cp @keys @copy --volume drives.toml\noutcore cp keys.bin @keys --volume drives.toml",
+        "volume rm",
+        "outcore volume rm @keys @old --volume drives.toml",
+    ),
+    (
+        "volume cp",
+        "outcore volume cp @keys @copy --volume drives.toml\noutcore volume cp keys.bin @keys --volume drives.toml",
     ),
     ("view append", "outcore view append keys.view more.bin"),
     ("view info", "outcore view info keys.view"),

@@ -13,7 +13,6 @@ pub(crate) mod graph;
 pub(crate) mod replay;
 pub(crate) mod scratch;
 pub(crate) mod sim;
-pub(crate) mod store;
 #[cfg(feature = "tables")]
 pub(crate) mod table;
 #[cfg(not(feature = "tables"))]

@@ -207,7 +207,7 @@ fn datasets_lie_on_the_file_systems_of_devices_and_not_on_devices() {
     place
         .run(&create)
         .fails(2, &["not a directory", a], "mount point");
-    let ls = ["ls", "--volume", "drives.toml"];
+    let ls = ["volume", "ls", "--volume", "drives.toml"];
     place
         .run(&ls)
         .fails(2, &["not a directory", a], "mount point");
@@ -223,12 +223,12 @@ fn datasets_lie_on_the_file_systems_of_devices_and_not_on_devices() {
     let run = |words: &[&str]| place.run(&[words, &["--volume", "drives.toml"]].concat());
     let keys = random_u64(200_000, 3);
     place.write("keys", &keys);
-    run(&["put", "keys", "@keys"]).ok();
+    run(&["volume", "put", "keys", "@keys"]).ok();
     run(&[
         "sort", "@keys", "-o", "@sorted", "--type", "u64", "--memory", "64MiB",
     ])
     .ok();
-    run(&["get", "@sorted", "sorted"]).ok();
+    run(&["volume", "get", "@sorted", "sorted"]).ok();
     assert!(place.read("sorted") == sorted_u64(&keys));
     run(&["volume", "scrub"]).ok();
     for device in &mut devices {

@@ -12,7 +12,9 @@ mod devices;
 mod errors;
 mod faults;
 mod generate;
+
 mod gnu;
+mod grammar;
 mod graphs;
 mod group;
 mod json;

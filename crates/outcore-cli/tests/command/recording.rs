@@ -274,7 +274,7 @@ fn a_command_without_a_job_says_which_commands_record() {
         &["volume", "scrub"],
         &["sim", "run"],
         &["sim", "replay", "in"],
-        &["ls"],
+        &["volume", "ls"],
     ] {
         for flag in [&["--record-io", "trace"][..], &["--record-io=trace"]] {
             place.run(&[command, flag].concat()).fails(

@@ -123,8 +123,8 @@ const COMMANDS: &[(&str, Run)] = &[
     (
         "windows",
         With(&[
-            "2 in -o - --type u64",
-            "2 in -o o --force --type u64 --json",
+            "-n 2 in -o - --type u64",
+            "-n 2 in -o o --force --type u64 --json",
         ]),
     ),
     (
@@ -162,7 +162,7 @@ const COMMANDS: &[(&str, Run)] = &[
             "x%3 in -o - --type u64",
         ]),
     ),
-    ("top", With(&["3 in --type u64", "3 in --type u64 --json"])),
+    ("top", With(&["in --type u64", "in --type u64 --json"])),
     (
         "find",
         With(&["x>0 in --type u64", "x>0 in --type u64 --json"]),
@@ -249,27 +249,30 @@ const COMMANDS: &[(&str, Run)] = &[
         "volume status",
         With(&["--volume drives.toml", "--json --volume drives.toml"]),
     ),
-    ("put", With(&["in @x --force --json --volume drives.toml"])),
+    (
+        "volume put",
+        With(&["in @x --force --json --volume drives.toml"]),
+    ),
     ("volume scrub", With(&["--json --volume drives.toml"])),
     (
-        "get",
+        "volume get",
         With(&[
             "@x - --volume drives.toml",
             "@x o --force --json --volume drives.toml",
         ]),
     ),
     (
-        "ls",
+        "volume ls",
         With(&["--volume drives.toml", "--json --volume drives.toml"]),
     ),
     (
-        "cp",
+        "volume cp",
         With(&[
             "@x - --volume drives.toml",
             "@x @y --force --json --volume drives.toml",
         ]),
     ),
-    ("rm", With(&["@x --json --volume drives.toml"])),
+    ("volume rm", With(&["@x --json --volume drives.toml"])),
     ("bench io", Help(LONG)),
     ("bench sort", Help(LONG)),
     ("bench view", Help(LONG)),

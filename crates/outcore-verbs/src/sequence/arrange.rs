@@ -55,7 +55,7 @@ pub(crate) struct EnumerateArgs {
 #[derive(Debug, Args)]
 pub(crate) struct WindowsArgs {
     /// Number of records in each window, 2 to 8
-    #[arg(value_name = "K")]
+    #[arg(short = 'n', long = "length", value_name = "K")]
     pub(crate) window_records: usize,
     #[command(flatten)]
     pub(crate) input: InputArgs,
@@ -83,7 +83,7 @@ pub(crate) struct ReverseArgs {
 pub(crate) struct MergeArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Column by which all files are sorted, as in `outcore sort --by`; repeat for several
+    /// Columns by which all files are sorted, as in `outcore sort --by`
     #[arg(
         long,
         value_name = "COLUMN",
@@ -247,6 +247,10 @@ impl Verb for Merge {
             "merge takes files as they are",
             "merge first, then filter or zip",
         )?;
+        let input = InputArgs {
+            record: args.input.record.ordered_by(&args.by)?,
+            ..args.input.clone()
+        };
         let options = SortOptions {
             descending: args.descending,
             stable: args.stable,
@@ -256,7 +260,7 @@ impl Verb for Merge {
             host,
             &WriteRequest {
                 what: Merge::NAME,
-                input: &args.input,
+                input: &input,
                 output: &args.output,
                 steps: Steps::Known(vec![Step::Merge { by: None, options }]),
                 made: None,

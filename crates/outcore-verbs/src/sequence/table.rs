@@ -17,7 +17,7 @@ use crate::host::Host;
 use crate::option::lines::TextFlags;
 use crate::option::tables::TableArgs;
 use crate::report::WriteSummary;
-use crate::tables::{READ, Request, keys_of, names_of, run, text};
+use crate::tables::{READ, Request, keys_of, run, text};
 
 /// The input and the output of a verb.
 pub(super) struct Ends<'a> {
@@ -32,10 +32,9 @@ pub(super) struct Ends<'a> {
 }
 
 impl<'a> Ends<'a> {
-    /// How text is read, where these columns are needed.
-    fn text(&self, needed: impl IntoIterator<Item = String>) -> Result<TextOptions> {
-        let text = text::options(self.tables, &TextFlags::default(), &self.input.inputs)?;
-        Ok(text.needing(needed))
+    /// How text is read.
+    fn text(&self) -> Result<TextOptions> {
+        text::options(self.tables, &TextFlags::default(), &self.input.inputs)
     }
 
     fn resources(&self, host: &dyn Host) -> Result<Resources> {
@@ -65,7 +64,7 @@ pub(super) fn count_by(
 ) -> Result<WriteSummary> {
     let columns: Vec<String> = listed(columns).map(str::to_owned).collect();
     let keys = keys_of(&columns, false)?;
-    let text = ends.text(names_of(&keys))?;
+    let text = ends.text()?.needing_keys(&keys)?;
     let ran = run(
         host,
         &ends.request(&text),
@@ -102,7 +101,7 @@ fn select(
         let cause = "--parts needs the number of rows, which a condition leaves open";
         return Err(Error::usage(READ, cause).hint("write one file, then `outcore split` it"));
     }
-    let text = ends.text(selection.names_needed())?;
+    let text = ends.text()?.needing(selection.names_needed());
     let ran = run(
         host,
         &ends.request(&text),
@@ -120,7 +119,7 @@ pub(super) fn merge(
     is_descending: bool,
 ) -> Result<WriteSummary> {
     let keys = keys_of(by, is_descending)?;
-    let text = ends.text(names_of(&keys))?;
+    let text = ends.text()?.needing_keys(&keys)?;
     let order = TableOrder {
         keys,
         is_stable: true,

@@ -59,7 +59,11 @@ impl Verb for Unique {
         }
         let recognition = args.lines.recognition(args.order.separator()?);
         let sources = find(host, &args.files.inputs)?;
-        if let Some(format) = format_of(&args.record.to_request(), &sources, recognition)? {
+        let record = match what {
+            What::Records | What::Array => args.record.ordered_by(&args.text.by)?,
+            _ => args.record.clone(),
+        };
+        if let Some(format) = format_of(&record.to_request(), &sources, recognition)? {
             host.given().applies_to(What::Array)?;
             return of_records(host, args, &format);
         }
@@ -183,6 +187,7 @@ fn what_is_read(host: &dyn Host, args: &UniqueArgs) -> Result<What> {
     let what = match host.what(asked)? {
         What::Csv | What::JsonLines if flags.kind().is_none() && has_line_options => What::Lines,
         What::JsonLines if flags.kind().is_none() && args.order.is_given() => What::Lines,
+        What::Records => args.record.kind_of(What::Records),
         what => what,
     };
     host.check_options(what, asked)?;
@@ -302,6 +307,7 @@ fn to_sort(args: &UniqueArgs) -> SortArgs {
         explain: args.explain,
         dry_run: args.dry_run,
         record: args.record.clone(),
+        text: args.text.clone(),
         descending: args.descending,
         unique: true,
         resources: args.resources.clone(),

@@ -90,7 +90,10 @@ const LEFT_OUT: [&str; 18] = [
 /// A verb whose function stands behind one that is written by hand.
 const BEHIND: &str = "sort";
 /// Keywords that take more than texts, with their types and what makes words of them.
-const SPECIAL: [(&str, &str, &str); 6] = [
+const SPECIAL: [(&str, &str, &str); 9] = [
+    ("on", "Keys | None", "columns"),
+    ("by", "Keys | None", "keys"),
+    ("order", "Keys | None", "keys"),
     ("lines", "LinesHow", "lines"),
     ("bloom", "Keys | None", "columns"),
     ("columns", "Keys | None", "columns"),
@@ -448,7 +451,9 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         };
     }
     // Python keeps a table where the command requires an output.
-    if name == "dst" && (inputs == Inputs::Tables || !arg.is_required_set()) {
+    let is_stdout = given.as_deref() == Some("-");
+    let is_required = arg.is_required_set() || is_stdout;
+    if name == "dst" && (inputs == Inputs::Tables || !is_required) {
         return of("StrPath | None", "None", "path");
     }
     if let Some((_, annotation, method)) = special {
@@ -465,7 +470,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         "key" => return of("Keys | None", "None", "texts"),
         _ => {}
     }
-    if arg.is_required_set() && is_path {
+    if is_required && is_path {
         return ("StrPath".to_owned(), None, "path");
     }
     if arg.is_required_set() && is_whole {

@@ -217,7 +217,9 @@ pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 35] = [
 
 /// Options that show only on other words of a sample: command, kind, option, words and what is in
 /// their place. Where the new words fail without the option, it counts if they succeed with it.
-pub(super) const OTHER_WORDS: [(&str, &str, &str, &str, &str); 23] = [
+pub(super) const OTHER_WORDS: [(&str, &str, &str, &str, &str); 25] = [
+    ("verify", "npy", "by", "sorted.npy", "fields.npy"),
+    ("*", "npy", "by", "array.npy", "fields.npy"),
     ("*", "csv table", "on_error", "rows.csv", "bad.csv"),
     ("*", "jsonl table", "on_error", "rows.jsonl", "bad.jsonl"),
     ("*", "csv table", "null", "rows.csv", "nulls.csv"),
@@ -237,7 +239,7 @@ pub(super) const OTHER_WORDS: [(&str, &str, &str, &str, &str); 23] = [
         "numbers.bin",
         "numbers.bin --map x+y",
     ),
-    ("top", "*", "zip", "3", "3 --map x+y"),
+    ("top", "*", "zip", "-n 3", "-n 3 --map x+y"),
     (
         "merge",
         "table",
@@ -309,11 +311,11 @@ pub(super) const EXEMPT: [(&str, &str); 20] = [
     ("config", "takes nothing"),
     ("drives", "takes directories"),
     ("volume", "takes drives"),
-    ("put", "copies any bytes"),
-    ("get", "copies any bytes"),
-    ("ls", "takes names of datasets"),
-    ("rm", "takes names of datasets"),
-    ("cp", "copies any bytes"),
+    ("volume put", "copies any bytes"),
+    ("volume get", "copies any bytes"),
+    ("volume ls", "takes names of datasets"),
+    ("volume rm", "takes names of datasets"),
+    ("volume cp", "copies any bytes"),
     ("bench", "measures drives"),
     (
         "replay",
@@ -487,13 +489,13 @@ pub(super) const OF_EXPRESSIONS: [Sample; 37] = [
     ),
     sample("flat-map", "numbers", "x,x+1 numbers.bin --type u64", "out"),
     sample("enumerate", "numbers", "numbers.bin --type u64", "out"),
-    sample("windows", "numbers", "2 numbers.bin --type u64", "out"),
+    sample("windows", "numbers", "-n 2 numbers.bin --type u64", "out"),
     sample("reverse", "numbers", "numbers.bin --type u64", "out"),
     sample("reverse", "npy", "array.npy", "out"),
     sample("reduce", "numbers", "sum numbers.bin --type u64", ""),
     sample("scan", "numbers", "sum numbers.bin --type u64", "out"),
     sample("histogram", "numbers", "numbers.bin --type u64", ""),
-    sample("top", "numbers", "3 numbers.bin --type u64", ""),
+    sample("top", "numbers", "-n 3 numbers.bin --type u64", ""),
     sample("find", "numbers", "x>9 numbers.bin --type u64", ""),
     sample(
         "partition",
@@ -623,7 +625,7 @@ fn common_value_of(kind: &str, id: &str) -> Option<&'static str> {
         "on_error" => "skip",
         "null" => "NA",
         "codec" => "gzip",
-        "group_rows" | "parts" | "part_lines" | "k" | "first" | "records" => "2",
+        "group_rows" | "parts" | "part_lines" | "k" | "window_records" | "first" | "records" => "2",
         "schema" => "a:text",
         "from" => "csv",
         "to" => "jsonl",
@@ -633,7 +635,7 @@ fn common_value_of(kind: &str, id: &str) -> Option<&'static str> {
         "zip" if kind == "npy" => "sorted.npy",
         "zip" if kind == "records" => "records.bin",
         "zip" => "sorted.bin",
-        "count" => "5",
+        "integers" => "5",
         "conditions" if kind.ends_with("table") => "false",
         "conditions" if kind == "records" => "key0<9000000000000000000",
         "conditions" => "x<99",
