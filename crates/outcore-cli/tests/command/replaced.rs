@@ -275,7 +275,7 @@ fn a_dataset_that_is_put_again_is_got_as_it_was_or_as_it_is() {
     for nth in 1..=STOPS_MAX {
         volume::run(&place, &["volume", "put", "old", "@x", "--force"]).ok();
         remove(&place, "got");
-        let get = "get @x got --volume drives.toml";
+        let get = "volume get @x got --volume drives.toml";
         let (answer, is_stopped) = stopped(&place, (get, nth), || {
             volume::run(&place, &["volume", "put", "new", "@x", "--force"]).ok();
         });
