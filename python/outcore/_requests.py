@@ -445,22 +445,3 @@ class TableViewBuildRequest(TypedDict):
     text: TextRequest
     resources: ResourcesRequest
     force: bool
-
-
-class TableRequest(TypedDict):
-    """A job on a table that is no verb yet."""
-
-    job: str
-    inputs: list[str]
-    output: str
-    by: list[str]
-    descending: bool
-    stable: bool
-    conditions: list[str]
-    computed: list[str]
-    columns: list[str] | None
-    union: bool
-    text: TextRequest
-    codec: str | None
-    force: bool
-    resources: ResourcesRequest

@@ -101,11 +101,7 @@ def convert(
         src: Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table.
         dst: Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or .jsonl,
             these also with .gz or .zst, or a directory with parts=. Without it the result is a `Table`.
-        csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
-            line of each file names the columns.
-        jsonl: Input is JSON lines, whatever its name: one JSON object per line.
-        header: If it is `False`: The CSV has no header line; its columns are called 1, 2, and so on.
-        explain: Print the plan, then run.
+        csv, jsonl, header, explain: As in `map`.
         separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             force, record_io, volume, progress: As in `unique`.
@@ -134,7 +130,8 @@ def info(
 
     Args:
         schema: Types of columns of CSV and JSON lines; those of other columns are inferred from a sample.
-        src, csv, jsonl, header: As in `convert`.
+        src: As in `convert`.
+        csv, jsonl, header: As in `map`.
         separator: As in `shuffle`.
         on_error: As in `split`.
         null, volume, progress: As in `unique`.
@@ -223,7 +220,8 @@ def dedup(
         tokens: Count the length of passages in tokens, which white space separates, not in bytes.
         of: The column of the texts.
         removed: Write the rows that are left out, or the passages, to this table.
-        src, csv, jsonl, header, explain: As in `convert`.
+        src: As in `convert`.
+        csv, jsonl, header, explain: As in `map`.
         separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, record_io, volume, progress: As in `unique`.
@@ -280,8 +278,9 @@ def group_by(
         by: Columns to group by, with :desc for the largest first; repeat for several. st.a is the field a of
             objects st.
         aggregates: What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count.
-        src, csv, jsonl, header, explain: As in `convert`.
+        src: As in `convert`.
         dst, force: As in `dedup`.
+        csv, jsonl, header, explain: As in `map`.
         separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, record_io, volume, progress: As in `unique`.
@@ -341,8 +340,9 @@ def window(
             Default: input order.
         added: What to add, as in rank or previous=lag(amount).
         first: Write only the first N rows of each group.
-        src, csv, jsonl, header, explain: As in `convert`.
+        src: As in `convert`.
         dst, force: As in `dedup`.
+        csv, jsonl, header, explain: As in `map`.
         separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, record_io, volume, progress: As in `unique`.
@@ -418,8 +418,8 @@ def join(
         suffix: Suffix for the name of a column of RIGHT if LEFT has a column of that name.
         ordered: If it is `False`: Write rows in any order: faster if RIGHT fits into two fifths of the
             memory.
-        csv, jsonl, header, explain: As in `convert`.
         dst: As in `dedup`.
+        csv, jsonl, header, explain: As in `map`.
         separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, force, record_io, volume, progress: As in `unique`.
@@ -476,8 +476,8 @@ def diff(
         by: Key column by which rows of both tables are matched; repeat for several. Default: all columns, so
             that a row is in both tables or in one, and never changed.
         explain: Print the plan of each sort (passes, buffers, predicted traffic and time), then run.
-        csv, jsonl, header: As in `convert`.
         left: As in `join`.
+        csv, jsonl, header: As in `map`.
         separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, force, record_io, volume, progress: As in `unique`.

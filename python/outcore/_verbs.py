@@ -1,4 +1,4 @@
-"""Verbs: a function for each.
+"""Verbs on files of any kind: a function for each.
 
 Made from the definition of the verbs in `crates/outcore-verbs`; `OUTCORE_GENERATE=1 cargo test --workspace --test
 generated` makes it anew.
@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
+from ._column import Expression, Expressions
 from ._held import TableSource
 from ._progress import Watcher
-from ._reports import GenSummary, SampleSummary, ShuffleSummary, SortSummary, SplitSummary, UniqueSummary, VerifyReport, WriteSummary
+from ._reports import SampleSummary, ShuffleSummary, SortSummary, SplitSummary, UniqueSummary, VerifyReport, WriteSummary
 from ._words import Option, report_on_tables, run, run_on_tables
 
 if TYPE_CHECKING:
@@ -23,27 +24,26 @@ if TYPE_CHECKING:
 #: The words of keywords; a verb that differs has its name in front.
 _OPTIONS: dict[str, Option] = {
     "against": Option("paths", "--against", ()),
-    "ascii": Option("flag", "--ascii", False),
     "bloom": Option("columns", "--bloom", None),
     "by": Option("texts", "--by", None),
+    "by_count": Option("flag", "--by-count", False),
     "by_lines": Option("number", "--by-lines", None),
     "bytes": Option("size", "--bytes", None),
     "codec": Option("text", "--codec", None),
     "columns": Option("columns", "--columns", None),
+    "condition": Option("text", "condition", ...),
     "count": Option("flag", "--count", False),
+    "count-by.by": Option("listed", "by", ()),
     "csv": Option("flag", "--csv", False),
     "descending": Option("flag", "--descending", False),
     "dictionary_order": Option("flag", "--dictionary-order", False),
-    "dist": Option("text", "--dist", "uniform"),
     "drives": Option("drives", "--drive", ()),
     "dst": Option("path", "--output", None),
     "dtype": Option("dtype", "--type", None),
     "epoch": Option("number", "--epoch", 0),
     "explain": Option("flag", "--explain", False),
-    "first": Option("number", "--first", None),
+    "expression": Option("text", "expression", ...),
     "force": Option("flag", "--force", False),
-    "gen.count": Option("number", "--count", ...),
-    "gen.seed": Option("number", "--seed", 1),
     "general_numeric_sort": Option("flag", "--general-numeric-sort", False),
     "group_rows": Option("number", "--group-rows", None),
     "head.count": Option("number", "--count", 10),
@@ -75,7 +75,6 @@ _OPTIONS: dict[str, Option] = {
     "seed": Option("number", "--seed", None),
     "separator": Option("text", "--field-separator", None),
     "shuffle.seed": Option("number", "--seed", 1),
-    "skewed": Option("flag", "--skewed", False),
     "split.seed": Option("number", "--seed", 1),
     "stable": Option("flag", "--stable", False),
     "threads": Option("number", "--threads", None),
@@ -84,7 +83,9 @@ _OPTIONS: dict[str, Option] = {
     "union": Option("flag", "--union", False),
     "unique": Option("flag", "--unique", False),
     "version_sort": Option("flag", "--version-sort", False),
+    "where": Option("expressions", "--where", ()),
     "zero_terminated": Option("flag", "--zero-terminated", False),
+    "zip": Option("paths", "--zip", ()),
 }
 
 
@@ -460,7 +461,7 @@ def sample(
 
 def split(
     src: TableSource,
-    dst: StrPath,
+    dst: StrPath | None = None,
     *,
     parts: SupportsIndex | None = None,
     by_lines: SupportsIndex | None = None,
@@ -493,7 +494,7 @@ def split(
     record_io: StrPath | None = None,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
-) -> SplitSummary:
+) -> SplitSummary | Table:
     """Split files into parts of whole lines, records or rows.
 
     The parts, concatenated, are the input. With -n, parts of records differ by at most one record; a line
@@ -509,7 +510,7 @@ def split(
         src: Files to split, in order, as one input. Default: standard input.
         dst: File name pattern: {part} becomes the part number, from 0; with by=, the name of a directory.
             Parts of lines are compressed if it ends in .gz, .zst, .bz2 or .xz; parts of records get a header
-            if it ends in .npy.
+            if it ends in .npy. Without it the result is a `Table`.
         parts: Number of parts.
         by_lines: Number of lines, records or rows in each part; the last part may have fewer.
         bytes: Tables only: approximate stored size of each part.
@@ -533,60 +534,11 @@ def split(
 
     Raises: What `sort` raises.
     """
-    return report_on_tables("split", SplitSummary, ("split",), _OPTIONS, locals())
-
-
-def gen(
-    dtype: npt.DTypeLike,
-    dst: StrPath,
-    count: SupportsIndex,
-    *,
-    dist: str = "uniform",
-    seed: SupportsIndex = 1,
-    ascii: bool = False,
-    skewed: bool = False,
-    first: SupportsIndex | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    force: bool = False,
-    explain: bool = False,
-    record_io: StrPath | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
-) -> GenSummary:
-    """Generate records for tests and measurements.
-
-    The records depend only on type, count, distribution and seed.
-
-    Args:
-        dtype: Record type, as in `sort dtype=`; gensort makes the records of sortbenchmark.org's gensort 1.5,
-            byte for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort key=`. Any dtype of NumPy's
-            says it too. `u8` and `i8` mean one thing here and another to NumPy, and are rejected.
-        dst: Output: a file (.npy gets a header), - for standard output, or one shard per drive if the name
-            contains {drive}.
-        count: Number of records.
-        dist: Distribution of the keys: uniform (the whole range: of floats all finite ones, so distances
-            between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS], normal
-            and clusters:K (vectors around K centres; both of floats and of integers up to 32 bits),
-            rmat:SCALE (edges of a graph of 2^SCALE vertices, for u32x2 and the like), kronecker:SCALE (the
-            same with vertices in no order, as Graph500 has it), sorted, reversed, equal.
-        ascii: Printable records.
-        skewed: Keys that share prefixes.
-        first: Number of the first record.
-        force: Replace an existing file.
-        explain: As in `head`.
-        seed: As in `shuffle`.
-        memory, threads, io, drives, record_io, volume, progress: As in `unique`.
-
-    Raises: What `sort` raises.
-    """
-    return run("gen", GenSummary, ("generate",), _OPTIONS, locals())
+    return run_on_tables("split", SplitSummary, ("split",), _OPTIONS, locals())
 
 
 def verify(
-    src: Paths,
+    src: TableSource,
     *,
     against: Paths = (),
     by: Keys | None = None,
@@ -633,7 +585,306 @@ def verify(
 
     Raises: What `sort` raises.
     """
-    return run("verify", VerifyReport, ("verify",), _OPTIONS, locals())
+    return report_on_tables("verify", VerifyReport, ("verify",), _OPTIONS, locals())
+
+
+def map(
+    src: TableSource,
+    expression: Expression,
+    dst: StrPath | None = None,
+    *,
+    zip: Paths = (),
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    force: bool = False,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    infer: bool = False,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary | Table:
+    """Compute a number from each record, or columns from each row of a table.
+
+    The output has one number for each record of the input, or the row with its new columns, in the same
+    order. It appears whole or not at all.
+
+    Give each computed column a name, before it with = or behind it with `as`: a column of the same name is
+    replaced, all other columns are kept (columns= selects some), and a later expression may read it. `a as b`
+    renames column a.
+
+    Records and tables share one language of expressions. Operators: + - * / // % ** & | ^ ~ << >>, == != <> <
+    <= > >=, and, or, not, x in (...), x between a and b, s like p, x is null, and case when c then a else b
+    end. Records have no texts, times and nulls, which are errors there.
+
+    For records, a plain number is x; the keys of other records are key0, key1; fields of .npy have their
+    names; index is the position. Integers wrap around, as in NumPy. x[0] is an element of a vector, and in
+    `map`, x alone stands for all of them.
+
+    For tables, names stand for columns (put unusual names in backquotes), st.a for the field a of the objects
+    st, and index for the position of the row. Texts in quotes are dates and times next to such columns. A
+    comparison with null is neither true nor false. try_i64(x) gives null where i64(x) fails.
+
+    Numbers: abs(x), sqrt(x), exp(x), log(x), log2(x), floor(x), ceil(x), round(x), isnan(x), hash(x)
+
+    Choices: min(a, ...), max(a, ...), where(condition, a, b), isin(x, ...)
+
+    Choices of tables: is_null(x), is_not_null(x), coalesce(a, ...), nullif(a, b)
+
+    Texts of tables: contains(s, part), starts_with(s, part), ends_with(s, part), like(s, pattern), ilike(s,
+    pattern), lower(s), upper(s), length(s), substr(s, first[, count]), trim(s[, characters]), ltrim(s[,
+    characters]), rtrim(s[, characters]), replace(s, from, to), split_part(s, separator, number), concat(a,
+    ...), regexp_matches(s, pattern[, options]), regexp_replace(s, pattern, to[, options]), regexp_extract(s,
+    pattern[, group])
+
+    Dates and times of tables: year(t), quarter(t), month(t), week(t), day(t), dayofyear(t), weekday(t),
+    hour(t), minute(t), second(t), time_bucket(width, t[, origin]), date_trunc(unit, t), date_diff(unit, a,
+    b), epoch(t), strftime(t, format), strptime(s, format), try_strptime(s, format)
+
+    Casts: i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, bool, text, date, timestamp, interval, decimal
+
+    Args:
+        src: Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of shards,
+            or Parquet and Arrow files and directories of them; - is standard input.
+        expression: What to compute.
+        dst: Output: a file (.npy gets a header), - for standard output, or one shard per drive if the name
+            contains {drive}. Without it the result is a `Table`.
+        zip: Zip IN with another file of as many records: its numbers are y, those of a third file z; fields
+            of records are x.key0, y.key0.
+        where: Keep only records for which EXPR is true; repeat to AND conditions.
+        explain: Print the plan, then run.
+        force: Replace existing files.
+        csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
+            line of each file names the columns.
+        jsonl: Input is JSON lines, whatever its name: one JSON object per line.
+        header: If it is `False`: The CSV has no header line; its columns are called 1, 2, and so on.
+        separator: As in `shuffle`.
+        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `unique`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("map", WriteSummary, ("write",), _OPTIONS, locals())
+
+
+def filter(
+    src: TableSource,
+    condition: Expression,
+    dst: StrPath | None = None,
+    *,
+    zip: Paths = (),
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    force: bool = False,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    infer: bool = False,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary | Table:
+    """Keep the records, or rows of a table, for which an expression is true.
+
+    The output has whole records or rows, in input order. It appears whole or not at all.
+
+    Row groups of a table that cannot match are not read.
+
+    Records and tables share one language of expressions. Operators: + - * / // % ** & | ^ ~ << >>, == != <> <
+    <= > >=, and, or, not, x in (...), x between a and b, s like p, x is null, and case when c then a else b
+    end. Records have no texts, times and nulls, which are errors there.
+
+    For records, a plain number is x; the keys of other records are key0, key1; fields of .npy have their
+    names; index is the position. Integers wrap around, as in NumPy. x[0] is an element of a vector, and in
+    `map`, x alone stands for all of them.
+
+    For tables, names stand for columns (put unusual names in backquotes), st.a for the field a of the objects
+    st, and index for the position of the row. Texts in quotes are dates and times next to such columns. A
+    comparison with null is neither true nor false. try_i64(x) gives null where i64(x) fails.
+
+    Numbers: abs(x), sqrt(x), exp(x), log(x), log2(x), floor(x), ceil(x), round(x), isnan(x), hash(x)
+
+    Choices: min(a, ...), max(a, ...), where(condition, a, b), isin(x, ...)
+
+    Choices of tables: is_null(x), is_not_null(x), coalesce(a, ...), nullif(a, b)
+
+    Texts of tables: contains(s, part), starts_with(s, part), ends_with(s, part), like(s, pattern), ilike(s,
+    pattern), lower(s), upper(s), length(s), substr(s, first[, count]), trim(s[, characters]), ltrim(s[,
+    characters]), rtrim(s[, characters]), replace(s, from, to), split_part(s, separator, number), concat(a,
+    ...), regexp_matches(s, pattern[, options]), regexp_replace(s, pattern, to[, options]), regexp_extract(s,
+    pattern[, group])
+
+    Dates and times of tables: year(t), quarter(t), month(t), week(t), day(t), dayofyear(t), weekday(t),
+    hour(t), minute(t), second(t), time_bucket(width, t[, origin]), date_trunc(unit, t), date_diff(unit, a,
+    b), epoch(t), strftime(t, format), strptime(s, format), try_strptime(s, format)
+
+    Casts: i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, bool, text, date, timestamp, interval, decimal
+
+    Args:
+        condition: The condition.
+        src, dst, zip, where, explain, force, csv, jsonl, header: As in `map`.
+        separator: As in `shuffle`.
+        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `unique`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("filter", WriteSummary, ("write",), _OPTIONS, locals())
+
+
+def merge(
+    src: TableSource,
+    dst: StrPath | None = None,
+    *,
+    zip: Paths = (),
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    force: bool = False,
+    by: Keys | None = None,
+    descending: bool = False,
+    stable: bool = False,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    infer: bool = False,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary | Table:
+    """Merge files that are sorted already.
+
+    Each input must be in the order that `outcore sort` gives it; the output is all of them in that order. A
+    merge reads and writes the data once, where a sort does so twice. If a file of records is not sorted, the
+    output is not sorted either, which `outcore verify` finds; if a table is not, the error names the row.
+    Lines are merged by `outcore sort -m`.
+
+    Args:
+        by: Column by which all files are sorted, as in `outcore sort by=`; repeat for several.
+        descending: The largest keys come first.
+        stable: Equal keys keep the order of the inputs.
+        src, dst, zip, where, explain, force, csv, jsonl, header: As in `map`.
+        separator: As in `shuffle`.
+        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `unique`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("merge", WriteSummary, ("write",), _OPTIONS, locals())
+
+
+def count_by(
+    src: TableSource,
+    dst: StrPath | None = None,
+    by: Keys = (),
+    *,
+    zip: Paths = (),
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    force: bool = False,
+    by_count: bool = False,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    infer: bool = False,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> UniqueSummary | Table:
+    """Count how often each value occurs.
+
+    Prints each value and its count, in the order of the values; with -o, writes them as records of the value
+    and an 8-byte count. Values are counted in memory, or by sorting if there are too many different ones;
+    explain=True says which. For tables, EXPR is one column or several separated by commas, and OUT is a table
+    with the column count; `outcore group-by` has other aggregates.
+
+    Whole records of any kind are counted by `outcore unique count=`, lines too.
+
+    Args:
+        dst: Output file for records of value and count (.npy gets the fields value and count), or - for
+            standard output. Without it the result is a `Table`.
+        by: The value to count; x is a plain number. For tables, names of columns.
+        by_count: Put the most frequent values first.
+        src, zip, where, explain, force, csv, jsonl, header: As in `map`.
+        separator: As in `shuffle`.
+        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `unique`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("count-by", UniqueSummary, ("sample", "count"), _OPTIONS, locals())
 
 
 __all__ = [
@@ -642,6 +893,9 @@ __all__ = [
     "head",
     "sample",
     "split",
-    "gen",
     "verify",
+    "map",
+    "filter",
+    "merge",
+    "count_by",
 ]

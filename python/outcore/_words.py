@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, cast
 from . import _outcore
 from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
 from ._arguments import insists, optional_path, path_text, path_texts, texts, warn_of_unknown_variables
+from ._column import Column, Expression, Expressions
 from ._errors import usage
 from ._held import MEANS, Held, Place, held, quoted, resources_of, schema_text, spooled
 from ._progress import telling
@@ -35,7 +36,7 @@ _SHAPE = ("union", "schema", "separator", "null", "on_error", "csv", "jsonl", "h
 
 
 class Option(NamedTuple):
-    """How a keyword becomes words: a method of `Words`, the option, and the value that is no word."""
+    """How a keyword becomes words: a method of `Words`, the option if it is one, and the value that is no word."""
 
     method: str
     flag: str
@@ -52,14 +53,14 @@ class Words:
         self._are_looked_at = False
 
     def given(self, name: str, options: Mapping[str, Option], given: Mapping[str, Any]) -> None:
-        """All keywords of a function but its operands."""
+        """All keywords of a function but its files."""
         for keyword, value in given.items():
             option = _option(name, options, keyword)
-            if option is not None and not _is_default(option, value):
+            if option is not None and (not _is_flag(option.flag) or not _is_default(option, value)):
                 getattr(self, option.method)(option.flag, value)
 
     def operands(self, paths: Paths) -> None:
-        """Files that stand behind the options."""
+        """Files, which stand behind all else."""
         self._operands += map(_file, path_texts(paths))
 
     def paths(self, option: str, paths: Paths) -> None:
@@ -86,16 +87,32 @@ class Words:
 
     def columns(self, option: str, names: Keys) -> None:
         """Names of columns, in backquotes where they would be lists."""
-        listed = (name if name[:1] == "`" or name and "," not in name else quoted(name) for name in texts(names))
-        self._add(option, listed)
+        self._add(option, map(_column, texts(names)))
+
+    def listed(self, option: str, names: Keys) -> None:
+        """An expression, or names of columns as one."""
+        self._add(option, [names if isinstance(names, str) else ",".join(map(_column, names))])
+
+    def joined(self, option: str, expressions: Expressions) -> None:
+        """Expressions as one text."""
+        self._add(option, [", ".join(_expressions(expressions))])
+
+    def expressions(self, option: str, expressions: Expressions) -> None:
+        """Expressions, each with the option before it."""
+        self._add(option, _expressions(expressions))
+
+    def pair(self, option: str, values: tuple[float, float]) -> None:
+        """Two numbers."""
+        first, last = values
+        self._add(option, [f"{float(first)!r}:{float(last)!r}"])
 
     def schema(self, option: str, schema: str | Mapping[str, str]) -> None:
         """Types of columns."""
         self.text(option, schema_text(schema))
 
-    def text(self, option: str, value: str | None) -> None:
+    def text(self, option: str, value: Expression | None) -> None:
         """A text."""
-        self._add(option, [] if value is None else [value])
+        self._add(option, [] if value is None else [str(value)])
 
     def value(self, option: str, value: object) -> None:
         """A number, or what else has a text."""
@@ -118,10 +135,6 @@ class Words:
         """An option that says the opposite."""
         self.flag(option, not is_set)
 
-    def type_name(self, dtype: npt.DTypeLike) -> None:
-        """A type of records, behind the options."""
-        self._operands.append(_type_text(dtype))
-
     def dtype(self, option: str, dtype: npt.DTypeLike) -> None:
         """A type of records."""
         self.text(option, _type_text(dtype))
@@ -133,7 +146,11 @@ class Words:
         self._add("--key", request["keys"])
 
     def _add(self, option: str, values: Iterable[str]) -> None:
-        self._options += [f"{option}={value}" for value in values]
+        """Values of an option, or such as stand in front of the files."""
+        if _is_flag(option):
+            self._options += [f"{option}={value}" for value in values]
+        else:
+            self._operands += values
 
     def run(
         self,
@@ -173,12 +190,8 @@ def run(
 ) -> _Report:
     """Runs the verb of a function that was given these arguments."""
     words = Words()
-    if "src" in given:
-        words.given(name, options, given)
-        words.operands(given["src"])
-    else:
-        words.given(name, options, {keyword: value for keyword, value in given.items() if keyword != "dtype"})
-        words.type_name(given["dtype"])
+    words.given(name, options, given)
+    words.operands(given.get("src", ()))
     return words.run(name, kind, phases, given)
 
 
@@ -217,7 +230,7 @@ def run_on_tables(
     for names, _ in opened:
         words.operands(names)
     report = words.run(name, kind, phases, asked, kept)
-    if place is None or kept is None:
+    if place is None or kept is None or not os.path.exists(kept):
         return report
     return cast("Table", held([kept], asked, place, report))
 
@@ -272,6 +285,21 @@ def _option(name: str, options: Mapping[str, Option], keyword: str) -> Option | 
 def _is_default(option: Option, value: Any) -> bool:
     default = option.default
     return value is default or (type(value) is type(default) and bool(value == default))
+
+
+def _is_flag(option: str) -> bool:
+    """Whether a keyword is an option of the verb, and not one of the values before its files."""
+    return option.startswith("-")
+
+
+def _column(name: str) -> str:
+    """The name of a column, in backquotes where it would be a list."""
+    return name if name[:1] == "`" or name and "," not in name else quoted(name)
+
+
+def _expressions(given: Expressions) -> list[str]:
+    """One expression, or several."""
+    return [str(given)] if isinstance(given, (str, Column)) else [str(expression) for expression in given]
 
 
 def _file(name: str) -> str:

@@ -232,7 +232,7 @@ static RULES: [Rule; 41] = [
     rule(&["by_count"], TABLES, "tables")
         .of(&["count-by"])
         .instead("write the counts with -o, and sort them with --key count:desc"),
-    rule(&["count"], RECORDS, "records"),
+    rule(&["numbers"], RECORDS, "records"),
 ];
 
 /// An option on the command line.

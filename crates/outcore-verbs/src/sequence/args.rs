@@ -10,7 +10,8 @@ use clap::{Args, ValueHint};
 use outcore::{Error, Result};
 use outcore_front::inputs::is_stdout;
 
-use crate::option::{DriveArgs, RecordingArgs, ResourceArgs, TypeArgs, parse_count};
+use crate::option::tables::{TableArgs, TextArgs};
+use crate::option::{DriveArgs, RecordingArgs, ResourceArgs, ScratchArgs, TypeArgs, parse_count};
 
 /// The help of inputs where a verb also takes tables.
 pub(crate) const TABLES_TOO: &str = "Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of \
@@ -21,14 +22,14 @@ pub(crate) const TABLES_TOO: &str = "Files to read, in order, as one input: raw 
 pub(crate) struct InputArgs {
     /// Files to read, in order, as one input: raw records, .npy, or a manifest (.outcore.json) of
     /// shards; - is standard input
-    #[arg(value_name = "IN", value_hint = ValueHint::FilePath, required_unless_present = "count")]
+    #[arg(value_name = "IN", value_hint = ValueHint::FilePath, required_unless_present = "numbers")]
     pub inputs: Vec<PathBuf>,
     /// Zip IN with another file of as many records: its numbers are y, those of a third file z;
     /// fields of records are x.key0, y.key0
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub zip: Vec<PathBuf>,
     /// Use the integers 0..N-1 as input, x, instead of files
-    #[arg(long, value_name = "N", value_parser = parse_count, conflicts_with_all = ["inputs", "zip", "format"])]
+    #[arg(id = "numbers", long, value_name = "N", value_parser = parse_count, conflicts_with_all = ["inputs", "zip", "format"])]
     pub count: Option<u64>,
     /// Keep only records for which EXPR is true; repeat to AND conditions
     #[arg(
@@ -47,6 +48,9 @@ pub(crate) struct InputArgs {
     #[command(flatten)]
     #[allow(missing_docs, reason = "the group of options says what it is")]
     pub drives: DriveArgs,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub scratch: ScratchArgs,
     /// Print the plan, then run
     #[arg(long, help_heading = "Plan")]
     pub explain: bool,
@@ -108,6 +112,37 @@ pub(crate) struct OutputArgs {
     /// name contains {drive}
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Files")]
     pub(crate) output: PathBuf,
+}
+
+/// The input and the place of the result of a verb that writes records.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PassArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Says where the options of verbs have those of [`PassArgs`].
+macro_rules! has_files {
+    ($($args:ty),*) => {
+        $(impl AsRef<crate::sequence::args::PassArgs> for $args {
+            fn as_ref(&self) -> &crate::sequence::args::PassArgs {
+                &self.files
+            }
+        })*
+    };
+}
+
+pub(super) use has_files;
+
+/// How a verb that also takes tables reads and writes them.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct RowsArgs {
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
+    #[command(flatten)]
+    pub(crate) text: TextArgs,
 }
 
 /// An expression may begin with a minus; what looks like a flag is a flag that there is not.

@@ -19,14 +19,13 @@ use outcore_front::spool::Spool;
 use outcore_front::what::{Asked, What};
 use outcore_io::output::parent_of;
 
-use super::args::InputArgs;
+use super::args::{InputArgs, RowsArgs};
 use crate::host::{Host, Kept, watch};
-use crate::option::tables::TableArgs;
 use crate::option::{SEED, resources_request};
 use crate::report::Stopwatch;
 
 /// Everything that is settled before a pass starts.
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     /// What the job may use.
     pub(super) resources: Resources,
     /// The files that are read.
@@ -55,15 +54,11 @@ impl Prepared {
 ///
 /// # Errors
 /// Settings that cannot be.
-pub(super) fn resources_of(
-    host: &dyn Host,
-    args: &InputArgs,
-    scratch_limit_bytes: Option<u64>,
-) -> Result<Resources> {
+pub(super) fn resources_of(host: &dyn Host, args: &InputArgs) -> Result<Resources> {
     host.load(&resources_request(
         &args.resources,
         &args.drives,
-        scratch_limit_bytes,
+        args.scratch.limit_bytes,
         SEED,
     )?)
 }
@@ -73,13 +68,14 @@ pub(super) fn resources_of(
 ///
 /// # Errors
 /// Usage: an option that is not for the input.
-pub(super) fn is_table(host: &dyn Host, input: &InputArgs, tables: &TableArgs) -> Result<bool> {
+pub(super) fn is_table(host: &dyn Host, input: &InputArgs, rows: &RowsArgs) -> Result<bool> {
     let asked = Asked {
         inputs: &input.inputs,
         is_records: input.record.is_typed() || input.count.is_some(),
         // Lines are none of the things that these verbs take.
         is_table: true,
-        piped: tables.piped(),
+        text: rows.text.flags()?.kind(),
+        piped: rows.tables.piped(),
         ..Asked::default()
     };
     let what = host.what(asked)?;
@@ -180,7 +176,7 @@ pub(super) fn prepare(
 /// # Errors
 /// As [`prepare`].
 pub(super) fn open(host: &dyn Host, args: &InputArgs, map: Option<&String>) -> Result<Prepared> {
-    let resources = resources_of(host, args, None)?;
+    let resources = resources_of(host, args)?;
     let mut prepared = prepare(host, args, resources, None)?;
     if let Some(map) = map {
         prepared.execution.then(Step::Map(map.clone()))?;

@@ -24,14 +24,14 @@ use outcore_front::text::output::Dress;
 use outcore_front::what::{Asked, What};
 use serde_json::json;
 
-use page::{UniqueArgs, UniqueSummary};
+use page::UniqueArgs;
 
 use crate::host::{Host, Weight};
 use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_of};
 use crate::option::lines::FormatArgs;
 use crate::option::{SEED, resources_request};
 use crate::sequence::args::InputArgs;
-use crate::sequence::group::{self, CountBySummary, GroupRequest};
+use crate::sequence::group::{self, GroupRequest, UniqueSummary};
 use crate::sort::{self, SortArgs};
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
@@ -75,15 +75,15 @@ impl Verb for Unique {
         if args.dry_run {
             return;
         }
-        match grouped(report) {
-            Some(grouped) => group::say(Unique::NAME, &grouped, args.explain, words),
+        match report.by {
+            Some(_) => group::say(Unique::NAME, report, args.explain, words),
             None => say(&report.wrote, &said(report), args.explain, words),
         }
     }
 
     fn headline(report: &UniqueSummary) -> String {
-        match grouped(report) {
-            Some(grouped) => group::headline(Unique::NAME, &grouped),
+        match report.by {
+            Some(_) => group::headline(Unique::NAME, report),
             None => headline(&report.wrote, &said(report)),
         }
     }
@@ -91,16 +91,6 @@ impl Verb for Unique {
     fn takes_stdout(args: &UniqueArgs) -> bool {
         args.files.is_to_stdout() && !args.dry_run
     }
-}
-
-/// The report on different records, where these were sought.
-fn grouped(report: &UniqueSummary) -> Option<CountBySummary> {
-    report.by.as_ref()?;
-    Some(CountBySummary {
-        wrote: report.wrote.clone(),
-        by: report.by.clone(),
-        groups: None,
-    })
 }
 
 /// The word for what was done.
@@ -270,6 +260,7 @@ fn of_records(host: &dyn Host, args: &UniqueArgs, format: &RecordFormat) -> Resu
         record: args.record.clone(),
         resources: args.resources.clone(),
         drives: args.drives.clone(),
+        scratch: args.scratch.clone(),
         explain: args.explain,
         dry_run: args.dry_run,
         record_io: args.record_io.clone(),
@@ -279,18 +270,13 @@ fn of_records(host: &dyn Host, args: &UniqueArgs, format: &RecordFormat) -> Resu
     let request = GroupRequest {
         what: Unique::NAME,
         input: &input,
-        scratch_limit_bytes: args.scratch.limit_bytes,
         output: args.files.output.as_deref(),
         grouping: match args.count {
             true => Grouping::Counted,
             false => Grouping::Unique,
         },
     };
-    let found = group::of_records(host, &request)?;
-    Ok(UniqueSummary {
-        wrote: found.wrote,
-        by: found.by,
-    })
+    group::of_records(host, &request)
 }
 
 /// The same as a sort of records.

@@ -1,13 +1,12 @@
-//! What `unique` is asked, and what it reports.
+//! What `unique` is asked.
 //!
-//! Contract: each option and each field stands here alone, with its name, type, default and help.
+//! Contract: each option stands here alone, with its name, type, default and help.
 
 use clap::Args;
 
 use crate::option::lines::{FormatArgs, LineArgs, OrderArgs};
 use crate::option::tables::TableArgs;
 use crate::option::{DriveArgs, FileArgs, RecordingArgs, ResourceArgs, ScratchArgs, TypeArgs};
-use crate::report::{WriteSummary, report};
 
 const UNIQUE_EXAMPLES: &str = "\
 Examples:
@@ -59,20 +58,4 @@ pub(crate) struct UniqueArgs {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) record_io: RecordingArgs,
-}
-
-report! {
-    /// The result of keeping one of each line, record or row.
-    pub(crate) struct UniqueSummary {
-        [wrote: WriteSummary],
-        /// How different records were found: `hash` or `sort`; none of lines and rows.
-        by: Option<String>,
-    }
-}
-
-impl UniqueSummary {
-    /// The summary for lines, rows, or records that were sorted.
-    pub(crate) fn of(wrote: WriteSummary) -> Self {
-        UniqueSummary { wrote, by: None }
-    }
 }

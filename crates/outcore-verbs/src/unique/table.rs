@@ -6,8 +6,9 @@ use outcore::Result;
 use outcore_front::resources::Resources;
 use outcore_table::jobs::{self, TableOrder};
 
-use super::page::{UniqueArgs, UniqueSummary};
+use super::page::UniqueArgs;
 use crate::host::Host;
+use crate::sequence::group::UniqueSummary;
 use crate::tables::{Request, keys_of, names_of, run, text};
 
 /// One row of each key.

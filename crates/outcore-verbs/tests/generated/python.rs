@@ -1,23 +1,21 @@
-//! Python's module of verbs: a function of each, as its options and its rules say.
+//! Python's modules of verbs: a function of each, as its options and its rules say.
 //!
-//! Contract: a keyword is an option of the verb, under the same name except for those of [`NAMES`].
-//! Its type follows from the type that the option reads, its documentation is the option's help. A
+//! Contract: every verb has a function. Its parameters are the [`Keyword`]s of its options. A
 //! keyword that several functions have in the same words is documented by the first of them.
 
-use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, Args as _, Command};
+use clap::{Arg, Args as _, Command};
 use outcore_front::Spelling;
 use outcore_verbs::report::Described;
 use outcore_verbs::verb::{Inputs, Verb, VerbVisitor};
 use outcore_verbs::visit_verbs;
 
+use super::keywords::{Keyword, is_left_out, keyword};
 use super::wrapped;
 
-const HEAD: &str = r#""""VerbsKIND: a function for each.
+const HEAD: &str = r#""""VerbKIND: a function for each.
 
 Made from the definition of the verbs in `crates/outcore-verbs`; `OUTCORE_GENERATE=1 cargo test --workspace --test
 generated` makes it anew.
@@ -25,160 +23,95 @@ generated` makes it anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, SupportsIndex
-
-from ._arguments import ARGUMENTS
-from ._held import TableSource
-from ._progress import Watcher
-REPORTS
-from ._words import Option, WORDS
-
-if TYPE_CHECKING:
-NUMPY    from ._table import Table
 "#;
-/// The verbs whose functions are made here; those of the others are written by hand.
-const VERBS: [&str; 15] = [
-    "sort", "unique", "shuffle", "head", "sample", "split", "gen", "verify", "convert", "info",
-    "dedup", "group-by", "window", "join", "diff",
-];
-/// Options whose keyword is not their name in the definition.
-const NAMES: [(&str, &str); 18] = [
-    ("bloom_filters", "bloom"),
-    ("distribution", "dist"),
-    ("files", "src"),
-    ("format", "dtype"),
-    ("inputs", "src"),
-    ("keys", "key"),
-    ("limit_bytes", "scratch_limit"),
-    ("line_keys", "line_key"),
-    ("memory_bytes", "memory"),
-    ("no_header", "header"),
-    ("is_lines", "lines"),
-    ("output", "dst"),
-    ("part_bytes", "bytes"),
-    ("part_lines", "by_lines"),
-    ("record_bytes", "record"),
-    ("records", "count"),
-    ("trace", "record_io"),
-    ("unordered", "ordered"),
-];
-/// Options that say the opposite of their keyword.
-const OPPOSITES: [&str; 2] = ["no_header", "unordered"];
-/// Options of no use to Python: `drives` takes the file of drives too, there are no streams, and a
-/// plan is a value of its own. Python has the flags of GNU sort and not the words of `--sort`.
-const LEFT_OUT: [&str; 18] = [
-    "drives_file",
-    "from",
-    "to",
-    "dry_run",
-    "word",
-    "buffer_bytes",
-    "temporary_dirs",
-    "parallel",
-    "batch_count",
-    "compress_program",
-    "debug",
-    "check_silently",
-    "old_keys",
-    "files0_from",
-    "random_source",
-    "merge",
-    "check",
-    "delete_input",
-];
 /// A verb whose function stands behind one that is written by hand.
 const BEHIND: &str = "sort";
-/// Keywords that take more than texts, with their types and what makes words of them.
-const SPECIAL: [(&str, &str, &str); 6] = [
-    ("lines", "LinesHow", "lines"),
-    ("bloom", "Keys | None", "columns"),
-    ("columns", "Keys | None", "columns"),
-    ("schema", "str | Mapping[str, str] | None", "schema"),
-    ("tolerance", "str | float | None", "value"),
-    ("drives", "Paths", "drives"),
+/// Verbs whose functions have other names, since those of these names take what is in memory.
+const FUNCTIONS: [(&str, &str); 1] = [("lookup", "lookup_file")];
+/// The modules, by the files that their verbs read, with what their heads say of them.
+const MODULES: [(Inputs, &str); 3] = [
+    (Inputs::Any, "s on files of any kind"),
+    (Inputs::Tables, "s on tables"),
+    (Inputs::Files, "s on records"),
 ];
-/// Keywords of sizes in bytes.
-const SIZES: [&str; 3] = ["bytes", "memory", "scratch_limit"];
-/// What Python adds to options.
-const RECORDS: [(&str, &str); 4] = [
-    (
-        "dtype",
-        "Any dtype of NumPy's says it too. `u8` and `i8` mean one thing here and another to NumPy, and are rejected.",
-    ),
-    (
-        "record",
-        "A tuple gives the keys as well: `(100, \"0:10\")`.",
-    ),
-    ("key", ""),
-    (
-        "lines",
-        "`True` takes text alone for lines, and `\"any\"` any bytes.",
-    ),
-];
-/// A keyword of a function.
-struct Keyword {
-    name: String,
-    annotation: String,
-    /// Nothing where it has to be given.
-    default: Option<String>,
-    /// What makes words of it, and of which option; nothing for what stands behind the options.
-    option: Option<(&'static str, String)>,
-    doc: String,
-}
 
-/// The modules of verbs on files of any kind, and of those on nothing but tables.
-pub(crate) fn modules() -> [String; 2] {
-    let mut of_files = Module::default();
-    visit_verbs(&mut of_files);
-    let mut of_tables = Module {
-        is_of_tables: true,
-        documented: of_files.documented.clone(),
-        ..Module::default()
-    };
-    visit_verbs(&mut of_tables);
-    [of_files, of_tables].map(|module| text_of(&module))
+/// The modules, in the order of [`MODULES`].
+pub(crate) fn modules() -> [String; 3] {
+    let mut documented = BTreeMap::new();
+    MODULES.map(|(inputs, kind)| {
+        let mut module = Module {
+            inputs,
+            documented: std::mem::take(&mut documented),
+            text: String::new(),
+            names: Vec::new(),
+            reports: Vec::new(),
+            options: BTreeMap::new(),
+        };
+        visit_verbs(&mut module);
+        documented = std::mem::take(&mut module.documented);
+        text_of(&module, kind)
+    })
 }
 
 /// The whole module.
-fn text_of(module: &Module) -> String {
-    let reports = module.reports.join(", ");
-    let reports = format!("from ._reports import {reports}");
-    let (kind, words) = match module.is_of_tables {
-        false => ("", "report_on_tables, run, run_on_tables"),
-        true => (" on tables", "report_on_tables, run_on_tables"),
+fn text_of(module: &Module, kind: &str) -> String {
+    let from = |from: &str, names: &[&str]| {
+        let used = names.iter().filter(|name| has_word(&module.text, name));
+        let used = used.copied().collect::<Vec<_>>().join(", ");
+        match used.is_empty() {
+            true => String::new(),
+            false => format!("from {from} import {used}\n"),
+        }
     };
-    let mut text = HEAD.replace("REPORTS", &reports);
-    text = text.replace("KIND", kind).replace("WORDS", words);
-    let names = ["Keys", "LinesHow", "Paths", "Record", "Size", "StrPath"];
-    let is_used = |name: &&str| module.text.contains(&format!(": {name}"));
-    let names: Vec<&str> = names.into_iter().filter(is_used).collect();
-    let numpy = match module.text.contains("npt.") {
-        true => "    import numpy.typing as npt\n\n",
-        false => "",
-    };
-    text = text
-        .replace("ARGUMENTS", &names.join(", "))
-        .replace("NUMPY", numpy);
-    if !module.text.contains("Mapping[") {
-        text = text.replace("from collections.abc import Mapping\n", "");
-    }
-    text.push_str("\n#: The words of keywords; a verb that differs has its name in front.\n");
-    text.push_str("_OPTIONS: dict[str, Option] = {\n");
+    let arguments = ["Keys", "LinesHow", "Paths", "Record", "Size", "StrPath"];
+    let words = ["report_on_tables", "run", "run_on_tables"];
+    let mut text = HEAD.replace("KIND", kind);
+    text += &from("collections.abc", &["Mapping"]);
+    text += "from typing import TYPE_CHECKING, Literal, SupportsIndex\n\n";
+    text += &from("._arguments", &arguments);
+    text += &from("._column", &["Expression", "Expressions"]);
+    text += &from("._held", &["TableSource"]);
+    text += "from ._progress import Watcher\n";
+    text += &from("._reports", &module.reports);
+    let is_called = |name: &&str| module.text.contains(&format!("return {name}("));
+    let called: Vec<&str> = words.into_iter().filter(is_called).collect();
+    let _ = writeln!(text, "from ._words import Option, {}", called.join(", "));
+    text += "\nif TYPE_CHECKING:\n";
+    let checked = [
+        ("npt", "    import numpy.typing as npt\n"),
+        ("Table", "    from ._table import Table\n"),
+    ];
+    let checked = checked
+        .iter()
+        .filter(|(name, _)| has_word(&module.text, name));
+    text += &checked
+        .map(|(_, line)| *line)
+        .collect::<Vec<_>>()
+        .join("\n");
+    text += "\n#: The words of keywords; a verb that differs has its name in front.\n";
+    text += "_OPTIONS: dict[str, Option] = {\n";
     for (keyword, option) in &module.options {
         let _ = writeln!(text, "    \"{keyword}\": {option},");
     }
-    text.push_str("}\n");
-    text.push_str(&module.text);
+    text += "}\n";
+    text += &module.text;
     let names = module.names.iter().map(|name| format!("    \"{name}\",\n"));
     let names: String = names.collect();
     text + &format!("\n\n__all__ = [\n{names}]\n")
 }
 
+/// Whether `name` stands alone somewhere in `text`.
+fn has_word(text: &str, name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
+    text.match_indices(name).any(|(at, _)| {
+        let (before, behind) = (&text[..at], &text[at + name.len()..]);
+        !before.ends_with(is_letter) && !behind.starts_with(is_letter)
+    })
+}
+
 /// A module that grows.
-#[derive(Default)]
 struct Module {
-    is_of_tables: bool,
+    inputs: Inputs,
     text: String,
     /// What it offers.
     names: Vec<String>,
@@ -191,8 +124,7 @@ struct Module {
 
 impl VerbVisitor for Module {
     fn visit<V: Verb>(&mut self) {
-        let is_of_tables = V::INPUTS == Inputs::Tables;
-        if !VERBS.contains(&V::NAME) || is_of_tables != self.is_of_tables {
+        if V::INPUTS != self.inputs {
             return;
         }
         if V::NAME != BEHIND {
@@ -208,7 +140,10 @@ impl VerbVisitor for Module {
 
 /// The function of the verb `name`.
 fn function_name(name: &str) -> String {
-    name.replace('-', "_")
+    let known = FUNCTIONS.iter().find(|(verb, _)| *verb == name);
+    known
+        .map_or(name, |(_, function)| function)
+        .replace('-', "_")
 }
 
 impl Module {
@@ -221,23 +156,23 @@ impl Module {
         let takes_tables = V::INPUTS != Inputs::Files;
         let is_of_tables = V::INPUTS == Inputs::Tables;
         let command = V::Args::augment_args(Command::new(V::NAME));
-        let is_left_out = |arg: &&Arg| {
-            let id = arg.get_id().as_str();
-            LEFT_OUT.contains(&id) || is_of_tables && id == "infer"
-        };
-        let arguments = command.get_arguments().filter(|arg| !is_left_out(arg));
+        let is_taken = |arg: &&Arg| !is_left_out(arg, V::INPUTS);
+        let arguments = command.get_arguments().filter(is_taken);
         let keywords: Vec<Keyword> = arguments.map(|arg| keyword(arg, V::INPUTS)).collect();
         // As in Python's own functions: what, whereto, and the rest.
         let is_dst_optional = keywords
             .iter()
             .any(|keyword| keyword.name == "dst" && keyword.default.is_some());
         let keeps = takes_tables && is_dst_optional;
-        let place = |keyword: &Keyword| match &keyword.name[..] {
-            "src" | "dtype" if keyword.default.is_none() => Some(0),
-            "left" => Some(1),
-            "right" => Some(2),
-            "dst" => Some(3),
-            "by" | "on" if is_of_tables => Some(4),
+        let place = |keyword: &Keyword| match (&keyword.name[..], &keyword.option) {
+            ("src" | "left", None) => Some(0),
+            ("right", None) => Some(1),
+            ("dst", _) => Some(3),
+            ("by" | "on", _) if is_of_tables => Some(4),
+            (_, Some((_, flag))) if !flag.starts_with('-') => match keyword.default {
+                None => Some(2),
+                Some(_) => Some(4),
+            },
             _ if keyword.default.is_none() && !is_dst_optional => Some(5),
             _ => None,
         };
@@ -355,7 +290,7 @@ impl Module {
         let spelled = Spelling::Python.text(flag);
         // Messages name options by their long names.
         let is_short = !flag.starts_with("--");
-        let is_spelled = is_short || spelled.split('=').next() == Some(&keyword.name);
+        let is_spelled = is_short || spelled.split('=').next() == Some(&*keyword.name);
         assert!(is_spelled, "messages call {} {spelled}", keyword.name);
         let default = match (&keyword.name[..], &keyword.default) {
             // Whether a table may be kept is no matter of words.
@@ -380,114 +315,3 @@ const VOLUME: &str = "The drives file of a volume: where a file is taken, `\"@na
                       that of `OUTCORE_VOLUME`.";
 const PROGRESS: &str = "`True` for a bar, or a function that is called with a `Progress` a few times a second. What it \
                         raises stops the job.";
-
-fn keyword(arg: &Arg, inputs: Inputs) -> Keyword {
-    let id = arg.get_id().as_str();
-    let known = NAMES.iter().find(|(known, _)| *known == id);
-    let name = known.map_or(id, |(_, name)| name).to_owned();
-    let long = arg.get_long().map(|long| format!("--{long}"));
-    let short = || arg.get_short().map(|short| format!("-{short}"));
-    let flag = long.or_else(short).unwrap_or_default();
-    let (annotation, default, method) = kind_of(arg, &name, inputs);
-    let option = match method {
-        "operands" => None,
-        _ => Some((method, flag)),
-    };
-    let help = arg.get_long_help().or(arg.get_help());
-    let help = help.map(ToString::to_string).unwrap_or_default();
-    let mut doc = Spelling::Python.text(&help).replace('\\', "\\\\");
-    doc.push('.');
-    if OPPOSITES.contains(&id) {
-        doc = format!("If it is `False`: {doc}");
-    }
-    if let Some((_, more)) = RECORDS
-        .iter()
-        .find(|(known, more)| *known == name && !more.is_empty())
-    {
-        let _ = write!(doc, " {more}");
-    }
-    Keyword {
-        name,
-        annotation,
-        default,
-        option,
-        doc,
-    }
-}
-
-/// The type of the keyword `name`, its default, and what makes words of it.
-fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'static str) {
-    let many_values = arg
-        .get_num_args()
-        .is_some_and(|range| range.max_values() > 1);
-    let is_many = matches!(arg.get_action(), ArgAction::Append) || many_values;
-    let kind = arg.get_value_parser().type_id();
-    let is = |wanted: TypeId| kind == wanted;
-    let is_path = is(TypeId::of::<PathBuf>());
-    let is_whole = is(TypeId::of::<u64>()) || is(TypeId::of::<usize>()) || is(TypeId::of::<u128>());
-    let choices = arg.get_possible_values();
-    let choices = choices
-        .iter()
-        .map(|choice| format!("\"{}\"", choice.get_name()));
-    let choices = match arg.get_action() {
-        ArgAction::Set => choices.collect::<Vec<_>>().join(", "),
-        _ => String::new(),
-    };
-    let given = arg.get_default_values().first();
-    let given = given.map(|value| value.to_string_lossy().into_owned());
-    let special = SPECIAL.iter().find(|(known, ..)| *known == name);
-    let of = |annotation: &str, default: &str, method| {
-        (annotation.to_owned(), Some(default.to_owned()), method)
-    };
-    let takes_tables = inputs != Inputs::Files;
-    if arg.is_positional() {
-        return match (name, takes_tables) {
-            ("dtype", _) => ("npt.DTypeLike".to_owned(), None, "operands"),
-            (_, true) => ("TableSource".to_owned(), None, "operands"),
-            (_, false) => ("Paths".to_owned(), None, "operands"),
-        };
-    }
-    // Python keeps a table where the command requires an output.
-    if name == "dst" && (inputs == Inputs::Tables || !arg.is_required_set()) {
-        return of("StrPath | None", "None", "path");
-    }
-    if let Some((_, annotation, method)) = special {
-        let default = match *annotation {
-            "Paths" => "()",
-            "LinesHow" => "False",
-            _ => "None",
-        };
-        return of(annotation, default, method);
-    }
-    match name {
-        "dtype" => return of("npt.DTypeLike | None", "None", "dtype"),
-        "record" => return of("Record | None", "None", "record"),
-        "key" => return of("Keys | None", "None", "texts"),
-        _ => {}
-    }
-    if arg.is_required_set() && is_path {
-        return ("StrPath".to_owned(), None, "path");
-    }
-    if arg.is_required_set() && is_whole {
-        return ("SupportsIndex".to_owned(), None, "number");
-    }
-    if OPPOSITES.contains(&arg.get_id().as_str()) {
-        return of("bool", "True", "unless");
-    }
-    if matches!(arg.get_action(), ArgAction::SetTrue) {
-        return of("bool", "False", "flag");
-    }
-    match given {
-        Some(given) if is_whole => of("SupportsIndex", &given, "number"),
-        Some(given) if is(TypeId::of::<f64>()) => of("float", &given, "value"),
-        Some(given) => of("str", &format!("\"{given}\""), "text"),
-        None if is_path && is_many => of("Paths", "()", "paths"),
-        None if is_path => of("StrPath | None", "None", "path"),
-        None if SIZES.contains(&name) => of("Size | None", "None", "size"),
-        None if is_whole => of("SupportsIndex | None", "None", "number"),
-        None if is(TypeId::of::<f64>()) => of("float | None", "None", "value"),
-        None if !choices.is_empty() => of(&format!("Literal[{choices}] | None"), "None", "text"),
-        None if is_many => of("Keys | None", "None", "texts"),
-        None => of("str | None", "None", "text"),
-    }
-}
