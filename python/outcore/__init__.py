@@ -15,7 +15,7 @@ vectors; `outcore.sim` simulates drives.
 from . import _record_verbs, _reports, _table_verbs, _verbs
 from . import graph as graph
 from . import sim as sim
-from ._api import plan, sort
+from ._api import plan
 from ._column import Column, col, index, x
 from ._dataset import Dataset
 from ._errors import (
@@ -96,7 +96,6 @@ __all__ = [
     "plan",
     "range_search",
     "shuffled",
-    "sort",
     "sort_view",
     "table",
     "tabulate",

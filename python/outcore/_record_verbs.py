@@ -28,18 +28,14 @@ _OPTIONS: dict[str, Option] = {
     "dist": Option("text", "--dist", "uniform"),
     "drives": Option("drives", "--drive", ()),
     "dst": Option("path", "--output", None),
-    "dtype": Option("dtype", "dtype", ...),
-    "enumerate.dtype": Option("dtype", "--type", None),
+    "dtype": Option("dtype", "--type", None),
+    "gen.dtype": Option("dtype", "dtype", ...),
     "exclusive": Option("flag", "--exclusive", False),
     "explain": Option("flag", "--explain", False),
     "expression": Option("text", "expression", ...),
     "expressions": Option("joined", "expressions", ...),
-    "find.dtype": Option("dtype", "--type", None),
-    "first": Option("number", "--first", None),
-    "flat-map.dtype": Option("dtype", "--type", None),
+    "first": Option("wide", "--first", None),
     "force": Option("flag", "--force", False),
-    "gather.dtype": Option("dtype", "--type", None),
-    "histogram.dtype": Option("dtype", "--type", None),
     "how": Option("text", "how", ...),
     "index": Option("path", "--index", None),
     "io": Option("text", "--io", None),
@@ -48,31 +44,23 @@ _OPTIONS: dict[str, Option] = {
     "keys": Option("path", "--keys", ...),
     "length": Option("number", "length", ...),
     "lines": Option("lines", "--lines", False),
-    "lookup.dtype": Option("dtype", "--type", None),
     "map": Option("text", "--map", None),
     "memory": Option("size", "--memory", None),
     "op": Option("text", "op", ...),
-    "partition.dtype": Option("dtype", "--type", None),
     "parts": Option("number", "--parts", 2),
     "range": Option("pair", "--range", None),
     "record": Option("record", "--record", None),
     "record_io": Option("path", "--record-io", None),
-    "reduce.dtype": Option("dtype", "--type", None),
-    "reverse.dtype": Option("dtype", "--type", None),
-    "scan.dtype": Option("dtype", "--type", None),
     "scratch_limit": Option("size", "--scratch-limit", None),
     "seed": Option("number", "--seed", 1),
     "side": Option("text", "--side", "left"),
     "skewed": Option("flag", "--skewed", False),
     "smallest": Option("flag", "--smallest", False),
     "threads": Option("number", "--threads", None),
-    "top.dtype": Option("dtype", "--type", None),
     "values": Option("flag", "--values", False),
     "where": Option("expressions", "--where", ()),
-    "windows.dtype": Option("dtype", "--type", None),
     "zero_terminated": Option("flag", "--zero-terminated", False),
     "zip": Option("paths", "--zip", ()),
-    "zip.dtype": Option("dtype", "--type", None),
 }
 
 
@@ -100,12 +88,18 @@ def gen(
 
     The records depend only on type, count, distribution and seed.
 
+    Examples:
+        >>> outcore.gen("u64", "keys.bin", 1000000000, dist="zipf:1.2")
+        >>> outcore.gen("gensort", "records.bin", 1000000)
+        >>> outcore.gen("64/8:8:u64", "log.bin", 1000, seed=7)
+        >>> outcore.gen("u32x2", "edges.u32", 16777216, dist="rmat:20")
+        >>> outcore.gen("f32x128", "base.npy", 1000000, dist="clusters:1000")
+
     Args:
-        dtype: Record type, as in `sort dtype=`; gensort makes the records of sortbenchmark.org's gensort 1.5,
-            byte for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort key=`. Any dtype of NumPy's
-            says it too. `u8` and `i8` mean one thing here and another to NumPy, and are rejected.
-        dst: Output: a file (.npy gets a header), - for standard output, or one shard per drive if the name
-            contains {drive}.
+        dtype: Record type, as in `sort`; gensort makes the records of sortbenchmark.org's gensort 1.5, byte
+            for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort`. Any dtype of NumPy's says it
+            too. `u8` and `i8` mean one thing here and another to NumPy, and are rejected.
+        dst: Output: a file (.npy gets a header), or one shard per drive if the name contains {drive}.
         count: Number of records.
         dist: Distribution of the keys: uniform (the whole range: of floats all finite ones, so distances
             between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS], normal
@@ -116,9 +110,8 @@ def gen(
         skewed: Keys that share prefixes.
         first: Number of the first record.
         force: Replace an existing file.
-        explain: As in `head`.
         seed: As in `shuffle`.
-        memory, threads, io, drives, record_io, volume, progress: As in `unique`.
+        memory, threads, io, drives, explain, record_io, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -139,23 +132,24 @@ def zip(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
-    explain: bool = False,
     record_io: StrPath | None = None,
+    explain: bool = False,
     force: bool = False,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> WriteSummary:
     """Zip the records of several files.
 
-    Record i of the output is record i of IN followed by record i of each file given with zip=.
+    Record i of the output is record i of `src` followed by record i of each file given with zip=.
 
     Args:
         src: Files to read, in order, as one input: raw records, .npy, or a manifest (.outcore.json) of
-            shards; - is standard input.
+            shards.
         dst: As in `gen`.
-        zip, where, explain, force: As in `map`.
-        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, volume, progress: As in
-            `unique`.
+        zip, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
 
     Raises: What `sort` raises.
     """
@@ -177,8 +171,8 @@ def flat_map(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
-    explain: bool = False,
     record_io: StrPath | None = None,
+    explain: bool = False,
     force: bool = False,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
@@ -188,12 +182,17 @@ def flat_map(
     The output has the values of all expressions for the first record, then those for the second, and so on.
     All expressions must have the same type.
 
+    Examples:
+        >>> outcore.flat_map("keys.bin", "x, x + 1", "both.bin", dtype="u64")
+        >>> outcore.flat_map("edges.bin", "key0,key1", "ends.bin", record=16, key=["0:8:u64", "8:8:u64"])
+
     Args:
-        expressions: What to compute: expressions with commas between.
+        expressions: What to compute: a list of expressions, or a text with commas between them.
         dst: As in `gen`.
-        zip, where, explain, force: As in `map`.
-        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, volume, progress: As in
-            `unique`.
+        zip, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
         src: As in `zip`.
 
     Raises: What `sort` raises.
@@ -215,8 +214,8 @@ def enumerate(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
-    explain: bool = False,
     record_io: StrPath | None = None,
+    explain: bool = False,
     force: bool = False,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
@@ -228,9 +227,10 @@ def enumerate(
 
     Args:
         dst: As in `gen`.
-        zip, where, explain, force: As in `map`.
-        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, volume, progress: As in
-            `unique`.
+        zip, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
         src: As in `zip`.
 
     Raises: What `sort` raises.
@@ -253,8 +253,8 @@ def windows(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
-    explain: bool = False,
     record_io: StrPath | None = None,
+    explain: bool = False,
     force: bool = False,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
@@ -267,9 +267,10 @@ def windows(
     Args:
         length: Number of records in each window, 2 to 8.
         dst: As in `gen`.
-        zip, where, explain, force: As in `map`.
-        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, volume, progress: As in
-            `unique`.
+        zip, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
         src: As in `zip`.
 
     Raises: What `sort` raises.
@@ -291,8 +292,8 @@ def reverse(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
-    explain: bool = False,
     record_io: StrPath | None = None,
+    explain: bool = False,
     force: bool = False,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
@@ -301,9 +302,10 @@ def reverse(
 
     Args:
         dst: As in `gen`.
-        zip, where, explain, force: As in `map`.
-        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, volume, progress: As in
-            `unique`.
+        zip, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
         src: As in `zip`.
 
     Raises: What `sort` raises.
@@ -325,8 +327,8 @@ def reduce(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
-    explain: bool = False,
     record_io: StrPath | None = None,
+    explain: bool = False,
     force: bool = False,
     map: Expression | None = None,
     volume: StrPath | None = None,
@@ -335,15 +337,22 @@ def reduce(
     """Reduce all records to one value: sum, count, min, max, mean or an expression.
 
     Sums of integers are exact, whatever their size. Sums of floats depend only on the input, never on threads
-    or memory. With map=, the values that EXPR gives for the records are reduced.
+    or memory. With map=, the values that it gives for the records are reduced.
+
+    Examples:
+        >>> outcore.reduce("keys.bin", "sum,min,max,mean", dtype="u64")
+        >>> outcore.reduce("keys.bin", "count", where="x % 2 == 0", dtype="u64")
+        >>> outcore.reduce("keys.bin", "a ^ b", dtype="u64")
+        >>> outcore.reduce("keys.bin", "sum", dtype="u64", map="x * x")
 
     Args:
         how: What to compute: sum, count, min, max or mean, several separated by commas, or an associative
             expression of a and b.
-        map: Apply EXPR to each record first.
-        zip, where, explain, force: As in `map`.
-        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, volume, progress: As in
-            `unique`.
+        map: Apply this expression to each record first.
+        zip, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
         src: As in `zip`.
 
     Raises: What `sort` raises.
@@ -366,8 +375,8 @@ def scan(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
-    explain: bool = False,
     record_io: StrPath | None = None,
+    explain: bool = False,
     force: bool = False,
     map: Expression | None = None,
     exclusive: bool = False,
@@ -383,10 +392,11 @@ def scan(
         op: The operation.
         exclusive: Exclusive scan: start with the identity, and leave each number out of its own result.
         dst: As in `gen`.
-        zip, where, explain, force: As in `map`.
+        zip, where, force: As in `map`.
         map: As in `reduce`.
-        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, volume, progress: As in
-            `unique`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
         src: As in `zip`.
 
     Raises: What `sort` raises.
@@ -407,8 +417,8 @@ def histogram(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
-    explain: bool = False,
     record_io: StrPath | None = None,
+    explain: bool = False,
     force: bool = False,
     map: Expression | None = None,
     bins: SupportsIndex = 10,
@@ -418,15 +428,16 @@ def histogram(
 ) -> HistogramSummary:
     """Count numbers in bins of equal width.
 
-    Prints the borders of each bin and its count, one bin per line. Without range= the input is read twice.
+    The report has the range of all bins, and the count of each. Without range= the input is read twice.
 
     Args:
         bins: Number of bins.
-        range: Count only numbers from LOW to HIGH.
-        zip, where, explain, force: As in `map`.
+        range: Count only numbers in this range, its ends among them.
+        zip, where, force: As in `map`.
         map: As in `reduce`.
-        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, volume, progress: As in
-            `unique`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
         src: As in `zip`.
 
     Raises: What `sort` raises.
@@ -448,23 +459,24 @@ def top(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
-    explain: bool = False,
     record_io: StrPath | None = None,
+    explain: bool = False,
     force: bool = False,
     map: Expression | None = None,
     smallest: bool = False,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> TopSummary:
-    """Print the largest numbers, largest first.
+    """Find the largest numbers, largest first.
 
     Args:
-        k: How many numbers to print.
-        smallest: Print the smallest numbers, smallest first.
-        zip, where, explain, force: As in `map`.
+        k: How many numbers to find.
+        smallest: Find the smallest numbers, smallest first.
+        zip, where, force: As in `map`.
         map: As in `reduce`.
-        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, volume, progress: As in
-            `unique`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
         src: As in `zip`.
 
     Raises: What `sort` raises.
@@ -486,21 +498,22 @@ def find(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
-    explain: bool = False,
     record_io: StrPath | None = None,
+    explain: bool = False,
     force: bool = False,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> FindSummary:
-    """Print the position of the first record for which an expression is true.
+    """Find the first record for which an expression is true.
 
-    Stops reading there. Exits with 1 if there is no such record.
+    Stops reading there. `position` is `None` if there is no such record.
 
     Args:
         condition: As in `filter`.
-        zip, where, explain, force: As in `map`.
-        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, volume, progress: As in
-            `unique`.
+        zip, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
         src: As in `zip`.
 
     Raises: What `sort` raises.
@@ -523,8 +536,8 @@ def partition(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
-    explain: bool = False,
     record_io: StrPath | None = None,
+    explain: bool = False,
     force: bool = False,
     parts: SupportsIndex = 2,
     volume: StrPath | None = None,
@@ -536,15 +549,21 @@ def partition(
     input order and appear together. {part} in the name becomes the number, zero-padded to the same width;
     files that end in .npy get a header.
 
-    Expressions are those of `outcore map help=`; with where= there is no index.
+    Expressions are those of `map`; with where= there is no index.
+
+    Examples:
+        >>> outcore.partition("keys.bin", "x >= 100", "part-{part}.bin", dtype="u64")
+        >>> outcore.partition("keys.bin", "hash(x) % 8", "part-{part}.bin", dtype="u64", parts=8)
+        >>> outcore.partition("log.bin", "index % 10 == 0", "{part}.bin", record=64, key="0:8:u64")
 
     Args:
         expression: The number of the file.
         dst: File name pattern: {part} in it becomes the number of the file.
         parts: Number of files.
-        zip, where, explain, force: As in `map`.
-        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, volume, progress: As in
-            `unique`.
+        zip, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
         src: As in `zip`.
 
     Raises: What `sort` raises.
@@ -568,8 +587,8 @@ def gather(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
-    explain: bool = False,
     record_io: StrPath | None = None,
+    explain: bool = False,
     force: bool = False,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
@@ -583,9 +602,10 @@ def gather(
             memory holds: they are sorted, the records are read in ascending order and sorted back..
         at_type: Type of positions without a header: u64, i64, u32, i32, u16, i16, u8 or i8 [default: u64].
         dst: As in `gen`.
-        zip, where, explain, force: As in `map`.
-        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, volume, progress: As in
-            `unique`.
+        zip, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
         src: As in `zip`.
 
     Raises: What `sort` raises.
@@ -611,8 +631,8 @@ def lookup_file(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
-    explain: bool = False,
     record_io: StrPath | None = None,
+    explain: bool = False,
     force: bool = False,
     zip: Paths = (),
     where: Expressions = (),
@@ -626,9 +646,15 @@ def lookup_file(
 
     Two or three blocks of 4 KiB are read for each key where keys are evenly spread, all of them with many
     reads in flight. A rank may be the number of records, which is no position. The keys are of the same type
-    as the file; of records with key=, a key is a whole record. Ranks are u64, so they can go to `outcore
-    gather at=`. A directory is a view: the blocks of its runs that have keys are read, all with many reads in
-    flight.
+    as the file; of records with key=, a key is a whole record. Ranks are u64, so they can go to `gather` with
+    at=. A directory is a view: the blocks of its runs that have keys are read, all with many reads in flight.
+
+    Examples:
+        >>> outcore.lookup_file("sorted.bin", "ranks.npy", "wanted.bin", dtype="u64")
+        >>> outcore.lookup_file("sorted.npy", "behind.npy", "wanted.npy", side="right")
+        >>> outcore.lookup_file("sorted.npy", "ranks.npy", "wanted.npy", index="sorted.index")
+        >>> outcore.lookup_file("words.txt", "ranks.npy", "queries.txt", lines=True)
+        >>> outcore.lookup_file("by-time.view", "ranks.npy", "events.bin")
 
     Args:
         keys: File of keys, of the same type: whole records, of which the keys count, or whole lines. CSV may
@@ -637,16 +663,17 @@ def lookup_file(
         index: Look up through this index of the sorted files, so that a key takes one read of 4 KiB. It is
             made if it is not there, by one read of the files; it belongs to them as they are. A key takes a
             few reads if the index exceeds a quarter of the memory.
-        lines: The input and the keys are lines; those of the input are in the order of their bytes (of
-            `LC_ALL=C sort`), which one read of it checks. `True` takes text alone for lines, and `"any"` any
-            bytes.
-        zero_terminated: As lines=, where lines end with NUL.
+        lines: The input and the keys are lines; those of the input are in the order of their bytes (of GNU
+            sort in the C locale), which one read of it checks. `True` takes text alone for lines, and `"any"`
+            any bytes.
+        zero_terminated: As `lines`, where lines end with NUL.
         values: Instead of ranks, write the records or lines that have these keys: all of them for each key,
             and nothing for a key that no record has.
         dst: As in `gen`.
-        explain, force, zip, where: As in `map`.
-        dtype, record, key, memory, threads, io, drives, scratch_limit, record_io, volume, progress: As in
-            `unique`.
+        force, zip, where: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
         src: As in `zip`.
 
     Raises: What `sort` raises.

@@ -307,19 +307,10 @@ class SortStep(TypedDict):
 
 
 class SortLinesStep(TypedDict):
-    """Lines in order."""
+    """Lines in order: options of the verb `sort`, in words."""
 
-    line_keys: list[str]
-    letters: str
-    separator: int | None
-    by: list[str]
-    is_csv: bool
-    has_header: bool
-    skips: bool
+    sort: list[str]
     merges: bool
-    descending: bool
-    stable: bool
-    unique: bool
     counts: bool
 
 

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, cast
 
 from . import _outcore
 from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
-from ._arguments import insists, optional_path, path_text, path_texts, texts, warn_of_unknown_variables
+from ._arguments import insists, number, optional_path, path_text, path_texts, texts, warn_of_unknown_variables
 from ._column import Column, Expression, Expressions
 from ._errors import usage
-from ._held import MEANS, Held, Place, held, quoted, resources_of, schema_text, spooled
+from ._held import MEANS, Held, Place, held, quoted, schema_text, spooled
 from ._progress import telling
 from ._records import records
 from ._reports import WriteSummary
-from ._requests import DatasetRequest
 from ._summary import JobReport, report_of
 from ._units import size_text, whole
 
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 _Report = TypeVar("_Report", bound=JobReport)
 #: What stands behind the options.
 _OPERANDS = ("src", "left", "right")
+#: How lines compare.
+_LETTERS = "bdfghiMnRrV"
 #: How files are read, where a table has several.
 _SHAPE = ("union", "schema", "separator", "null", "on_error", "csv", "jsonl", "header")
 
@@ -47,10 +48,8 @@ class Words:
     """The words of one call."""
 
     def __init__(self) -> None:
-        self._options: list[str] = []
+        self.options: list[str] = []
         self._operands: list[str] = []
-        #: Whether the operands are taken for lines only where they hold text.
-        self._are_looked_at = False
 
     def given(self, name: str, options: Mapping[str, Option], given: Mapping[str, Any]) -> None:
         """All keywords of a function but its files."""
@@ -81,9 +80,16 @@ class Words:
         self._add(option, texts(values))
 
     def lines(self, option: str, lines: LinesHow) -> None:
-        """That files are lines: of `"any"` bytes, or of text, so that they are looked at."""
-        self._are_looked_at = not insists(lines)
-        self._options.append(option)
+        """That files are lines: of `"any"` bytes, or of text."""
+        self._add(option, ["any" if insists(lines) else "text"])
+
+    def letters(self, option: str, letters: str) -> None:
+        """Letters of GNU sort, each an option of its own."""
+        for letter in letters:
+            if letter not in _LETTERS:
+                hint = f"use those of GNU sort: {_LETTERS}"
+                raise usage("read arguments", f"`{letter}` is not a letter of an {option.strip('-')}", hint)
+            self.options.append("--human-numeric-sort" if letter == "h" else f"-{letter}")
 
     def columns(self, option: str, names: Keys) -> None:
         """Names of columns, in backquotes where they would be lists."""
@@ -123,13 +129,17 @@ class Words:
         self.text(option, size_text(option.strip("-").replace("-", " "), value))
 
     def number(self, option: str, value: SupportsIndex) -> None:
-        """A whole number."""
+        """A whole number of 64 bits."""
+        self.text(option, str(number(option.strip("-"), value)))
+
+    def wide(self, option: str, value: SupportsIndex) -> None:
+        """A whole number of any size."""
         self.text(option, str(whole(option.strip("-"), value)))
 
     def flag(self, option: str, is_set: bool) -> None:
         """An option without a value."""
         if is_set:
-            self._options.append(option)
+            self.options.append(option)
 
     def unless(self, option: str, is_set: bool) -> None:
         """An option that says the opposite."""
@@ -148,7 +158,7 @@ class Words:
     def _add(self, option: str, values: Iterable[str]) -> None:
         """Values of an option, or such as stand in front of the files."""
         if _is_flag(option):
-            self._options += [f"{option}={value}" for value in values]
+            self.options += [f"{option}={value}" for value in values]
         else:
             self._operands += values
 
@@ -162,27 +172,10 @@ class Words:
     ) -> _Report:
         """Runs the verb, whose report is a `kind`; a table without an output is written to `kept`."""
         warn_of_unknown_variables()
-        if self._are_looked_at:
-            self._look(given)
-        words = [*self._options, "--", *self._operands]
+        words = [*self.options, "--", *self._operands]
         volume = optional_path(given.get("volume"))
         with telling(given.get("progress"), phases) as tell:
             return report_of(kind, *_outcore.run_verb(name, words, volume, kept, tell))
-
-    def _look(self, given: Mapping[str, Any]) -> None:
-        """Rejects files that hold something else than lines."""
-        request = DatasetRequest(
-            inputs=self._operands,
-            records=records(None, None, None),
-            lines=True,
-            insists=False,
-            terminator=0 if given.get("zero_terminated") else ord("\n"),
-            count=None,
-            zipped=[],
-            resources={**resources_of(given), "volume": optional_path(given.get("volume"))},
-            steps=[],
-        )
-        _outcore.describe(request)
 
 
 def run(

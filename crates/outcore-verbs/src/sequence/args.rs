@@ -11,7 +11,7 @@ use outcore::{Error, Result};
 use outcore_front::inputs::is_stdout;
 
 use crate::option::tables::{TableArgs, TextArgs};
-use crate::option::{DriveArgs, RecordingArgs, ResourceArgs, ScratchArgs, TypeArgs, parse_count};
+use crate::option::{JobArgs, TypeArgs, parse_count};
 
 /// The help of inputs where a verb also takes tables.
 pub(crate) const TABLES_TOO: &str = "Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of \
@@ -29,7 +29,7 @@ pub(crate) struct InputArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub zip: Vec<PathBuf>,
     /// Use the integers 0..N-1 as input, x, instead of files
-    #[arg(id = "numbers", long, value_name = "N", value_parser = parse_count, conflicts_with_all = ["inputs", "zip", "format"])]
+    #[arg(id = "numbers", long = "count", value_name = "N", value_parser = parse_count, conflicts_with_all = ["inputs", "zip", "format"])]
     pub count: Option<u64>,
     /// Keep only records for which EXPR is true; repeat to AND conditions
     #[arg(
@@ -44,22 +44,13 @@ pub(crate) struct InputArgs {
     pub record: TypeArgs,
     #[command(flatten)]
     #[allow(missing_docs, reason = "the group of options says what it is")]
-    pub resources: ResourceArgs,
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "the group of options says what it is")]
-    pub drives: DriveArgs,
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "the group of options says what it is")]
-    pub scratch: ScratchArgs,
+    pub job: JobArgs,
     /// Print the plan, then run
     #[arg(long, help_heading = "Plan")]
     pub explain: bool,
     /// Print the plan and stop
     #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
     pub dry_run: bool,
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "the group of options says what it is")]
-    pub record_io: RecordingArgs,
     /// Replace existing files
     #[arg(long, help_heading = "Files")]
     pub force: bool,

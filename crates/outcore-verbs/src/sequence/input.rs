@@ -21,7 +21,7 @@ use outcore_io::output::parent_of;
 
 use super::args::{InputArgs, RowsArgs};
 use crate::host::{Host, Kept, watch};
-use crate::option::{SEED, resources_request};
+use crate::option::SEED;
 use crate::report::Stopwatch;
 
 /// Everything that is settled before a pass starts.
@@ -55,12 +55,7 @@ impl Prepared {
 /// # Errors
 /// Settings that cannot be.
 pub(super) fn resources_of(host: &dyn Host, args: &InputArgs) -> Result<Resources> {
-    host.load(&resources_request(
-        &args.resources,
-        &args.drives,
-        args.scratch.limit_bytes,
-        SEED,
-    )?)
+    host.load(&args.job.request(SEED)?)
 }
 
 /// Whether the input is a table, and nothing says that it is records; rejects options that are not
@@ -119,7 +114,7 @@ pub(super) fn prepare(
         force: args.force,
         ..Kept::default()
     };
-    let resources = host.start(resources, args.record_io.path(), kept)?;
+    let resources = host.start(resources, args.job.record_io.path(), kept)?;
     let file = all.iter().find(|source| !source.is_stream());
     let beside = match (target, file) {
         (Some(target @ (Target::File(_) | Target::Shards { .. })), _) => target.dir(),

@@ -53,7 +53,7 @@ impl<'a> Ends<'a> {
             tables: &self.rows.tables,
             force: self.input.force,
             replace: false,
-            record_io: &self.input.record_io,
+            record_io: &self.input.job.record_io,
             is_explained: self.input.explain,
             text,
         }

@@ -28,8 +28,8 @@ use page::UniqueArgs;
 
 use crate::host::{Host, Weight};
 use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_of};
+use crate::option::SEED;
 use crate::option::lines::FormatArgs;
-use crate::option::{SEED, resources_request};
 use crate::sequence::args::InputArgs;
 use crate::sequence::group::{self, GroupRequest, UniqueSummary};
 use crate::sort::{self, SortArgs};
@@ -59,7 +59,17 @@ impl Verb for Unique {
         }
         let recognition = args.lines.recognition(args.order.separator()?);
         let sources = find(host, &args.files.inputs)?;
-        if let Some(format) = format_of(&args.record.to_request(), &sources, recognition)? {
+        let is_of_fields = args.record.keys.iter().all(|key| !key.contains(':'));
+        let mut types = args.record.to_request();
+        if !args.record.is_typed() && is_of_fields {
+            // Keys of lines, unless the files say that they are records.
+            types.keys.clear();
+        }
+        let mut format = format_of(&types, &sources, recognition)?;
+        if format.is_some() {
+            format = format_of(&args.record.to_request(), &sources, recognition)?;
+        }
+        if let Some(format) = format {
             host.given().applies_to(What::Array)?;
             return of_records(host, args, &format);
         }
@@ -107,7 +117,7 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
         overwrite: Overwrite::of(args.files.force),
-        record_io: &args.record_io,
+        record_io: &args.job.record_io,
         force: args.files.force,
         takes_records: false,
         recognition: args.lines.recognition(args.order.separator()?),
@@ -162,7 +172,7 @@ fn what_is_read(host: &dyn Host, args: &UniqueArgs) -> Result<What> {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
         is_records: args.record.is_typed(),
-        is_lines: args.lines.is_lines,
+        is_lines: args.lines.is_lines(),
         text: flags.kind(),
         is_table: args.tables.is_given(),
         piped: args.tables.piped(),
@@ -193,7 +203,7 @@ fn order_of(args: &UniqueArgs, text: &FormatArgs) -> Result<Box<dyn SortKey>> {
         let order = JsonFields::new(&text.by, args.descending, true)?;
         return Ok(Box::new(order));
     }
-    let mut sort = args.order.to_sort(args.descending)?;
+    let mut sort = args.order.to_sort(args.descending, &args.record.keys)?;
     sort.unique = true;
     Ok(Box::new(GnuOrder::new(&sort)?))
 }
@@ -235,8 +245,7 @@ fn settle(
 }
 
 fn resources_of(host: &dyn Host, args: &UniqueArgs) -> Result<Resources> {
-    let limit_bytes = args.scratch.limit_bytes;
-    let request = resources_request(&args.resources, &args.drives, limit_bytes, SEED)?;
+    let request = args.job.request(SEED)?;
     Ok(host.load(&request)?.measuring(args.explain || args.dry_run))
 }
 
@@ -258,12 +267,9 @@ fn of_records(host: &dyn Host, args: &UniqueArgs, format: &RecordFormat) -> Resu
     let input = InputArgs {
         inputs,
         record: args.record.clone(),
-        resources: args.resources.clone(),
-        drives: args.drives.clone(),
-        scratch: args.scratch.clone(),
+        job: args.job.clone(),
         explain: args.explain,
         dry_run: args.dry_run,
-        record_io: args.record_io.clone(),
         force: args.files.force,
         ..InputArgs::default()
     };
@@ -290,12 +296,9 @@ fn to_sort(args: &UniqueArgs) -> SortArgs {
         record: args.record.clone(),
         descending: args.descending,
         unique: true,
-        resources: args.resources.clone(),
-        drives: args.drives.clone(),
-        scratch: args.scratch.clone(),
+        job: args.job.clone(),
         force: args.files.force,
         seed: Some(SEED),
-        record_io: args.record_io.clone(),
         ..SortArgs::default()
     }
 }

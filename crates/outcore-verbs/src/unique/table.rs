@@ -21,7 +21,7 @@ pub(super) fn unique(
     let text = text::options(&args.tables, &flags, &args.files.inputs)?;
     let keys = keys_of(&args.text.by, args.descending)?;
     let text = text.needing(names_of(&keys));
-    let recording = (&args.record_io, args.explain);
+    let recording = (&args.job.record_io, args.explain);
     let request = Request::of_any(&args.files, &args.tables, recording, &text);
     let order = TableOrder {
         keys,

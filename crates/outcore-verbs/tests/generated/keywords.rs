@@ -7,12 +7,13 @@ use std::any::TypeId;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction};
-use outcore_front::Spelling;
+use clap::{Arg, ArgAction, Command};
 use outcore_verbs::verb::Inputs;
 
+use super::plain::plain;
+
 /// Options whose keyword is not their name in the definition.
-const NAMES: [(&str, &str); 24] = [
+const NAMES: [(&str, &str); 23] = [
     ("bloom_filters", "bloom"),
     ("conditions", "where"),
     ("distribution", "dist"),
@@ -21,7 +22,6 @@ const NAMES: [(&str, &str); 24] = [
     ("inputs", "src"),
     ("keys", "key"),
     ("limit_bytes", "scratch_limit"),
-    ("line_keys", "line_key"),
     ("lookup_index", "index"),
     ("memory_bytes", "memory"),
     ("no_header", "header"),
@@ -41,9 +41,9 @@ const NAMES: [(&str, &str); 24] = [
 /// Options that say the opposite of their keyword.
 const OPPOSITES: [&str; 2] = ["no_header", "unordered"];
 /// Options of no use to Python: `drives` takes the file of drives too, there are no streams, and a
-/// plan is a value of its own. Python has the flags of GNU sort and not the words of `--sort`, and
-/// `tabulate` for numbers that no file holds.
-const LEFT_OUT: [&str; 19] = [
+/// plan is a value of its own. Python has `tabulate` for numbers that no file holds, and `key` for
+/// keys of lines too; [`ORDER`] stands for the letters of GNU sort.
+const LEFT_OUT: [&str; 30] = [
     "drives_file",
     "from",
     "to",
@@ -63,7 +63,20 @@ const LEFT_OUT: [&str; 19] = [
     "check",
     "delete_input",
     "numbers",
+    "line_keys",
+    "ignore_leading_blanks",
+    "dictionary_order",
+    "ignore_case",
+    "general_numeric_sort",
+    "human_numeric_sort",
+    "ignore_nonprinting",
+    "month_sort",
+    "numeric_sort",
+    "random_sort",
+    "version_sort",
 ];
+/// The letters of GNU sort, which the command has as an option each.
+const ORDER: &str = "For lines and CSV, letters of GNU sort for keys without letters of their own: `\"n\"` compares numbers, `\"g\"` floating-point numbers, `\"h\"` sizes such as 2K, `\"M\"` months, `\"V\"` versions, `\"f\"` ignores case, `\"b\"` leading blanks, `\"d\"` and `\"i\"` signs, `\"R\"` is a random order that keeps equal keys together, `\"r\"` reverses";
 /// Keywords that take more than texts, with their types and what makes words of them.
 const SPECIAL: [(&str, &str, &str); 9] = [
     ("lines", "LinesHow", "lines"),
@@ -96,6 +109,8 @@ const RECORDS: [(&str, &str); 4] = [
 ];
 /// A keyword of a function.
 pub(crate) struct Keyword {
+    /// The options, by what the definition calls them.
+    pub(crate) ids: Vec<&'static str>,
     pub(crate) name: String,
     pub(crate) annotation: String,
     /// Nothing where it has to be given.
@@ -111,6 +126,32 @@ pub(crate) fn is_left_out(arg: &Arg, inputs: Inputs) -> bool {
     LEFT_OUT.contains(&id) || inputs == Inputs::Tables && id == "infer"
 }
 
+/// The keywords of the verb `command`, with that of the order of lines where it has one.
+pub(crate) fn with_order(
+    keywords: impl Iterator<Item = Keyword>,
+    command: &Command,
+) -> Vec<Keyword> {
+    let mut keywords: Vec<Keyword> = keywords.collect();
+    let is_ordered = command
+        .get_arguments()
+        .any(|arg| arg.get_id() == "numeric_sort");
+    let key = keywords.iter().position(|keyword| keyword.name == "key");
+    if let (true, Some(at)) = (is_ordered, key) {
+        keywords[at].ids.push("line_keys");
+        keywords[at].doc += " For lines, keys as GNU sort's `-k` has them: `\"2,2n\"`.";
+        let order = Keyword {
+            ids: Vec::new(),
+            name: "order".to_owned(),
+            annotation: "str".to_owned(),
+            default: Some("\"\"".to_owned()),
+            option: Some(("letters", "--order".to_owned())),
+            doc: format!("{ORDER}."),
+        };
+        keywords.insert(at + 1, order);
+    }
+    keywords
+}
+
 /// The keyword of an option of a verb that reads `inputs`.
 pub(crate) fn keyword(arg: &Arg, inputs: Inputs) -> Keyword {
     let id = arg.get_id().as_str();
@@ -122,12 +163,11 @@ pub(crate) fn keyword(arg: &Arg, inputs: Inputs) -> Keyword {
     let flag = long.or_else(short).unwrap_or_else(|| name.clone());
     let (annotation, default, method) = kind_of(arg, &name, inputs);
     let option = (method != "operands").then_some((method, flag));
-    let help = arg.get_long_help().or(arg.get_help());
-    let help = help.map(ToString::to_string).unwrap_or_default();
-    let mut doc = Spelling::Python.text(&help).replace('\\', "\\\\");
+    let help = help_of(arg);
+    let mut doc = plain(&help).replace('\\', "\\\\");
     doc.push('.');
     if OPPOSITES.contains(&id) {
-        doc = format!("If it is `False`: {doc}");
+        doc = format!("`False` if this is so: {doc}");
     }
     if let Some((_, more)) = RECORDS
         .iter()
@@ -136,12 +176,19 @@ pub(crate) fn keyword(arg: &Arg, inputs: Inputs) -> Keyword {
         let _ = write!(doc, " {more}");
     }
     Keyword {
+        ids: vec![id.to_owned().leak()],
         name,
         annotation,
         default,
         option,
         doc,
     }
+}
+
+/// The help of an option.
+fn help_of(arg: &Arg) -> String {
+    let help = arg.get_long_help().or(arg.get_help());
+    help.map(ToString::to_string).unwrap_or_default()
 }
 
 /// The type of the keyword `name`, its default, and what makes words of it.
@@ -175,13 +222,19 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         (annotation.to_owned(), Some(default.to_owned()), method)
     };
     let takes_tables = inputs != Inputs::Files;
+    // Most are of 64 bits.
+    let number = match is(TypeId::of::<u128>()) {
+        true => "wide",
+        false => "number",
+    };
     let needs = |annotation: &str, method| (annotation.to_owned(), None, method);
     if arg.is_positional() && is_path {
         let source = if takes_tables { "TableSource" } else { "Paths" };
         return needs(source, "operands");
     }
     // Python keeps a table where the command requires an output.
-    if name == "dst" && (takes_tables || !arg.is_required_set()) {
+    let is_pattern = help_of(arg).contains("{part}");
+    if name == "dst" && (takes_tables && !is_pattern || !arg.is_required_set()) {
         return of("StrPath | None", "None", "path");
     }
     if let Some((_, annotation, method)) = special {
@@ -199,7 +252,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
             "expressions" => needs("Expressions", "joined"),
             // Behind the output, which may be left out.
             "by" => of("Keys", "()", "listed"),
-            _ if is_whole => needs("SupportsIndex", "number"),
+            _ if is_whole => needs("SupportsIndex", number),
             _ if !choices.is_empty() => needs(&format!("Literal[{choices}]"), "text"),
             _ => needs("str", "text"),
         };
@@ -214,7 +267,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         return ("StrPath".to_owned(), None, "path");
     }
     if arg.is_required_set() && is_whole {
-        return ("SupportsIndex".to_owned(), None, "number");
+        return ("SupportsIndex".to_owned(), None, number);
     }
     if OPPOSITES.contains(&arg.get_id().as_str()) {
         return of("bool", "True", "unless");
@@ -223,7 +276,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         return of("bool", "False", "flag");
     }
     match given {
-        Some(given) if is_whole => of("SupportsIndex", &given, "number"),
+        Some(given) if is_whole => of("SupportsIndex", &given, number),
         Some(given) if is(TypeId::of::<f64>()) => of("float", &given, "value"),
         Some(given) if !choices.is_empty() => of(
             &format!("Literal[{choices}]"),
@@ -234,7 +287,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         None if is_path && is_many => of("Paths", "()", "paths"),
         None if is_path => of("StrPath | None", "None", "path"),
         None if SIZES.contains(&name) => of("Size | None", "None", "size"),
-        None if is_whole => of("SupportsIndex | None", "None", "number"),
+        None if is_whole => of("SupportsIndex | None", "None", number),
         None if is(TypeId::of::<f64>()) => of("float | None", "None", "value"),
         None if !choices.is_empty() => of(&format!("Literal[{choices}] | None"), "None", "text"),
         None if is_many => of("Keys | None", "None", "texts"),

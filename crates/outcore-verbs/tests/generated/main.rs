@@ -5,8 +5,10 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod examples;
 mod json;
 mod keywords;
+mod plain;
 mod python;
 mod reports;
 
@@ -79,4 +81,6 @@ fn functions_and_reports_of_python_are_those_of_the_verbs() {
     check("python/outcore/_table_verbs.py", &of_tables);
     check("python/outcore/_record_verbs.py", &of_records);
     check("python/outcore/_reports.py", &reports::module());
+    let wrong = plain::wrong();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

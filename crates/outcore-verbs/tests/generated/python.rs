@@ -12,8 +12,10 @@ use outcore_verbs::report::Described;
 use outcore_verbs::verb::{Inputs, Verb, VerbVisitor};
 use outcore_verbs::visit_verbs;
 
-use super::keywords::{Keyword, is_left_out, keyword};
-use super::wrapped;
+use super::examples::calls;
+use super::keywords::{Keyword, is_left_out, keyword, with_order};
+use super::plain::plain;
+use super::{LINE_COLUMNS, wrapped};
 
 const HEAD: &str = r#""""VerbKIND: a function for each.
 
@@ -24,8 +26,10 @@ generated` makes it anew.
 from __future__ import annotations
 
 "#;
-/// A verb whose function stands behind one that is written by hand.
-const BEHIND: &str = "sort";
+/// The verb whose function documents what all of them raise.
+const RAISING: &str = "sort";
+/// A verb that reports its result where no output is named, unless it is a table.
+const REPORTING: &str = "count-by";
 /// Verbs whose functions have other names, since those of these names take what is in memory.
 const FUNCTIONS: [(&str, &str); 1] = [("lookup", "lookup_file")];
 /// The modules, by the files that their verbs read, with what their heads say of them.
@@ -67,7 +71,9 @@ fn text_of(module: &Module, kind: &str) -> String {
     let words = ["report_on_tables", "run", "run_on_tables"];
     let mut text = HEAD.replace("KIND", kind);
     text += &from("collections.abc", &["Mapping"]);
-    text += "from typing import TYPE_CHECKING, Literal, SupportsIndex\n\n";
+    text += &from("typing", &["Literal", "SupportsIndex", "overload"])
+        .replace("import ", "import TYPE_CHECKING, ");
+    text.push('\n');
     text += &from("._arguments", &arguments);
     text += &from("._column", &["Expression", "Expressions"]);
     text += &from("._held", &["TableSource"]);
@@ -90,8 +96,19 @@ fn text_of(module: &Module, kind: &str) -> String {
         .join("\n");
     text += "\n#: The words of keywords; a verb that differs has its name in front.\n";
     text += "_OPTIONS: dict[str, Option] = {\n";
-    for (keyword, option) in &module.options {
-        let _ = writeln!(text, "    \"{keyword}\": {option},");
+    for (keyword, options) in &module.options {
+        let usual = options.iter().max_by_key(|(_, verbs)| verbs.len());
+        let usual = usual.map(|(option, _)| option);
+        for (option, verbs) in options {
+            let own = verbs.iter().map(|verb| format!("{verb}.{keyword}"));
+            let names = match Some(option) == usual {
+                true => vec![keyword.clone()],
+                false => own.collect(),
+            };
+            for name in names {
+                let _ = writeln!(text, "    \"{name}\": {option},");
+            }
+        }
     }
     text += "}\n";
     text += &module.text;
@@ -117,7 +134,8 @@ struct Module {
     names: Vec<String>,
     /// The reports that its functions give.
     reports: Vec<&'static str>,
-    options: BTreeMap<String, String>,
+    /// By keyword the words of it, each with the verbs that have them.
+    options: BTreeMap<String, BTreeMap<String, Vec<&'static str>>>,
     /// The functions that document keywords, by keyword and text.
     documented: BTreeMap<(String, String), String>,
 }
@@ -127,9 +145,7 @@ impl VerbVisitor for Module {
         if V::INPUTS != self.inputs {
             return;
         }
-        if V::NAME != BEHIND {
-            self.names.push(function_name(V::NAME));
-        }
+        self.names.push(function_name(V::NAME));
         if !self.reports.contains(&V::Report::NAME) {
             self.reports.push(V::Report::NAME);
             self.reports.sort_unstable();
@@ -158,7 +174,8 @@ impl Module {
         let command = V::Args::augment_args(Command::new(V::NAME));
         let is_taken = |arg: &&Arg| !is_left_out(arg, V::INPUTS);
         let arguments = command.get_arguments().filter(is_taken);
-        let keywords: Vec<Keyword> = arguments.map(|arg| keyword(arg, V::INPUTS)).collect();
+        let keywords = arguments.map(|arg| keyword(arg, V::INPUTS));
+        let keywords: Vec<Keyword> = with_order(keywords, &command);
         // As in Python's own functions: what, whereto, and the rest.
         let is_dst_optional = keywords
             .iter()
@@ -181,23 +198,39 @@ impl Module {
             .partition(|keyword| place(keyword).is_some());
         operands.sort_by_key(|keyword| place(keyword));
         let name = function_name(V::NAME);
-        let parameter = |keyword: &Keyword| match &keyword.default {
-            Some(default) => format!("    {}: {} = {default},", keyword.name, keyword.annotation),
-            None => format!("    {}: {},", keyword.name, keyword.annotation),
+        let signature = |dst: Option<&str>| {
+            let parameter = |keyword: &&Keyword| match (&keyword.name[..], dst, &keyword.default) {
+                ("dst", Some(dst), _) => format!("dst: {dst},"),
+                // Only a table is kept, which is sorted by columns.
+                ("by", Some(KEPT), _) if V::NAME == RAISING => "by: Keys,".to_owned(),
+                (name, _, Some(default)) => format!("{name}: {} = {default},", keyword.annotation),
+                (name, _, None) => format!("{name}: {},", keyword.annotation),
+            };
+            let mut parameters: Vec<String> = operands.iter().map(parameter).collect();
+            parameters.push("*,".to_owned());
+            parameters.extend(options.iter().map(parameter));
+            parameters.push("volume: StrPath | None = None,".to_owned());
+            parameters.push("progress: Watcher | bool | None = None,".to_owned());
+            parameters
         };
+        let report = V::Report::NAME;
+        let either = format!("{report} | Table");
+        let kept = if V::NAME == REPORTING {
+            &either
+        } else {
+            "Table"
+        };
+        if keeps {
+            self.overload(&name, &signature(Some("StrPath")), report);
+            self.overload(&name, &signature(Some(KEPT)), kept);
+        }
         self.line(&format!("\n\ndef {name}("));
-        operands
-            .iter()
-            .for_each(|keyword| self.line(&parameter(keyword)));
-        self.line("    *,");
-        options
-            .iter()
-            .for_each(|keyword| self.line(&parameter(keyword)));
-        self.line("    volume: StrPath | None = None,");
-        self.line("    progress: Watcher | bool | None = None,");
-        let or_table = if keeps { " | Table" } else { "" };
-        self.line(&format!(") -> {}{or_table}:", V::Report::NAME));
-        self.docstring(&command, (&operands, &options), keeps);
+        for parameter in signature(None) {
+            self.line(&format!("    {parameter}"));
+        }
+        let returned = if keeps { &either } else { report };
+        self.line(&format!(") -> {returned}:"));
+        self.docstring::<V>(&command, (&operands, &options), keeps);
         for keyword in &keywords {
             self.option(V::NAME, keyword);
         }
@@ -218,36 +251,69 @@ impl Module {
         ));
     }
 
-    fn docstring(
+    /// What a function gives, where this is told by the type of an argument.
+    fn overload(&mut self, name: &str, parameters: &[String], returned: &str) {
+        self.line(&format!("\n\n@overload\ndef {name}("));
+        let mut line = String::from("   ");
+        for parameter in parameters {
+            if line.len() + 1 + parameter.len() > LINE_COLUMNS {
+                self.line(&std::mem::replace(&mut line, "   ".to_owned()));
+            }
+            line += &format!(" {parameter}");
+        }
+        self.line(&line);
+        self.line(&format!(") -> {returned}: ..."));
+    }
+
+    fn docstring<V: Verb>(
         &mut self,
         command: &Command,
         (operands, options): (&[&Keyword], &[&Keyword]),
         keeps: bool,
     ) {
         let name = function_name(command.get_name());
-        if name == BEHIND {
-            self.line(
-                "    \"\"\"The verb, for the function of the same name that documents it.\"\"\"",
-            );
-            return;
-        }
         let of = |text: Option<&clap::builder::StyledStr>| {
-            Spelling::Python.text(&text.map(ToString::to_string).unwrap_or_default())
+            text.map(ToString::to_string).unwrap_or_default()
         };
         let about = of(command.get_long_about().or(command.get_about()));
-        let mut paragraphs = about.split("\n\n");
+        let help = of(command.get_after_long_help());
+        let mut paragraphs = about.split("\n\n").map(plain);
         let first = format!("\"\"\"{}.", paragraphs.next().unwrap_or_default());
         for line in wrapped(&first, "    ", "    ") {
             self.line(&line);
         }
-        let behind = of(command.get_after_long_help());
-        // Examples are those of the command.
         let is_text = |paragraph: &&str| !paragraph.contains("\n  ");
-        let behind = behind.split("\n\n").filter(is_text);
+        let behind = help.split("\n\n").filter(is_text).map(plain);
+        let mut elsewhere = None;
         for paragraph in paragraphs.chain(behind).filter(|text| !text.is_empty()) {
+            let key = (String::new(), paragraph.clone());
+            if let Some(function) = self.documented.get(&key).cloned() {
+                // An expression is a language of its own.
+                elsewhere = paragraph
+                    .starts_with("Records and tables")
+                    .then_some(function)
+                    .or(elsewhere);
+                continue;
+            }
+            self.documented.insert(key, name.clone());
             self.line("");
-            let lines = wrapped(paragraph, "    ", "    ");
+            let lines = wrapped(&paragraph, "    ", "    ");
             lines.iter().for_each(|line| self.line(line));
+        }
+        if let Some(function) = elsewhere {
+            self.line(&format!("\n    Expressions are those of `{function}`."));
+        }
+        let calls = calls::<V>(
+            &help,
+            &name,
+            (operands, options),
+            keeps && V::NAME != REPORTING,
+        );
+        if !calls.is_empty() {
+            self.line("\n    Examples:");
+            for call in calls {
+                self.line(&format!("        >>> {call}"));
+            }
         }
         self.line("\n    Args:");
         let mut elsewhere: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -279,11 +345,14 @@ impl Module {
                 self.line(&line);
             }
         }
-        self.line("\n    Raises: What `sort` raises.");
+        self.line(match command.get_name() {
+            RAISING => RAISES,
+            _ => "\n    Raises: What `sort` raises.",
+        });
         self.line("    \"\"\"");
     }
 
-    fn option(&mut self, verb: &str, keyword: &Keyword) {
+    fn option(&mut self, verb: &'static str, keyword: &Keyword) {
         let Some((method, flag)) = &keyword.option else {
             return;
         };
@@ -298,19 +367,21 @@ impl Module {
             (_, default) => default.as_deref().unwrap_or("..."),
         };
         let option = format!("Option(\"{method}\", \"{flag}\", {default})");
-        match self.options.get(&keyword.name) {
-            None => {
-                self.options.insert(keyword.name.clone(), option);
-            }
-            Some(known) if *known == option => {}
-            Some(_) => {
-                let name = format!("{verb}.{}", keyword.name);
-                self.options.insert(name, option);
-            }
-        }
+        let options = self.options.entry(keyword.name.clone()).or_default();
+        options.entry(option).or_default().push(verb);
     }
 }
 
+const RAISES: &str = "
+    Raises:
+        UsageError: The request makes no sense, or something is in the way.
+        MemoryBudgetError: The memory allowed is too little; the text says what would do.
+        NoSpaceError: Too little room for scratch or output.
+        IoError: The system failed an operation.
+        CorruptError: Scratch rotted, or an input is damaged or changed while it was read.
+        KeyboardInterrupt: Ctrl-C; nothing is left behind.";
+/// The type and default of `dst` where the result is kept.
+const KEPT: &str = "None = None";
 const VOLUME: &str = "The drives file of a volume: where a file is taken, `\"@name\"` is a dataset on it. By default \
                       that of `OUTCORE_VOLUME`.";
 const PROGRESS: &str = "`True` for a bar, or a function that is called with a `Progress` a few times a second. What it \

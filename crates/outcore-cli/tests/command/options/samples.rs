@@ -633,7 +633,7 @@ fn common_value_of(kind: &str, id: &str) -> Option<&'static str> {
         "zip" if kind == "npy" => "sorted.npy",
         "zip" if kind == "records" => "records.bin",
         "zip" => "sorted.bin",
-        "count" => "5",
+        "count" | "numbers" => "5",
         "conditions" if kind.ends_with("table") => "false",
         "conditions" if kind == "records" => "key0<9000000000000000000",
         "conditions" => "x<99",

@@ -67,7 +67,7 @@ pub(super) fn in_view(host: &dyn Host, args: &LookupArgs, is_view: bool) -> Resu
         force,
         ..Kept::default()
     };
-    let resources = host.start(resources, args.files.input.record_io.path(), kept)?;
+    let resources = host.start(resources, args.files.input.job.record_io.path(), kept)?;
     let place = &args.files.input.inputs[0];
     let resources = resources.measuring(args.files.input.explain);
     let job = host.adopt(resources.job_at(Vec::new(), parent_of(place)));
