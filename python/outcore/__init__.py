@@ -12,9 +12,10 @@ step. `outcore.graph` converts edges to graphs and computes on them; `knn` and `
 vectors; `outcore.sim` simulates drives.
 """
 
+from . import _record_verbs, _reports, _table_verbs, _verbs
 from . import graph as graph
 from . import sim as sim
-from ._api import plan, sort
+from ._api import plan
 from ._column import Column, col, index, x
 from ._dataset import Dataset
 from ._errors import (
@@ -34,11 +35,11 @@ from ._lookup import lookup
 from ._open import open, tabulate
 from ._outcore import __version__
 from ._progress import Progress
+from ._record_verbs import *
 from ._reports import *
 from ._shuffle import Shuffled, shuffled
 from ._shuffled_table import ShuffledTable
 from ._table import Table, table
-from ._table_jobs import count_by, merge
 from ._vector import (
     convert_vectors,
     ground_truth,
@@ -61,16 +62,9 @@ __all__ = [
     "Damage",
     "Dataset",
     "DatasetEntry",
-    "DedupSummary",
-    "DiffSummary",
     "Disorder",
     "DriveStatus",
-    "DriveTraffic",
-    "GenSummary",
-    "InfoReport",
     "IoError",
-    "IoTrace",
-    "JobSummary",
     "KMeans",
     "LineView",
     "Lines",
@@ -81,60 +75,36 @@ __all__ = [
     "NoSpaceError",
     "NotFoundError",
     "OutcoreError",
-    "Phase",
-    "Plan",
     "Progress",
-    "Rates",
-    "SampleSummary",
-    "ShuffleSummary",
     "Shuffled",
     "ShuffledTable",
-    "SortSummary",
-    "SplitSummary",
     "Table",
-    "TableColumn",
     "TableView",
-    "UniqueSummary",
     "UsageError",
-    "VerifyReport",
     "View",
     "Volume",
-    "WriteSummary",
     "__version__",
     "col",
-    "convert",
     "convert_vectors",
-    "count_by",
-    "dedup",
-    "diff",
-    "gen",
     "ground_truth",
-    "group_by",
-    "head",
     "index",
     "index_vectors",
-    "info",
-    "join",
     "knn",
     "lookup",
-    "merge",
     "open",
     "pairs",
     "plan",
     "range_search",
-    "sample",
-    "shuffle",
     "shuffled",
-    "sort",
     "sort_view",
-    "split",
     "table",
     "tabulate",
-    "unique",
-    "verify",
-    "window",
     "x",
 ]
+__all__ += _record_verbs.__all__
+__all__ += _reports.__all__
+__all__ += _table_verbs.__all__
+__all__ += _verbs.__all__
 
 # Where users find them is where tracebacks and help should say they are.
 for _name in __all__:

@@ -8,6 +8,7 @@ and `~`, as in NumPy.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Union
 
 from ._errors import usage
@@ -17,6 +18,9 @@ _INFINITE = "1e999"
 #: Most characters of an expression: far more than the engine takes.
 _TEXT_MAX = 1 << 16
 Operand = Union["Column", bool, int, float]
+#: An expression in text, or as Python's operators make it.
+Expression = Union[str, "Column"]
+Expressions = Union[Expression, Iterable[Expression]]
 
 
 class Column:

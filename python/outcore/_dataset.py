@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union
 from . import _arguments as arguments
 from . import _outcore
 from ._arrays import gathered, is_same
-from ._column import Column
+from ._column import Column, Expression
 from ._errors import usage
 from ._lazy import Lazy
 from ._progress import Watcher, telling
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     _Array = npt.NDArray[Any]
     _BatchFunction = Callable[[_Array], _Array]
 
-Expression = Union[str, Column]
 #: What items side by side are called.
 _NAMES = ("x", "y", "z", "w", "x4", "x5", "x6", "x7")
 #: Numbers of the engine's that are letters and bits to NumPy too.

@@ -48,21 +48,6 @@ _OF_TABLES: dict[str, Rule] = {
 
 #: The kinds that an argument of a function is for; what is not here is for all that the function takes.
 RULES: dict[str, dict[str, Rule]] = {
-    "sort": {
-        **_OF_RECORDS,
-        **_OF_TEXT,
-        **_OF_TABLES,
-        "key": RECORD_KINDS | {LINES},
-        "by": TABLES | {CSV, JSON},
-        "order": {LINES, CSV},
-        "separator": {LINES, CSV, CSV_TABLE},
-        "on_error": {CSV, JSON},
-        "replace": RECORD_KINDS,
-        "seed": RECORD_KINDS,
-        "explain": RECORD_KINDS,
-        "record_io": RECORD_KINDS,
-        "volume": TEXT | RECORD_KINDS,
-    },
     "open": {
         **_OF_RECORDS,
         "lines": TEXT,

@@ -17,11 +17,13 @@ from typing import Any, Literal, NamedTuple, NoReturn, SupportsIndex
 
 from . import _arguments as arguments
 from . import _outcore
+from . import _verbs
 from ._errors import usage
 from ._lazy import Lazy
 from ._progress import Watcher, telling
 from ._units import counted, whole
 from ._requests import CsvRows, SortLinesStep, UniqueStep
+from ._words import Words
 
 
 class Disorder(NamedTuple):
@@ -47,7 +49,7 @@ class Lines(Lazy):
         by: arguments.Keys | None = None,
         csv: bool = False,
         header: bool = True,
-        on_error: Literal["fail", "skip"] = "fail",
+        on_error: Literal["fail", "skip"] | None = None,
         descending: bool = False,
         stable: bool = False,
         unique: bool = False,
@@ -73,20 +75,8 @@ class Lines(Lazy):
             stable: Equal keys keep the order of the input.
             unique: The first line of each key.
         """
-        step = _sort_step(
-            "sort",
-            key,
-            separator=separator,
-            order=order,
-            by=by,
-            csv=csv,
-            header=header,
-            on_error=on_error,
-            descending=descending,
-            stable=stable,
-            unique=unique,
-        )
-        return Lines(self._with(step))
+        given = dict(locals())
+        return Lines(self._with(_sort_step(given)))
 
     def merge(
         self,
@@ -97,7 +87,7 @@ class Lines(Lazy):
         by: arguments.Keys | None = None,
         csv: bool = False,
         header: bool = True,
-        on_error: Literal["fail", "skip"] = "fail",
+        on_error: Literal["fail", "skip"] | None = None,
         descending: bool = False,
         stable: bool = False,
         unique: bool = False,
@@ -105,22 +95,10 @@ class Lines(Lazy):
         """The lines of files each of which is in order already, as `sort -m` has it: all are read side by
         side, and nothing goes to scratch. What a file that is not in order leads to is in no order.
         The first step; its options are those of `sort`."""
+        given = dict(locals())
         if self._request["steps"]:
             raise usage("merge", "a step before it", "merge files as they are, or sort")
-        step = _sort_step(
-            "merge",
-            key,
-            separator=separator,
-            order=order,
-            by=by,
-            csv=csv,
-            header=header,
-            on_error=on_error,
-            descending=descending,
-            stable=stable,
-            unique=unique,
-        )
-        return Lines(self._with(step))
+        return Lines(self._with(_sort_step(given, merges=True)))
 
     def check(
         self,
@@ -131,7 +109,7 @@ class Lines(Lazy):
         by: arguments.Keys | None = None,
         csv: bool = False,
         header: bool = True,
-        on_error: Literal["fail", "skip"] = "fail",
+        on_error: Literal["fail", "skip"] | None = None,
         descending: bool = False,
         stable: bool = False,
         unique: bool = False,
@@ -139,21 +117,9 @@ class Lines(Lazy):
         """The first line that is not in the order that `sort` would make with these options, as `sort -c`
         finds it, or `None`; files follow one another. With `unique`, a line of the same key as the one
         before is out of order too."""
-        step = _sort_step(
-            "check",
-            key,
-            separator=separator,
-            order=order,
-            by=by,
-            csv=csv,
-            header=header,
-            on_error=on_error,
-            descending=descending,
-            stable=stable,
-            unique=unique,
-        )
+        given = dict(locals())
         with telling(None, ("check",)) as tell:
-            found = _outcore.check_lines(self._with(step), tell)
+            found = _outcore.check_lines(self._with(_sort_step(given)), tell)
         if found is None:
             return None
         path, line_number, line = found
@@ -233,7 +199,7 @@ class Lines(Lazy):
         csv: bool = False,
         separator: str | None = None,
         header: bool = True,
-        on_error: Literal["fail", "skip"] = "fail",
+        on_error: Literal["fail", "skip"] | None = None,
     ) -> Lines:
         """Each distinct line once, in order; with `counts`, behind its count as `uniq -c` writes it, or, of CSV, with a first
         column `count`.
@@ -250,19 +216,10 @@ class Lines(Lazy):
             return Lines(self._with(UniqueStep(is_counted=bool(counts), counted=None)))
         self._rows("unique", csv, separator, header)
         step = _sort_step(
-            "unique",
-            None,
-            separator=separator,
-            order="",
-            by=by,
-            csv=csv,
-            header=header,
-            on_error=on_error,
-            descending=False,
-            stable=False,
-            unique=True,
+            {"by": by, "csv": csv, "separator": separator, "header": header, "on_error": on_error, "unique": True},
+            counts=bool(counts),
         )
-        return Lines(self._with(SortLinesStep({**step, "counts": bool(counts)})))
+        return Lines(self._with(step))
 
     def count(self) -> int:
         """Number of lines."""
@@ -367,50 +324,11 @@ def csv_rows(job: str, csv: bool, separator: str | None, header: bool) -> CsvRow
     return (None if separator is None else os.fsencode(separator)[0], bool(header))
 
 
-def _sort_step(
-    job: str,
-    key: arguments.Keys | None,
-    *,
-    separator: str | None,
-    order: str,
-    by: arguments.Keys | None,
-    csv: bool,
-    header: bool,
-    on_error: str,
-    descending: bool,
-    stable: bool,
-    unique: bool,
-) -> SortLinesStep:
-    """The step of a sort, a merge or a check."""
-    if key is not None and by is not None:
-        raise usage(job, "keys both by key and by by", "give one of the two")
-    if csv and by is None and job != "unique":
-        raise usage(job, "CSV without a column", "name one with by=, or leave csv out")
-    if not csv and not header:
-        raise usage(job, "header cannot be used without csv", "give csv=True as well")
-    if not csv and by is not None and (separator is not None or order):
-        cause = "separator and order cannot be used with JSON lines"
-        raise usage(job, cause, "values compare by their types; for columns of CSV give csv=True")
-    if by is None and on_error != "fail":
-        raise usage(job, "on_error cannot be used without by", "leave on_error out")
-    if on_error not in ("fail", "skip"):
-        raise usage(job, f"`{on_error}` is no way to go on", "give fail or skip")
-    if separator is not None and len(os.fsencode(separator)) != 1:
-        raise usage(job, "the separator is not one byte", "give one character of ASCII")
-    return SortLinesStep(
-        line_keys=arguments.texts(key),
-        letters=order,
-        separator=None if separator is None else os.fsencode(separator)[0],
-        by=arguments.texts(by),
-        is_csv=bool(csv),
-        has_header=bool(header),
-        skips=on_error == "skip",
-        merges=job == "merge",
-        descending=bool(descending),
-        stable=bool(stable),
-        unique=bool(unique),
-        counts=False,
-    )
+def _sort_step(given: dict[str, Any], *, merges: bool = False, counts: bool = False) -> SortLinesStep:
+    """The step of a sort, a merge or a check that was given these arguments of `sort`."""
+    words = Words()
+    words.given("sort", _verbs._OPTIONS, given)
+    return SortLinesStep(sort=words.options, merges=merges, counts=counts)
 
 
 def _tell_skipped(count: int) -> None:

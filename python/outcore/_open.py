@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
 
 from . import _arguments as arguments
 from . import _kinds
-from ._dataset import Dataset, Expression
+from ._column import Expression
+from ._dataset import Dataset
 from ._errors import usage
 from ._held import is_held
 from ._lines import Lines

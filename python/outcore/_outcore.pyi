@@ -28,7 +28,6 @@ from ._requests import (
     SimPlanRequest,
     SimReplayRequest,
     SimRunRequest,
-    TableRequest,
     TextRequest,
     TableViewBuildRequest,
     Tell,
@@ -72,7 +71,6 @@ __all__ = [
     "sim_run",
     "sorted_lines",
     "split_lines",
-    "table_job",
     "table_spool",
     "table_stream",
     "table_view_build",
@@ -242,9 +240,6 @@ class View:
     def keys(self) -> list[str]: ...
     def stream(self, start: int, stop: int) -> object: ...
     def find(self, key: object) -> tuple[int, int]: ...
-
-def table_job(request: TableRequest, tell: Tell | None) -> tuple[dict[str, Any], str]:
-    """Runs a job on a table."""
 
 def table_spool(source: object, path: str, resources: ResourcesRequest, tell: Tell | None) -> int:
     """Writes the batches of another library's table to an Arrow file; how many rows there are."""

@@ -173,12 +173,25 @@ class SortSummary(WriteSummary):
     is_sorted: bool | None
 
 
+@dataclass(frozen=True)
+class ValueCount(Report):
+    """A value, and how often it occurs."""
+
+    #: The value.
+    value: int | float | str | None
+    #: How often it occurs.
+    count: int
+
+
 @dataclass(frozen=True, repr=False)
 class UniqueSummary(WriteSummary):
-    """The result of keeping one of each line, record or row."""
+    """The result of finding different lines, records, rows or values, or of counting them."""
 
-    #: How different records were found: `hash` or `sort`; none of lines and rows.
+    #: How equal records or values were found: `hash` or `sort`; none for lines and rows.
     by: str | None
+    #: Each value and its count, in the order of the values; none where they were printed or written, and for
+    #: `unique`.
+    groups: tuple[ValueCount, ...] | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -293,26 +306,6 @@ class HistogramSummary(JobSummary):
     range: tuple[float, ...]
     #: The count of each bin.
     counts: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class ValueCount(Report):
-    """A value, and how often it occurs."""
-
-    #: The value.
-    value: int | float | str | None
-    #: How often it occurs.
-    count: int
-
-
-@dataclass(frozen=True, repr=False)
-class CountBySummary(WriteSummary):
-    """What was counted."""
-
-    #: `hash` or `sort`: how equal values were found; none for tables.
-    by: str | None
-    #: Each value and its count, in the order of the values; none where they were printed or written.
-    groups: tuple[ValueCount, ...] | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -433,6 +426,7 @@ __all__ = [
     "Plan",
     "WriteSummary",
     "SortSummary",
+    "ValueCount",
     "UniqueSummary",
     "ShuffleSummary",
     "SampleSummary",
@@ -442,8 +436,6 @@ __all__ = [
     "ReducedValue",
     "ReduceSummary",
     "HistogramSummary",
-    "ValueCount",
-    "CountBySummary",
     "TopSummary",
     "FindSummary",
     "PartitionSummary",

@@ -308,19 +308,10 @@ class SortStep(TypedDict):
 
 
 class SortLinesStep(TypedDict):
-    """Lines in order."""
+    """Lines in order: options of the verb `sort`, in words."""
 
-    line_keys: list[str]
-    letters: str
-    separator: int | None
-    by: list[str]
-    is_csv: bool
-    has_header: bool
-    skips: bool
+    sort: list[str]
     merges: bool
-    descending: bool
-    stable: bool
-    unique: bool
     counts: bool
 
 
@@ -446,22 +437,3 @@ class TableViewBuildRequest(TypedDict):
     text: TextRequest
     resources: ResourcesRequest
     force: bool
-
-
-class TableRequest(TypedDict):
-    """A job on a table that is no verb yet."""
-
-    job: str
-    inputs: list[str]
-    output: str
-    by: list[str]
-    descending: bool
-    stable: bool
-    conditions: list[str]
-    computed: list[str]
-    columns: list[str] | None
-    union: bool
-    text: TextRequest
-    codec: str | None
-    force: bool
-    resources: ResourcesRequest

@@ -13,21 +13,19 @@ A `Table` is files, or what a step made of them: each step writes an Arrow file 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, SupportsIndex
 
 from . import _arguments as arguments
 from . import _kinds
-from . import _outcore
 from . import _table_verbs
 from . import _verbs
+from ._column import Expression
 from ._errors import usage
 from ._held import MEANS, Held, Place, TableSource
-from ._held import columns_of, files, quoted, resources_of, spooled, text_of, texts
-from ._progress import Watcher, telling
+from ._held import files, quoted, resources_of, spooled, text_of, texts
+from ._progress import Watcher
 from ._reports import WriteSummary
-from ._summary import report_of
 
 _SEED = 1
 #: Files that are looked at for what they hold.
@@ -154,12 +152,12 @@ class Table(Held):
     def merge(self, by: arguments.Keys = (), *, descending: bool = False) -> Table:
         """The rows of all files in the order of columns, in which each file is already: one read and one write. A file that
         is not in order is a `CorruptError` that names its row."""
-        return self._step("merge", by=texts("by", by), descending=bool(descending))
+        return _made(_verbs.merge(self, by=by, descending=descending))
 
     def count_by(self, by: arguments.Keys, *, by_count: bool = False) -> Table:
         """How often each value of columns occurs, in the order of the values, or with `by_count` the most frequent
         first: the columns, and behind them `count`."""
-        return self._step("count_by", by=texts("by", by), descending=bool(by_count))
+        return _made(_verbs.count_by(self, by=texts("by", by), by_count=by_count))
 
     def dedup_substring(
         self,
@@ -216,15 +214,16 @@ class Table(Held):
         together, in the order of the input."""
         return _made(_verbs.shuffle(self, seed=seed, epoch=epoch, by=by))
 
-    def filter(self, *conditions: str) -> Table:
+    def filter(self, *conditions: Expression) -> Table:
         """The rows for which all conditions are true: `"price * n > 100 and country in ('de', 'fr')"`. Row groups that
-        cannot match are not read. The expressions are those of `outcore filter --help`."""
-        return self._step("select", conditions=texts("conditions", conditions))
+        cannot match are not read. `help(outcore.map)` describes the expressions."""
+        condition, *further = conditions or ("true",)
+        return _made(_verbs.filter(self, condition, where=further))
 
-    def map(self, **columns: str) -> Table:
+    def map(self, **columns: Expression) -> Table:
         """With columns that are computed: `map(total="price * n")`. One of a name that there is takes its place."""
         computed = [f"{quoted(name)} = {text}" for name, text in columns.items()]
-        return self._step("select", computed=computed)
+        return _made(_verbs.map(self, ", ".join(computed)))
 
     def select(self, *columns: str) -> Table:
         """With these columns alone, in this order. Nothing is read for it."""
@@ -279,36 +278,6 @@ class Table(Held):
             ) from None
         return pyarrow.RecordBatchReader.from_stream(self)
 
-    def _step(self, job: str, **request: Any) -> Table:
-        place = Place(self._given)
-        path = place.path(f"{job}.arrow")
-        summary = self._run(job, path, **request)
-        return Table([path], self._means(), place, summary)
-
-    def _run(self, job: str, output: str, **request: Any) -> WriteSummary:
-        asked: Any = {
-            "job": job,
-            "inputs": self._inputs,
-            "output": output,
-            "by": [],
-            "descending": False,
-            "stable": False,
-            "conditions": [],
-            "computed": [],
-            "columns": columns_of(self._given),
-            "union": bool(self._given.get("union")),
-            "text": text_of(self._given),
-            "codec": None,
-            "force": False,
-            "resources": resources_of(self._given),
-            **request,
-        }
-        with telling(self._given.get("progress"), ("distribute", "sort", "copy")) as tell:
-            report = report_of(WriteSummary, *_outcore.table_job(asked, tell))
-        for said in report.notes:
-            warnings.warn(said, stacklevel=4)
-        return report
-
 
 def _made(table: object) -> Table:
     """The table that a verb makes without an output."""
@@ -319,12 +288,6 @@ def _made(table: object) -> Table:
 def _named(name: str, given: Iterable[str], named: Mapping[str, str]) -> list[str]:
     """Expressions, some with the names of what they make."""
     return texts(name, given) + [f"{made}={text}" for made, text in named.items()]
-
-
-def check_no_codec(job: str, codec: str | None) -> None:
-    """Rejects a codec where no file is named."""
-    if codec is not None:
-        raise usage(job, "codec cannot be used without dst", "give it to write of the Table")
 
 
 def _is_packed(name: str) -> bool:

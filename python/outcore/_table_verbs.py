@@ -7,7 +7,7 @@ generated` makes it anew.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Literal, SupportsIndex, overload
 
 from ._arguments import Keys, Paths, Size, StrPath
 from ._held import TableSource
@@ -66,6 +66,32 @@ _OPTIONS: dict[str, Option] = {
 }
 
 
+@overload
+def convert(
+    src: TableSource, dst: StrPath, *, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), force: bool = False, explain: bool = False, record_io: StrPath | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> WriteSummary: ...
+
+
+@overload
+def convert(
+    src: TableSource, dst: None = None, *, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), force: bool = False, explain: bool = False, record_io: StrPath | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> Table: ...
+
+
 def convert(
     src: TableSource,
     dst: StrPath | None = None,
@@ -95,21 +121,24 @@ def convert(
 ) -> WriteSummary | Table:
     """Copy tables between Parquet, Arrow, CSV and JSON lines, with other columns, another codec or in parts.
 
-    Rows keep their order, columns their types, and the schema its metadata. OUT appears whole or not at all.
+    Rows keep their order, columns their types, and the schema its metadata. `dst` appears whole or not at
+    all.
+
+    Examples:
+        >>> outcore.convert("t.arrow", "t.parquet")
+        >>> outcore.convert("t.csv.gz", "t.parquet", schema="id:i64,price:decimal(12,2)")
+        >>> outcore.convert("logs/", "logs.parquet", columns=["time", "country", "url"])
+        >>> outcore.convert("t.parquet", "small.parquet", codec="zstd:9")
+        >>> outcore.convert("t.parquet", "parts/", parts=8)
 
     Args:
         src: Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table.
         dst: Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or .jsonl,
-            these also with .gz or .zst, or a directory with parts=. Default: standard output. Without it the
-            result is a `Table`.
-        csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
-            line of each file names the columns.
-        jsonl: Input is JSON lines, whatever its name: one JSON object per line.
-        header: If it is `False`: The CSV has no header line; its columns are called 1, 2, and so on.
-        explain: Print the plan, then run.
+            these also with .gz or .zst, or a directory with parts=. Without it the result is a `Table`.
+        csv, jsonl, header: As in `map`.
         separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
-            force, record_io, volume, progress: As in `unique`.
+            force, explain, record_io, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -129,20 +158,56 @@ def info(
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> InfoReport:
-    """Print the rows, columns and row groups of tables.
+    """Report the rows, columns and row groups of tables.
 
     Reads only what the files say of themselves; CSV and JSON lines are looked through.
 
+    Examples:
+        >>> outcore.info("t.parquet")
+
     Args:
         schema: Types of columns of CSV and JSON lines; those of other columns are inferred from a sample.
-        src, csv, jsonl, header: As in `convert`.
+        src: As in `convert`.
+        csv, jsonl, header: As in `map`.
         separator: As in `shuffle`.
+        null, volume, progress: As in `sort`.
         on_error: As in `split`.
-        null, volume, progress: As in `unique`.
 
     Raises: What `sort` raises.
     """
     return report_on_tables("info", InfoReport, ("read",), _OPTIONS, locals())
+
+
+@overload
+def dedup(
+    src: TableSource, dst: StrPath, by: Keys | None = None, *, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, keep: str = "first", near: str | None = None,
+    jaccard: float = 0.8, shingles: str = "words:5", hashes: SupportsIndex = 128, seed: SupportsIndex = 1,
+    substring: SupportsIndex | None = None, tokens: bool = False, of: str | None = None,
+    removed: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> DedupSummary: ...
+
+
+@overload
+def dedup(
+    src: TableSource, dst: None = None, by: Keys | None = None, *, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, keep: str = "first", near: str | None = None,
+    jaccard: float = 0.8, shingles: str = "words:5", hashes: SupportsIndex = 128, seed: SupportsIndex = 1,
+    substring: SupportsIndex | None = None, tokens: bool = False, of: str | None = None,
+    removed: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> Table: ...
 
 
 def dedup(
@@ -168,9 +233,9 @@ def dedup(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
     force: bool = False,
     explain: bool = False,
-    record_io: StrPath | None = None,
     keep: str = "first",
     near: str | None = None,
     jaccard: float = 0.8,
@@ -186,11 +251,11 @@ def dedup(
 ) -> DedupSummary | Table:
     """Remove duplicate rows from tables, and leave the others where they are.
 
-    One row of each key is kept: the first in the input, the last, or the best by another column. OUT has the
-    kept rows in the order of the input. Only the key columns go through scratch.
+    One row of each key is kept: the first in the input, the last, or the best by another column. `dst` has
+    the kept rows in the order of the input. Only the key columns go through scratch.
 
     Without by=, rows are duplicates if all their columns are equal. Nulls equal each other. For distinct rows
-    in the order of their keys, use `outcore unique`, which also works on lines, CSV and JSON lines.
+    in the order of their keys, use `unique`, which also works on lines, CSV and JSON lines.
 
     near= finds rows whose texts are nearly the same: MinHash signatures are cut into bands, and rows that
     have a band in common belong together. The chance that two texts share a band rises steeply around
@@ -198,7 +263,7 @@ def dedup(
     either has. Shingles are 5 words, in lower case and without punctuation. The result depends on the rows,
     the options and seed= alone. The removed rows get a column duplicate_of: the number of the row that was
     kept, from 0. Without near= they are as they were in the input and in its order; the row that was kept in
-    place of one is the row of OUT that has the same values in the columns of by=.
+    place of one is the row of `dst` that has the same values in the columns of by=.
 
     substring= cuts passages of texts instead of rows: text that occurs before, in an earlier row or earlier
     in its own, is cut where it has at least so many bytes, or with tokens= so many tokens: what white space
@@ -207,9 +272,17 @@ def dedup(
     text becomes empty. removed= has a row for each cut: row, start and length (in bytes), first_row (where
     its beginning occurs before) and text.
 
+    Examples:
+        >>> outcore.dedup("docs.parquet", "clean.parquet", "url")
+        >>> outcore.dedup("crawl/", "clean.parquet", "url", keep="fetched:desc")
+        >>> outcore.dedup("docs.parquet", "clean.parquet", "text", removed="duplicates.parquet")
+        >>> outcore.dedup("t.parquet", "t2.parquet", memory="512MiB", keep="last")
+        >>> outcore.dedup("docs.parquet", "clean.parquet", near="text", jaccard=0.8, removed="near.parquet")
+        >>> outcore.dedup("docs.parquet", "clean.parquet", substring=50, tokens=True, of="text")
+
     Args:
         dst: Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or .jsonl,
-            these also with .gz or .zst. Default: standard output. Without it the result is a `Table`.
+            these also with .gz or .zst. Without it the result is a `Table`.
         by: Columns that make two rows duplicates, with commas between. Default: all columns.
         force: Replace existing outputs.
         keep: Which row of each key to keep: first, last, or a column: the row with its least value, or with
@@ -224,14 +297,43 @@ def dedup(
         tokens: Count the length of passages in tokens, which white space separates, not in bytes.
         of: The column of the texts.
         removed: Write the rows that are left out, or the passages, to this table.
-        src, csv, jsonl, header, explain: As in `convert`.
+        src: As in `convert`.
+        csv, jsonl, header: As in `map`.
         separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
-            scratch_limit, record_io, volume, progress: As in `unique`.
+            scratch_limit, record_io, explain, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
     return run_on_tables("dedup", DedupSummary, ("distribute", "sort", "copy"), _OPTIONS, locals())
+
+
+@overload
+def group_by(
+    src: TableSource, dst: StrPath, by: Keys | None = None, *, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, aggregates: Keys | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary: ...
+
+
+@overload
+def group_by(
+    src: TableSource, dst: None = None, by: Keys | None = None, *, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, aggregates: Keys | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> Table: ...
 
 
 def group_by(
@@ -257,17 +359,17 @@ def group_by(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
     force: bool = False,
     explain: bool = False,
-    record_io: StrPath | None = None,
     aggregates: Keys | None = None,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Group the rows of tables by columns, and compute sums, counts and other values of each group.
 
-    OUT has one row for each group, in the order of the groups' columns. Rows are put together in memory where
-    groups are few, and sorted through scratch where they are many.
+    `dst` has one row for each group, in the order of the groups' columns. Rows are put together in memory
+    where groups are few, and sorted through scratch where they are many.
 
     Aggregates: count, count(C), sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C),
     median(C), quantile(C,0.9), quantile_disc(C,0.9). All but count, first and last leave nulls out. Sums of
@@ -277,19 +379,52 @@ def group_by(
     that has an order. first and last go by the order of the input. The output is the same for any memory and
     threads.
 
+    Examples:
+        >>> outcore.group_by("t.parquet", "g.parquet", "country")
+        >>> outcore.group_by("t.parquet", "g.parquet", "country", aggregates="sum(bytes),count,mean(ms)")
+
     Args:
         by: Columns to group by, with commas between; :desc behind one puts its largest values first. st.a is
             the field a of objects st.
         aggregates: What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count.
-        src, csv, jsonl, header, explain: As in `convert`.
+        src: As in `convert`.
         dst, force: As in `dedup`.
+        csv, jsonl, header: As in `map`.
         separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
-            scratch_limit, record_io, volume, progress: As in `unique`.
+            scratch_limit, record_io, explain, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
     return run_on_tables("group-by", WriteSummary, ("distribute", "sort"), _OPTIONS, locals())
+
+
+@overload
+def window(
+    src: TableSource, dst: StrPath, by: Keys | None = None, *, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, order: Keys | None = None, added: Keys | None = None,
+    first: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> WriteSummary: ...
+
+
+@overload
+def window(
+    src: TableSource, dst: None = None, by: Keys | None = None, *, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, order: Keys | None = None, added: Keys | None = None,
+    first: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> Table: ...
 
 
 def window(
@@ -315,9 +450,9 @@ def window(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
     force: bool = False,
     explain: bool = False,
-    record_io: StrPath | None = None,
     order: Keys | None = None,
     added: Keys | None = None,
     first: SupportsIndex | None = None,
@@ -326,14 +461,18 @@ def window(
 ) -> WriteSummary | Table:
     """Add columns to tables: numbers, ranks, neighbours and running sums of rows within groups.
 
-    OUT has all columns and those of added=, in the order of the groups, and within a group in that of order=;
-    rows that are equal in both keep the order of the input.
+    `dst` has all columns and those of added=, in the order of the groups, and within a group in that of
+    order=; rows that are equal in both keep the order of the input.
 
     Functions: row_number, rank, dense_rank, lag(C), lag(C,2), lead(C), lead(C,2), first(C) and cum_sum(C).
     Ranks go by the columns of order=, where equal rows have one rank. lag and lead give null where there is
     no such row in the group. cum_sum is the sum up to the row, nulls left out; sums of integers have 64 bits
     and sums of decimals 38 digits; one that is larger is an error. Null is a group of its own. The output is
-    the same for any memory and threads. `outcore windows` is for sequences of numbers.
+    the same for any memory and threads. `windows` is for sequences of numbers.
+
+    Examples:
+        >>> outcore.window("t.parquet", "w.parquet", "country", order="bytes:desc", added="rank,dense_rank")
+        >>> outcore.window("t.parquet", "latest.parquet", "user", order="time:desc", first=1)
 
     Args:
         by: Columns of the groups, with commas between; :desc behind one puts its largest values first.
@@ -342,15 +481,48 @@ def window(
             values first. Default: input order.
         added: What to add, as in rank or previous=lag(amount).
         first: Write only the first N rows of each group.
-        src, csv, jsonl, header, explain: As in `convert`.
+        src: As in `convert`.
         dst, force: As in `dedup`.
+        csv, jsonl, header: As in `map`.
         separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
-            scratch_limit, record_io, volume, progress: As in `unique`.
+            scratch_limit, record_io, explain, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
     return run_on_tables("window", WriteSummary, ("distribute", "sort"), _OPTIONS, locals())
+
+
+@overload
+def join(
+    left: TableSource, right: TableSource, dst: StrPath, on: Keys | None = None, *, how: str | None = None,
+    asof: str | None = None, tolerance: str | float | None = None, suffix: str = "_right",
+    ordered: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary: ...
+
+
+@overload
+def join(
+    left: TableSource, right: TableSource, dst: None = None, on: Keys | None = None, *,
+    how: str | None = None, asof: str | None = None, tolerance: str | float | None = None,
+    suffix: str = "_right", ordered: bool = True, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> Table: ...
 
 
 def join(
@@ -382,52 +554,88 @@ def join(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
     force: bool = False,
     explain: bool = False,
-    record_io: StrPath | None = None,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Join two tables by columns that they have in common.
 
-    Both tables are sorted together through scratch, so neither has to fit in memory. OUT appears whole or not
-    at all.
+    Both tables are sorted together through scratch, so neither has to fit in memory. `dst` appears whole or
+    not at all.
 
-    OUT has the columns of LEFT, then those of RIGHT without its on= columns. It is in the order of the on=
-    columns, nulls last; within a key, rows are in the order of LEFT, and the partners of a row in the order
-    of RIGHT. It is the same for any memory and threads. A null equals nothing, not even another null.
+    `dst` has the columns of `left`, then those of `right` without its on= columns. It is in the order of the
+    on= columns, nulls last; within a key, rows are in the order of `left`, and the partners of a row in the
+    order of `right`. It is the same for any memory and threads. A null equals nothing, not even another null.
 
-    asof= finds one partner for each row of LEFT: of the rows of RIGHT with its key, the last whose column is
-    not greater. Rows without one are kept, with nulls; how="inner" leaves them out.
+    asof= finds one partner for each row of `left`: of the rows of `right` with its key, the last whose column
+    is not greater. Rows without one are kept, with nulls; how="inner" leaves them out.
 
     Columns of different types are compared by value in a common type: integers and floats, decimals of any
     scale, texts, dictionaries, dates, timestamps of any unit. Nothing is rounded: a value that the common
     type does not hold is an error. A key may have more rows than fit in memory.
 
-    ordered=False keeps RIGHT in memory if it fits, and looks the rows of LEFT up in it, which saves the sort:
-    then OUT is in the order of LEFT. If it does not fit, or with how="right", full or asof=, it is sorted.
+    ordered=False keeps `right` in memory if it fits, and looks the rows of `left` up in it, which saves the
+    sort: then `dst` is in the order of `left`. If it does not fit, or with how="right", full or asof=, it is
+    sorted.
+
+    Examples:
+        >>> outcore.join("orders.parquet", "customers.parquet", "all.parquet", "customer_id")
+        >>> outcore.join("orders.parquet", "customers.parquet", "all.parquet", "customer_id=id", how="left")
+        >>> outcore.join("docs.parquet", "blocked.parquet", "kept.parquet", "url", how="anti")
 
     Args:
         left: The left table: a file of Parquet, Arrow, CSV or JSON lines, or a directory of them.
         right: The right table.
-        on: Columns by which rows are matched, with commas between: NAME, or LEFT=RIGHT where the tables call
-            it differently.
-        how: Which rows to write: inner, left, right, full, semi (rows of LEFT that have a partner) or anti
+        on: Columns by which rows are matched, with commas between: NAME, or `left`=`right` where the tables
+            call it differently.
+        how: Which rows to write: inner, left, right, full, semi (rows of `left` that have a partner) or anti
             (those that have none). Default: inner, and left with asof=.
-        asof: Take as the partner the last row of RIGHT whose column is not greater.
+        asof: Take as the partner the last row of `right` whose column is not greater.
         tolerance: How far back the partner of asof= may lie: a number, or a duration such as 5min.
-        suffix: Suffix for the name of a column of RIGHT if LEFT has a column of that name.
-        ordered: If it is `False`: Write rows in any order: faster if RIGHT fits into two fifths of the
+        suffix: Suffix for the name of a column of `right` if `left` has a column of that name.
+        ordered: `False` if this is so: Write rows in any order: faster if `right` fits into two fifths of the
             memory.
-        csv, jsonl, header, explain: As in `convert`.
         dst: As in `dedup`.
+        csv, jsonl, header: As in `map`.
         separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
-            scratch_limit, force, record_io, volume, progress: As in `unique`.
+            scratch_limit, record_io, force, explain, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
     return run_on_tables("join", WriteSummary, ("distribute", "sort"), _OPTIONS, locals())
+
+
+@overload
+def diff(
+    left: TableSource, right: TableSource, dst: StrPath, by: Keys | None = None, *,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> DiffSummary: ...
+
+
+@overload
+def diff(
+    left: TableSource, right: TableSource, dst: None = None, by: Keys | None = None, *,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> Table: ...
 
 
 def diff(
@@ -454,21 +662,24 @@ def diff(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
     force: bool = False,
     explain: bool = False,
-    record_io: StrPath | None = None,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> DiffSummary | Table:
     """Compare two tables by key: rows of one alone, rows that changed, and in which columns.
 
-    Exits with 1 if they differ. Rows of a key that comes several times are compared in the order of their
-    bytes, and the order of the tables does not matter. Null is equal to null. Both tables may be larger than
-    memory.
+    Rows of a key that comes several times are compared in the order of their bytes, and the order of the
+    tables does not matter. Null is equal to null. Both tables may be larger than memory.
 
-    OUT has the columns diff (left, right or changed) and diff_columns (those that differ, separated by
+    `dst` has the columns diff (left, right or changed) and diff_columns (those that differ, separated by
     commas), then those of by=, and each other column twice, as NAME_left and NAME_right, in the order of the
     key.
+
+    Examples:
+        >>> outcore.diff("old.parquet", "new.parquet", by="id")
+        >>> outcore.diff("old.csv", "new.csv", "changes.csv", "id")
 
     Args:
         right: The right table, with the same columns.
@@ -476,12 +687,12 @@ def diff(
             Without it the result is a `Table`.
         by: Key columns by which rows of both tables are matched, with commas between. Default: all columns,
             so that a row is in both tables or in one, and never changed.
-        explain: Print the plan of each sort (passes, buffers, predicted traffic and time), then run.
-        csv, jsonl, header: As in `convert`.
+        explain: Print the plan of each sort on `sys.stderr`, then run.
         left: As in `join`.
+        csv, jsonl, header: As in `map`.
         separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
-            scratch_limit, force, record_io, volume, progress: As in `unique`.
+            scratch_limit, record_io, force, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """

@@ -1,4 +1,4 @@
-"""Verbs: a function for each.
+"""Verbs on files of any kind: a function for each.
 
 Made from the definition of the verbs in `crates/outcore-verbs`; `OUTCORE_GENERATE=1 cargo test --workspace --test
 generated` makes it anew.
@@ -7,13 +7,14 @@ generated` makes it anew.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Literal, SupportsIndex, overload
 
 from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
+from ._column import Expression, Expressions
 from ._held import TableSource
 from ._progress import Watcher
-from ._reports import GenSummary, SampleSummary, ShuffleSummary, SortSummary, SplitSummary, UniqueSummary, VerifyReport, WriteSummary
-from ._words import Option, report_on_tables, run, run_on_tables
+from ._reports import SampleSummary, ShuffleSummary, SortSummary, SplitSummary, UniqueSummary, VerifyReport, WriteSummary
+from ._words import Option, report_on_tables, run_on_tables
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -23,69 +24,92 @@ if TYPE_CHECKING:
 #: The words of keywords; a verb that differs has its name in front.
 _OPTIONS: dict[str, Option] = {
     "against": Option("paths", "--against", ()),
-    "ascii": Option("flag", "--ascii", False),
     "bloom": Option("columns", "--bloom", None),
     "by": Option("keys", "--by", None),
+    "count-by.by": Option("listed", "by", ()),
+    "by_count": Option("flag", "--by-count", False),
     "by_lines": Option("number", "--by-lines", None),
     "bytes": Option("size", "--bytes", None),
     "codec": Option("text", "--codec", None),
     "columns": Option("columns", "--columns", None),
-    "count": Option("flag", "--count", False),
+    "condition": Option("text", "condition", ...),
+    "unique.count": Option("flag", "--count", False),
+    "sample.count": Option("number", "--count", ...),
+    "count": Option("number", "--count", 10),
     "csv": Option("flag", "--csv", False),
     "descending": Option("flag", "--descending", False),
-    "dictionary_order": Option("flag", "--dictionary-order", False),
-    "dist": Option("text", "--dist", "uniform"),
     "drives": Option("drives", "--drive", ()),
     "dst": Option("path", "--output", None),
     "dtype": Option("dtype", "--type", None),
     "epoch": Option("number", "--epoch", 0),
     "explain": Option("flag", "--explain", False),
-    "first": Option("number", "--first", None),
+    "expression": Option("text", "expression", ...),
     "force": Option("flag", "--force", False),
-    "gen.count": Option("number", "--count", ...),
-    "gen.seed": Option("number", "--seed", 1),
-    "general_numeric_sort": Option("flag", "--general-numeric-sort", False),
     "group_rows": Option("number", "--group-rows", None),
-    "head.count": Option("number", "--count", 10),
     "header": Option("unless", "--no-header", True),
-    "human_numeric_sort": Option("flag", "--human-numeric-sort", False),
-    "ignore_case": Option("flag", "--ignore-case", False),
-    "ignore_leading_blanks": Option("flag", "--ignore-leading-blanks", False),
-    "ignore_nonprinting": Option("flag", "--ignore-nonprinting", False),
     "infer": Option("flag", "--infer", False),
+    "integers": Option("number", "--integers", None),
     "io": Option("text", "--io", None),
     "jsonl": Option("flag", "--jsonl", False),
     "key": Option("texts", "--key", None),
-    "line_key": Option("texts", "-k", None),
     "lines": Option("lines", "--lines", False),
     "memory": Option("size", "--memory", None),
-    "month_sort": Option("flag", "--month-sort", False),
     "null": Option("texts", "--null", None),
-    "numeric_sort": Option("flag", "--numeric-sort", False),
     "on_error": Option("text", "--on-error", None),
+    "order": Option("letters", "--order", ""),
     "parts": Option("number", "--parts", None),
-    "random_sort": Option("flag", "--random-sort", False),
     "record": Option("record", "--record", None),
     "record_io": Option("path", "--record-io", None),
     "replace": Option("flag", "--replace", False),
-    "sample.count": Option("number", "--count", ...),
-    "sample.seed": Option("number", "--seed", 1),
     "schema": Option("schema", "--schema", None),
     "scratch_limit": Option("size", "--scratch-limit", None),
-    "seed": Option("number", "--seed", None),
+    "seed": Option("number", "--seed", 1),
+    "sort.seed": Option("number", "--seed", None),
     "separator": Option("text", "--field-separator", None),
-    "shuffle.seed": Option("number", "--seed", 1),
-    "skewed": Option("flag", "--skewed", False),
-    "split.seed": Option("number", "--seed", 1),
     "stable": Option("flag", "--stable", False),
     "threads": Option("number", "--threads", None),
     "ties": Option("flag", "--ties", False),
     "train": Option("value", "--train", None),
     "union": Option("flag", "--union", False),
     "unique": Option("flag", "--unique", False),
-    "version_sort": Option("flag", "--version-sort", False),
+    "where": Option("expressions", "--where", ()),
     "zero_terminated": Option("flag", "--zero-terminated", False),
+    "zip": Option("paths", "--zip", ()),
 }
+
+
+@overload
+def sort(
+    src: TableSource, dst: StrPath, *, dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, order: str = "", descending: bool = False, stable: bool = False,
+    unique: bool = False, separator: str | None = None, lines: LinesHow = False,
+    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
+    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> SortSummary: ...
+
+
+@overload
+def sort(
+    src: TableSource, dst: None = None, *, dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, order: str = "", descending: bool = False, stable: bool = False,
+    unique: bool = False, separator: str | None = None, lines: LinesHow = False,
+    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, by: Keys, header: bool = True,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> Table: ...
 
 
 def sort(
@@ -95,21 +119,11 @@ def sort(
     dtype: npt.DTypeLike | None = None,
     record: Record | None = None,
     key: Keys | None = None,
+    order: str = "",
     descending: bool = False,
     stable: bool = False,
     unique: bool = False,
-    line_key: Keys | None = None,
     separator: str | None = None,
-    ignore_leading_blanks: bool = False,
-    dictionary_order: bool = False,
-    ignore_case: bool = False,
-    general_numeric_sort: bool = False,
-    human_numeric_sort: bool = False,
-    ignore_nonprinting: bool = False,
-    month_sort: bool = False,
-    numeric_sort: bool = False,
-    random_sort: bool = False,
-    version_sort: bool = False,
     lines: LinesHow = False,
     zero_terminated: bool = False,
     csv: bool = False,
@@ -131,16 +145,152 @@ def sort(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
     force: bool = False,
     replace: bool = False,
     explain: bool = False,
     seed: SupportsIndex | None = None,
-    record_io: StrPath | None = None,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> SortSummary | Table:
-    """The verb, for the function of the same name that documents it."""
+    """Sort files of lines or records, larger than memory if need be.
+
+    Inputs with a type (dtype=, record=, .npy or a manifest) are sorted as records: by key, then by all of
+    their bytes. All other text is sorted as lines, as GNU sort does in the C locale, byte for byte.
+    Compressed text (gzip, zstd, bzip2 or xz, detected by content) is decompressed, and `dst` is compressed if
+    its name ends in .gz, .zst, .bz2 or .xz. outcore rejects other binary data unless a type or lines= says
+    what they are. `dst` appears whole or not at all. Inputs are never changed, unless replace=True asks for
+    it.
+
+    Examples:
+        >>> outcore.sort("keys.bin", "sorted.bin", dtype="u64", memory="2GiB")
+        >>> outcore.sort("log.bin", "by-time.bin", record=64, key="8:8:u64", stable=True)
+        >>> outcore.sort("points.npy", "sorted.npy", descending=True)
+        >>> outcore.sort("big.bin", "sorted-{drive}.bin", dtype="gensort", drives=["/mnt/a", "/mnt/b"])
+        >>> outcore.sort("big.bin", "out.bin", dtype="u64", record_io="out.iotrace")
+        >>> outcore.sort("big.csv", "by-second-column.csv", key="2,2n", separator=",", memory="2GiB")
+        >>> outcore.sort("sales.csv", "by-price.csv", csv=True, by=["country", "price:nr"])
+        >>> outcore.sort("events.jsonl.zst", "by-user.jsonl.zst", jsonl=True, by=".user.id")
+
+    Args:
+        src: Files to sort, in order: lines, raw records, .npy, or a manifest (.outcore.json) of shards.
+        dst: Output: a file, or one shard per drive if the name contains {drive}, as in 'sorted-{drive}.bin'.
+            Without it the result is a `Table`.
+        dtype: Record type: u8..u128, i8..i64, f32 or f64, with the suffix `be` for big-endian (u64be); a
+            vector such as f32x32; bytes such as bytes16; a NumPy dtype such as <u8, uint64 (u8 alone is one
+            byte) or "[('id', '<u4'), ('name', '|S8')]"; or gensort (100 bytes, of which the first 10 are the
+            key). .npy files carry their type. Any dtype of NumPy's says it too. `u8` and `i8` mean one thing
+            here and another to NumPy, and are rejected.
+        record: Record size in bytes, for records without a type of their own. A tuple gives the keys as well:
+            `(100, "0:10")`.
+        key: Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number type;
+            for structured .npy the name of a field, NAME[:desc]. Several keys are a list, the most
+            significant first. Default: the whole record. For lines, keys as GNU sort's `-k` has them:
+            `"2,2n"`.
+        order: For lines and CSV, letters of GNU sort for keys without letters of their own: `"n"` compares
+            numbers, `"g"` floating-point numbers, `"h"` sizes such as 2K, `"M"` months, `"V"` versions, `"f"`
+            ignores case, `"b"` leading blanks, `"d"` and `"i"` signs, `"R"` is a random order that keeps
+            equal keys together, `"r"` reverses.
+        descending: Reverse the key order (largest first).
+        stable: Keep the input order of equal keys.
+        unique: Keep one record or line for each key: the first in output order.
+        separator: Field separator, one byte. Default: a field begins with the blanks in front of it.
+        lines: Treat the input as lines, whatever it looks like and is called. Otherwise outcore rejects
+            binary data (NULs, Parquet, Arrow, .npz, UTF-16, ...), and .npy files are records. Compressed
+            files (gzip, zstd, bzip2, xz, detected by content) are decompressed either way. `True` takes text
+            alone for lines, and `"any"` any bytes.
+        zero_terminated: Lines end with NUL instead of newline.
+        csv: Input is CSV: quoted fields may hold separators and newlines, and the first line names the
+            columns and stays first. separator= is by default that of a sample of the records.
+        jsonl: Input is JSON lines: one JSON value per line. Types are ordered null, false, true, numbers,
+            strings, arrays, objects.
+        by: Sort keys with commas between, most significant first: a name, or for CSV the number (from 1) of a
+            column, for JSON lines a path such as .user.id or .tags[0], for .npy a field. After colons, in any
+            order: a type as in price:f64, asc or desc, nulls-first or nulls-last; for CSV also the letters of
+            `order`, as in price:nr. Null is an empty field of CSV. A name in backquotes may hold commas and
+            colons.
+        header: `False` if this is so: The CSV has no header line.
+        columns: Keep these columns, in this order; the others are not read. st.a is the field a of objects
+            st. A name in backquotes may hold commas, or be empty.
+        union: Let files of one table lack columns, which are null there, or have columns of other types,
+            which get a common type: the wider integer, a float, a decimal with all digits, the finer
+            timestamp.
+        codec: Compression of `dst`: zstd, snappy, lz4, gzip, brotli or none, with a level as in zstd:9.
+            Default: zstd:1 for Parquet, lz4 for Arrow.
+        group_rows: Maximum number of rows in a row group.
+        bloom: Columns that get a bloom filter, in Parquet.
+        schema: Read CSV or JSON lines as a table with these types: bool, i8 to u64, f32, f64, text, date,
+            time, timestamp[us,UTC], decimal(12,2), list<TYPE>, struct<NAME:TYPE>. Types of other columns are
+            inferred from a sample.
+        infer: Read CSV or JSON lines as a table, with column types inferred from a sample. Default where
+            `dst` is Parquet or Arrow, and for functions that take only tables.
+        null: Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas stands
+            for the list of pandas.read_csv.
+        on_error: What to do with rows of CSV and JSON lines that do not have the columns, or values of their
+            types (and, where lines are sorted by a field, with lines that lack it).
+        parts: Write so many Parquet files of equal numbers of rows to the directory `dst`.
+        memory: Memory to use, such as 2GiB; resident memory exceeds it by at most 64 MiB. Default: half of
+            the free memory.
+        threads: Number of compute threads. Default: one for each processor.
+        io: I/O mode: direct (O_DIRECT), buffered, or auto (direct where the file system supports it).
+            Default: auto.
+        drives: Directories on drives, or the name of a drives.toml. Scratch is spread over all of them, and
+            so is an output with {drive} in its name. Default: scratch goes beside the output, or to /var/tmp
+            if the output is in memory.
+        scratch_limit: Limit on scratch space, over all drives together. Default: all free space.
+        record_io: Record every read, write and sync of this run, with times, in this file (an I/O trace). It
+            appears only if the run succeeds; an existing file needs force=True.
+        force: Replace an existing output.
+        replace: Let the output replace an input: `dst` is one of the inputs.
+        explain: Print the plan on `sys.stderr`, then run.
+        seed: Seed for sampling, drive choice and the random order of `R` (which otherwise differs in each
+            run). Does not affect the output otherwise.
+        volume: The drives file of a volume: where a file is taken, `"@name"` is a dataset on it. By default
+            that of `OUTCORE_VOLUME`.
+        progress: `True` for a bar, or a function that is called with a `Progress` a few times a second. What
+            it raises stops the job.
+
+    Raises:
+        UsageError: The request makes no sense, or something is in the way.
+        MemoryBudgetError: The memory allowed is too little; the text says what would do.
+        NoSpaceError: Too little room for scratch or output.
+        IoError: The system failed an operation.
+        CorruptError: Scratch rotted, or an input is damaged or changed while it was read.
+        KeyboardInterrupt: Ctrl-C; nothing is left behind.
+    """
     return run_on_tables("sort", SortSummary, ("distribute", "sort"), _OPTIONS, locals())
+
+
+@overload
+def unique(
+    src: TableSource, dst: StrPath, *, force: bool = False, dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, order: str = "", count: bool = False,
+    descending: bool = False, separator: str | None = None, lines: LinesHow = False,
+    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
+    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> UniqueSummary: ...
+
+
+@overload
+def unique(
+    src: TableSource, dst: None = None, *, force: bool = False, dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, order: str = "", count: bool = False,
+    descending: bool = False, separator: str | None = None, lines: LinesHow = False,
+    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
+    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> Table: ...
 
 
 def unique(
@@ -151,20 +301,10 @@ def unique(
     dtype: npt.DTypeLike | None = None,
     record: Record | None = None,
     key: Keys | None = None,
+    order: str = "",
     count: bool = False,
     descending: bool = False,
-    line_key: Keys | None = None,
     separator: str | None = None,
-    ignore_leading_blanks: bool = False,
-    dictionary_order: bool = False,
-    ignore_case: bool = False,
-    general_numeric_sort: bool = False,
-    human_numeric_sort: bool = False,
-    ignore_nonprinting: bool = False,
-    month_sort: bool = False,
-    numeric_sort: bool = False,
-    random_sort: bool = False,
-    version_sort: bool = False,
     lines: LinesHow = False,
     zero_terminated: bool = False,
     csv: bool = False,
@@ -186,109 +326,68 @@ def unique(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
-    explain: bool = False,
     record_io: StrPath | None = None,
+    explain: bool = False,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> UniqueSummary | Table:
     """Keep one of each line or record, in order, or count them.
 
-    The output is that of `sort -u`; with count=, that of `sort | uniq -c`, or for records each record
-    followed by an 8-byte count. With keys (-k, or by= for CSV and JSON lines), one line or record is kept for
+    The output is in order. With count= each line stands behind its count, as GNU uniq writes it, and each
+    record in front of an 8-byte count. With keys (key=, or by= for columns), one line or record is kept for
     each key: of lines, the first in the input.
 
+    Examples:
+        >>> outcore.unique("urls.txt", "distinct.txt")
+        >>> outcore.unique("keys.bin", "distinct.bin", dtype="u64")
+        >>> outcore.unique("ids.npy", "counts.npy", count=True)
+
     Args:
-        src: Files to read, in order, as one input: lines, .npy, or raw records with dtype=; - is standard
-            input, which is the default. Compressed lines (gzip, zstd, bzip2 or xz, detected by content) are
-            decompressed.
-        dst: Output file; lines are compressed if its name ends in .gz, .zst, .bz2 or .xz. Default: standard
-            output. Without it the result is a `Table`.
-        force: Replace an existing output.
-        dtype: Record type: u8..u128, i8..i64, f32 or f64, with the suffix `be` for big-endian (u64be); a
-            vector such as f32x32; bytes such as bytes16; a NumPy dtype such as <u8, uint64 (u8 alone is one
-            byte) or "[('id', '<u4'), ('name', '|S8')]"; or gensort (100 bytes, of which the first 10 are the
-            key). .npy files carry their type. Any dtype of NumPy's says it too. `u8` and `i8` mean one thing
-            here and another to NumPy, and are rejected.
-        record: Record size in bytes, for records without a type of their own. A tuple gives the keys as well:
-            `(100, "0:10")`.
-        key: Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number type;
-            for structured .npy the name of a field, NAME[:desc]. Repeat for secondary keys; most significant
-            first. Default: the whole record.
+        src: Files to read, in order, as one input: lines, .npy, or raw records with dtype=. Compressed lines
+            (gzip, zstd, bzip2 or xz, detected by content) are decompressed.
+        dst: Output file; lines are compressed if its name ends in .gz, .zst, .bz2 or .xz. Without it the
+            result is a `Table`.
         count: Put the number of equal lines before each line, or the number of equal records after each
             record.
-        descending: Reverse the key order (largest first).
-        line_key: Sort key from POS1 to the end of POS2, or of the line: F[.C][OPTS], field and byte counted
-            from 1, OPTS out of [bdfghiMnRrV]. Repeat for secondary keys; most significant first.
-        separator: Field separator, one byte (\\0 for NUL). Default: a field begins with the blanks in front
-            of it.
-        ignore_leading_blanks: Ignore leading blanks in keys.
-        dictionary_order: Compare blanks, letters and digits only.
-        ignore_case: Compare lower-case letters as upper-case.
-        general_numeric_sort: Compare as floating-point numbers, as strtold reads them: exponents,
-            hexadecimal, inf, nan.
-        human_numeric_sort: Compare numbers with units: 2K before 1G; in a key the letter h, and -h if the
-            program is called `sort`.
-        ignore_nonprinting: Compare printable characters only.
-        month_sort: Compare as names of months, JAN to DEC.
-        numeric_sort: Compare as decimal numbers of any length.
-        random_sort: Random order that keeps equal keys together; differs in each run unless seed= or
-            random_source= is given.
-        version_sort: Compare version numbers within names.
-        lines: Treat the input as lines, whatever it looks like and is called. Otherwise outcore rejects
-            binary data (NULs, Parquet, Arrow, .npz, UTF-16, ...), and .npy files are records. Compressed
-            files (gzip, zstd, bzip2, xz, detected by content) are decompressed either way. `True` takes text
-            alone for lines, and `"any"` any bytes.
-        zero_terminated: Lines end with NUL instead of newline.
-        csv: Input is CSV: quoted fields may hold separators and newlines, and the first line names the
-            columns and stays first. -t sets the separator (default: that of a sample of the records).
-        jsonl: Input is JSON lines: one JSON value per line. Types are ordered null, false, true, numbers,
-            strings, arrays, objects.
-        by: Sort keys with commas between, most significant first: a name, or for CSV the number (from 1) of a
-            column, for JSON lines a path such as .user.id or .tags[0], for .npy a field. After colons, in any
-            order: a type as in price:f64, asc or desc, nulls-first or nulls-last; for CSV also the letters of
-            -k, as in price:nr. Null is an empty field of CSV. A name in backquotes may hold commas and
-            colons.
-        header: If it is `False`: The CSV has no header line.
-        columns: Keep these columns, in this order; the others are not read. st.a is the field a of objects
-            st. A name in backquotes may hold commas, or be empty.
-        union: Let files of one table lack columns, which are null there, or have columns of other types,
-            which get a common type: the wider integer, a float, a decimal with all digits, the finer
-            timestamp.
-        codec: Compression of OUT: zstd, snappy, lz4, gzip, brotli or none, with a level as in zstd:9.
-            Default: zstd:1 for Parquet, lz4 for Arrow.
-        group_rows: Maximum number of rows in a row group.
-        bloom: Columns that get a bloom filter, in Parquet.
-        schema: Read CSV or JSON lines as a table with these types: bool, i8 to u64, f32, f64, text, date,
-            time, timestamp[us,UTC], decimal(12,2), list<TYPE>, struct<NAME:TYPE>. Types of other columns are
-            inferred from a sample.
-        infer: Read CSV or JSON lines as a table, with column types inferred from a sample. Default where OUT
-            is Parquet or Arrow, and for commands that take only tables.
-        null: Texts of CSV fields that are null, besides empty fields, as in NA,NULL. The name pandas stands
-            for the list of pandas.read_csv.
-        on_error: What to do with rows of CSV and JSON lines that do not have the columns, or values of their
-            types (and, where lines are sorted by a field, with lines that lack it).
-        parts: Write N Parquet files of equal numbers of rows to the directory OUT.
-        memory: Memory to use, such as 2GiB; resident memory exceeds it by at most 64 MiB. Default: half of
-            the free memory.
-        threads: Number of compute threads. Default: one for each processor.
-        io: I/O mode: direct (O_DIRECT), buffered, or auto (direct where the file system supports it).
-            Default: auto.
-        drives: A directory on a drive; repeat for more drives. Scratch is spread over all of them, and so is
-            an output with {drive} in its name. Default: scratch goes beside the output, or to /var/tmp if the
-            output is in memory.
-        scratch_limit: Limit on scratch space, over all drives together. Default: all free space.
-        explain: Print the plan (passes and buffers; by hashing or by sorting), then run.
-        record_io: Record every read, write and sync of this run, with times, in FILE (an I/O trace; see
-            docs/formats/io-trace.md). FILE appears only if the run succeeds; an existing file needs
-            force=True.
-        volume: The drives file of a volume: where a file is taken, `"@name"` is a dataset on it. By default
-            that of `OUTCORE_VOLUME`.
-        progress: `True` for a bar, or a function that is called with a `Progress` a few times a second. What
-            it raises stops the job.
+        force, dtype, record, key, order, descending, separator, lines, zero_terminated, csv, jsonl, by,
+            header, columns, union, codec, group_rows, bloom, schema, infer, null, on_error, parts, memory,
+            threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
     return run_on_tables("unique", UniqueSummary, ("sample", "count"), _OPTIONS, locals())
+
+
+@overload
+def shuffle(
+    src: TableSource, dst: StrPath, *, force: bool = False, replace: bool = False,
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    seed: SupportsIndex = 1, epoch: SupportsIndex = 0, by: Keys | None = None, lines: LinesHow = False,
+    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
+    separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> ShuffleSummary: ...
+
+
+@overload
+def shuffle(
+    src: TableSource, dst: None = None, *, force: bool = False, replace: bool = False,
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    seed: SupportsIndex = 1, epoch: SupportsIndex = 0, by: Keys | None = None, lines: LinesHow = False,
+    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
+    separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> Table: ...
 
 
 def shuffle(
@@ -324,8 +423,8 @@ def shuffle(
     io: str | None = None,
     drives: Paths = (),
     scratch_limit: Size | None = None,
-    explain: bool = False,
     record_io: StrPath | None = None,
+    explain: bool = False,
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> ShuffleSummary | Table:
@@ -334,8 +433,18 @@ def shuffle(
     Every order is equally likely. The same seed and epoch give the same output from the same input, whatever
     the number of threads and drives and the memory.
 
+    Examples:
+        >>> outcore.shuffle("train.jsonl", "shuffled.jsonl", seed=7, memory="2GiB")
+        >>> outcore.shuffle("train.jsonl", "epoch-3.jsonl", seed=7, epoch=3)
+        >>> outcore.shuffle("table.csv", "shuffled.csv", csv=True)
+        >>> outcore.shuffle("points.npy", "shuffled.npy")
+        >>> outcore.shuffle("tokens.bin", "out.bin", dtype="u32x1024")
+        >>> outcore.shuffle("visits.parquet", "shuffled.parquet", by="user")
+
     Args:
-        replace: Let the output replace an input: OUT is one of the inputs.
+        key: Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number type;
+            for structured .npy the name of a field, NAME[:desc]. Several keys are a list, the most
+            significant first. Default: the whole record.
         seed: Random seed.
         epoch: Number of the epoch: each one gives an independent order for the same seed.
         by: Keep rows of a table together that have equal values in these columns, in the order of the input;
@@ -344,14 +453,43 @@ def shuffle(
             of each file names the columns, and comes first in every output, once.
         jsonl: Input is JSON lines, whatever its name: one JSON value per line.
         separator: Separator of CSV fields. Default: that of a sample of the records.
-        explain: Print the plan (passes, buffers, predicted traffic and time), then run.
-        src, dst, force, dtype, record, key, lines, zero_terminated, header, columns, union, codec,
-            group_rows, bloom, schema, infer, null, on_error, parts, memory, threads, io, drives,
-            scratch_limit, record_io, volume, progress: As in `unique`.
+        force, replace, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows,
+            bloom, schema, infer, null, on_error, parts, memory, threads, io, drives, scratch_limit,
+            record_io, explain, volume, progress: As in `sort`.
+        src, dst: As in `unique`.
 
     Raises: What `sort` raises.
     """
     return run_on_tables("shuffle", ShuffleSummary, ("distribute", "shuffle"), _OPTIONS, locals())
+
+
+@overload
+def head(
+    src: TableSource, dst: StrPath, *, force: bool = False, count: SupportsIndex = 10, by: Keys | None = None,
+    memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> WriteSummary: ...
+
+
+@overload
+def head(
+    src: TableSource, dst: None = None, *, force: bool = False, count: SupportsIndex = 10,
+    by: Keys | None = None, memory: Size | None = None, dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, lines: LinesHow = False,
+    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
+    separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> Table: ...
 
 
 def head(
@@ -386,26 +524,57 @@ def head(
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
-    """Print the first lines, records or rows of the input.
+    """Take the first lines, records or rows of the input.
 
     Reads no more than it needs. Several files are read as one.
 
-    Rows of tables are printed with tabs between their columns; with -o they are written as a table.
+    Examples:
+        >>> outcore.head("keys.bin", "some.bin", count=1000000, dtype="u64")
+        >>> outcore.head("t.parquet", columns=["url", "time"])
+        >>> outcore.head("logs/", "some.parquet", count=1000000)
+        >>> outcore.head("logs/", "largest.parquet", count=100, by=["bytes:desc", "time"])
 
     Args:
-        count: Number of lines or records to print.
+        count: Number of lines or records to take.
         by: Take the first rows in the order of these columns, with commas between: COLUMN:desc takes the last
             ones.
         memory: Memory to use. Default: half of the free memory.
-        explain: Print the plan (predicted traffic and time), then run.
-        csv, jsonl, separator: As in `shuffle`.
-        src, dst, force, dtype, record, key, lines, zero_terminated, header, columns, union, codec,
-            group_rows, bloom, schema, infer, null, on_error, parts, record_io, volume, progress: As in
-            `unique`.
+        key, csv, jsonl, separator: As in `shuffle`.
+        force, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows, bloom,
+            schema, infer, null, on_error, parts, explain, record_io, volume, progress: As in `sort`.
+        src, dst: As in `unique`.
 
     Raises: What `sort` raises.
     """
     return run_on_tables("head", WriteSummary, ("head",), _OPTIONS, locals())
+
+
+@overload
+def sample(
+    src: TableSource, dst: StrPath, *, force: bool = False, count: SupportsIndex, seed: SupportsIndex = 1,
+    memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> SampleSummary: ...
+
+
+@overload
+def sample(
+    src: TableSource, dst: None = None, *, force: bool = False, count: SupportsIndex, seed: SupportsIndex = 1,
+    memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> Table: ...
 
 
 def sample(
@@ -440,19 +609,22 @@ def sample(
     volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> SampleSummary | Table:
-    """Print randomly chosen lines, records or rows, in input order.
+    """Take randomly chosen lines, records or rows, in input order.
 
     Reads the input once and keeps only the sample in memory. Every sample of that size is equally likely; the
     same seed gives the same sample.
 
+    Examples:
+        >>> outcore.sample("train.jsonl", "some.jsonl", count=100000, seed=7)
+        >>> outcore.sample("docs.parquet", "some.parquet", count=100000)
+
     Args:
-        count: Number of lines or records to print; all of them, if there are fewer.
+        count: Number of lines or records to take; all of them, if there are fewer.
         memory: Memory for the sample. Default: half of the free memory.
-        explain: As in `head`.
-        seed, csv, jsonl, separator: As in `shuffle`.
-        src, dst, force, dtype, record, key, lines, zero_terminated, header, columns, union, codec,
-            group_rows, bloom, schema, infer, null, on_error, parts, record_io, volume, progress: As in
-            `unique`.
+        seed, key, csv, jsonl, separator: As in `shuffle`.
+        force, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows, bloom,
+            schema, infer, null, on_error, parts, explain, record_io, volume, progress: As in `sort`.
+        src, dst: As in `unique`.
 
     Raises: What `sort` raises.
     """
@@ -497,17 +669,26 @@ def split(
 ) -> SplitSummary:
     """Split files into parts of whole lines, records or rows.
 
-    The parts, concatenated, are the input. With -n, parts of records differ by at most one record; a line
-    belongs to the part in which its first byte lies, as with `split -n l/K`, so that parts are of nearly
-    equal length and some may be empty. Every part of CSV begins with the header. All parts appear at the end,
-    or none.
+    The parts, concatenated, are the input. With parts=, parts of records differ by at most one record; a line
+    belongs to the part in which its first byte lies, so that parts are of nearly equal length and some may be
+    empty. Every part of CSV begins with the header. All parts appear at the end, or none.
 
     With train=, the parts are called train and test. With by=, rows keep their order within a partition, the
     columns of by= are in the names of directories and not in the files, and no more than one file is written
     at a time, so memory does not grow with their number.
 
+    Examples:
+        >>> outcore.split("big.txt", "part-{part}.txt", parts=8)
+        >>> outcore.split("big.jsonl.gz", "part-{part}.jsonl.zst", parts=4)
+        >>> outcore.split("table.csv", "table-{part}.csv", by_lines=1000000, csv=True)
+        >>> outcore.split("keys.bin", "keys-{part}.bin", parts=16, dtype="u64")
+        >>> outcore.split("t.parquet", "part-{part}.parquet", by_lines=1000000)
+        >>> outcore.split("t.parquet", "part-{part}.parquet", bytes="256MiB")
+        >>> outcore.split("docs.parquet", "{part}.parquet", train=0.9)
+        >>> outcore.split("t.parquet", "by-country", by="country")
+
     Args:
-        src: Files to split, in order, as one input. Default: standard input.
+        src: Files to split, in order, as one input.
         dst: File name pattern: {part} becomes the part number, from 0; with by=, the name of a directory.
             Parts of lines are compressed if it ends in .gz, .zst, .bz2 or .xz; parts of records get a header
             if it ends in .npy.
@@ -516,78 +697,28 @@ def split(
         bytes: Tables only: approximate stored size of each part.
         train: Tables only: write a random SHARE of the rows, such as 0.9, to the part train, and the rest to
             the part test.
-        by: Tables only: write a directory for each value of this column, as in OUT/country=de/part-0.parquet.
-            Of several with commas between, each is nested in the one before.
+        by: Tables only: write a directory for each value of this column, as in
+            `dst`/country=de/part-0.parquet. Of several with commas between, each is nested in the one before.
         seed: Random seed of train=.
         force: Replace existing parts.
         columns: Keep these columns, in this order; the others are not read.
-        union: Let files of one table lack columns, or have columns of other types; see `outcore convert`.
-        schema: Read CSV or JSON lines as a table with these column types; see `outcore convert`.
+        union: Let files of one table lack columns, or have columns of other types; see `convert`.
+        schema: Read CSV or JSON lines as a table with these column types; see `convert`.
         infer: Read CSV or JSON lines as a table, with column types inferred from a sample.
-        codec: Compression of the parts; see `outcore convert`.
+        codec: Compression of the parts; see `convert`.
         on_error: What to do with rows of CSV and JSON lines that do not have the columns, or values of their
             types.
-        explain: As in `head`.
-        csv, jsonl, separator: As in `shuffle`.
-        dtype, record, key, lines, zero_terminated, header, memory, threads, io, drives, null, record_io,
-            volume, progress: As in `unique`.
+        key, csv, jsonl, separator: As in `shuffle`.
+        dtype, record, lines, zero_terminated, header, memory, threads, io, drives, null, explain, record_io,
+            volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
     return report_on_tables("split", SplitSummary, ("split",), _OPTIONS, locals())
 
 
-def gen(
-    dtype: npt.DTypeLike,
-    dst: StrPath,
-    count: SupportsIndex,
-    *,
-    dist: str = "uniform",
-    seed: SupportsIndex = 1,
-    ascii: bool = False,
-    skewed: bool = False,
-    first: SupportsIndex | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    force: bool = False,
-    explain: bool = False,
-    record_io: StrPath | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
-) -> GenSummary:
-    """Generate records for tests and measurements.
-
-    The records depend only on type, count, distribution and seed.
-
-    Args:
-        dtype: Record type, as in `sort dtype=`; gensort makes the records of sortbenchmark.org's gensort 1.5,
-            byte for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort key=`. Any dtype of NumPy's
-            says it too. `u8` and `i8` mean one thing here and another to NumPy, and are rejected.
-        dst: Output: a file (.npy gets a header), or one shard per drive if the name contains {drive}.
-            Default: standard output.
-        count: Number of records.
-        dist: Distribution of the keys: uniform (the whole range: of floats all finite ones, so distances
-            between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS], normal
-            and clusters:K (vectors around K centres; both of floats and of integers up to 32 bits),
-            rmat:SCALE (edges of a graph of 2^SCALE vertices, for u32x2 and the like), kronecker:SCALE (the
-            same with vertices in no order, as Graph500 has it), sorted, reversed, equal.
-        ascii: Printable records.
-        skewed: Keys that share prefixes.
-        first: Number of the first record.
-        force: Replace an existing file.
-        explain: As in `head`.
-        seed: As in `shuffle`.
-        memory, threads, io, drives, record_io, volume, progress: As in `unique`.
-
-    Raises: What `sort` raises.
-    """
-    return run("gen", GenSummary, ("generate",), _OPTIONS, locals())
-
-
 def verify(
-    src: Paths,
+    src: TableSource,
     *,
     against: Paths = (),
     by: Keys | None = None,
@@ -612,11 +743,16 @@ def verify(
     """Check that files are sorted, and that they hold the records of others.
 
     Reports the number of records, a checksum that does not depend on their order, and the number of equal
-    keys, in the words of sortbenchmark.org's valsort. What is found is an answer, not an error: the command
-    exits with 1 if a record is out of order, and Python's report has `ok`.
+    keys, in the words of sortbenchmark.org's valsort. What is found is an answer, not an error: `ok` of the
+    report is `False` if a record is out of order.
 
     With by=, a table must be in the order of these columns, and with unique=True no two rows may have equal
     keys. against= compares all rows, whatever their order, by their values.
+
+    Examples:
+        >>> outcore.verify("sorted.bin", against="keys.bin", dtype="u64")
+        >>> outcore.verify("sorted.bin.outcore.json", dtype="gensort")
+        >>> outcore.verify("s.parquet", against="t.parquet", by=["country", "time:desc"])
 
     Args:
         src: Files to check, in order, as one input.
@@ -626,24 +762,455 @@ def verify(
         columns: Tables only: look at these columns and no others.
         descending: Expect the reverse order (largest first).
         unique: Report equal keys as out of order.
-        ties: Expect records with equal keys to be ordered by their bytes, as `sort` writes them without
-            stable=True.
+        ties: Expect records with equal keys to be ordered by their bytes, as `sort` writes them unless it is
+            `stable`.
         force: Replace an existing trace.
-        explain: As in `head`.
+        key: As in `shuffle`.
+        null, dtype, record, explain, memory, threads, io, record_io, volume, progress: As in `sort`.
         on_error: As in `split`.
-        null, dtype, record, key, memory, threads, io, record_io, volume, progress: As in `unique`.
 
     Raises: What `sort` raises.
     """
-    return run("verify", VerifyReport, ("verify",), _OPTIONS, locals())
+    return report_on_tables("verify", VerifyReport, ("verify",), _OPTIONS, locals())
+
+
+@overload
+def map(
+    src: TableSource, expression: Expression, dst: StrPath, *, zip: Paths = (),
+    integers: SupportsIndex | None = None, where: Expressions = (), dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    force: bool = False, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> WriteSummary: ...
+
+
+@overload
+def map(
+    src: TableSource, expression: Expression, dst: None = None, *, zip: Paths = (),
+    integers: SupportsIndex | None = None, where: Expressions = (), dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    force: bool = False, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> Table: ...
+
+
+def map(
+    src: TableSource,
+    expression: Expression,
+    dst: StrPath | None = None,
+    *,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    infer: bool = False,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary | Table:
+    """Compute a number from each record, or columns from each row of a table.
+
+    The output has one number for each record of the input, or the row with its new columns, in the same
+    order. It appears whole or not at all.
+
+    Give each computed column a name, before it with = or behind it with `as`: a column of the same name is
+    replaced, all other columns are kept (columns= selects some), and a later expression may read it. `a as b`
+    renames column a.
+
+    Records and tables share one language of expressions. Operators: + - * / // % ** & | ^ ~ << >>, == != <> <
+    <= > >=, and, or, not, x in (...), x between a and b, s like p, x is null, and case when c then a else b
+    end. Records have no texts, times and nulls, which are errors there.
+
+    For records, a plain number is x; the keys of other records are key0, key1; fields of .npy have their
+    names; index is the position. Integers wrap around, as in NumPy. x[0] is an element of a vector, and in
+    `map`, x alone stands for all of them.
+
+    For tables, names stand for columns (put unusual names in backquotes), st.a for the field a of the objects
+    st, and index for the position of the row. Texts in quotes are dates and times next to such columns. A
+    comparison with null is neither true nor false. try_i64(x) gives null where i64(x) fails.
+
+    Numbers: abs(x), sqrt(x), exp(x), log(x), log2(x), floor(x), ceil(x), round(x), isnan(x), hash(x)
+
+    Choices: min(a, ...), max(a, ...), where(condition, a, b), isin(x, ...)
+
+    Choices of tables: is_null(x), is_not_null(x), coalesce(a, ...), nullif(a, b)
+
+    Texts of tables: contains(s, part), starts_with(s, part), ends_with(s, part), like(s, pattern), ilike(s,
+    pattern), lower(s), upper(s), length(s), substr(s, first[, count]), trim(s[, characters]), ltrim(s[,
+    characters]), rtrim(s[, characters]), replace(s, from, to), split_part(s, separator, number), concat(a,
+    ...), regexp_matches(s, pattern[, options]), regexp_replace(s, pattern, to[, options]), regexp_extract(s,
+    pattern[, group])
+
+    Dates and times of tables: year(t), quarter(t), month(t), week(t), day(t), dayofyear(t), weekday(t),
+    hour(t), minute(t), second(t), time_bucket(width, t[, origin]), date_trunc(unit, t), date_diff(unit, a,
+    b), epoch(t), strftime(t, format), strptime(s, format), try_strptime(s, format)
+
+    Casts: i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, bool, text, date, timestamp, interval, decimal
+
+    Examples:
+        >>> outcore.map("keys.bin", "x * 2 + 1", "out.bin", dtype="u64")
+        >>> outcore.map("log.bin", "f32(key1) / 100", "seconds.bin", record=16, key=["0:8:u64", "8:8:u64"])
+        >>> outcore.map("a.npy", "x * y", "products.npy", zip="b.npy")
+        >>> outcore.map(expression="hash(index) % 100", dst="random.bin", integers=1000000000)
+        >>> outcore.map("orders.parquet", "total = price * n, year = year(time)", "out.parquet")
+        >>> outcore.map("t.parquet", "size = case when n > 9 then 'large' else 'small' end", "u.parquet")
+
+    Args:
+        src: Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of shards,
+            or Parquet and Arrow files and directories of them.
+        expression: What to compute.
+        dst: Output: a file (.npy gets a header), or one shard per drive if the name contains {drive}. Without
+            it the result is a `Table`.
+        zip: Files of as many records, which are zipped with `src`: the numbers of the first are y, those of
+            the second z; fields of records are x.key0, y.key0.
+        integers: Use the integers 0..N-1 as input, x, instead of files.
+        where: Keep only records for which this is true; of several conditions all are.
+        force: Replace existing files.
+        csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
+            line of each file names the columns.
+        jsonl: Input is JSON lines, whatever its name: one JSON object per line.
+        header: `False` if this is so: The CSV has no header line; its columns are called 1, 2, and so on.
+        key, separator: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("map", WriteSummary, ("write",), _OPTIONS, locals())
+
+
+@overload
+def filter(
+    src: TableSource, condition: Expression, dst: StrPath, *, zip: Paths = (),
+    integers: SupportsIndex | None = None, where: Expressions = (), dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    force: bool = False, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> WriteSummary: ...
+
+
+@overload
+def filter(
+    src: TableSource, condition: Expression, dst: None = None, *, zip: Paths = (),
+    integers: SupportsIndex | None = None, where: Expressions = (), dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    force: bool = False, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> Table: ...
+
+
+def filter(
+    src: TableSource,
+    condition: Expression,
+    dst: StrPath | None = None,
+    *,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    infer: bool = False,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary | Table:
+    """Keep the records, or rows of a table, for which an expression is true.
+
+    The output has whole records or rows, in input order. It appears whole or not at all.
+
+    Row groups of a table that cannot match are not read.
+
+    Expressions are those of `map`.
+
+    Examples:
+        >>> outcore.filter("keys.bin", "x > 10 and x % 2 == 0", "even.bin", dtype="u64")
+        >>> outcore.filter("log.bin", "key0 >= 1700000000", "recent.bin", record=64, key="0:8:u64")
+        >>> outcore.filter("logs/", "country in ('de', 'fr') and time >= '2024-01-01'", "some.parquet")
+        >>> outcore.filter("t.parquet", "price * n > 100 and url is not null", "large.parquet")
+
+    Args:
+        condition: The condition.
+        src, dst, zip, integers, where, force, csv, jsonl, header: As in `map`.
+        key, separator: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("filter", WriteSummary, ("write",), _OPTIONS, locals())
+
+
+@overload
+def merge(
+    src: TableSource, dst: StrPath, *, zip: Paths = (), integers: SupportsIndex | None = None,
+    where: Expressions = (), dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, explain: bool = False, force: bool = False, by: Keys | None = None,
+    descending: bool = False, stable: bool = False, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> WriteSummary: ...
+
+
+@overload
+def merge(
+    src: TableSource, dst: None = None, *, zip: Paths = (), integers: SupportsIndex | None = None,
+    where: Expressions = (), dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, explain: bool = False, force: bool = False, by: Keys | None = None,
+    descending: bool = False, stable: bool = False, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> Table: ...
+
+
+def merge(
+    src: TableSource,
+    dst: StrPath | None = None,
+    *,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    by: Keys | None = None,
+    descending: bool = False,
+    stable: bool = False,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    infer: bool = False,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary | Table:
+    """Merge files that are sorted already.
+
+    Each input must be in the order that `sort` gives it; the output is all of them in that order. A merge
+    reads and writes the data once, where a sort does so twice. If a file of records is not sorted, the output
+    is not sorted either, which `verify` finds; if a table is not, the error names the row. `Lines.merge`
+    merges lines.
+
+    Examples:
+        >>> outcore.merge(["monday.bin", "tuesday.bin"], "both.bin", dtype="u64")
+        >>> outcore.merge("runs.outcore.json", "all.bin", record=100, key="0:10")
+        >>> outcore.merge(["monday.parquet", "tuesday.parquet"], "both.parquet", by=["host", "time:desc"])
+
+    Args:
+        by: Columns by which all files are sorted, as in `sort`.
+        descending: The largest keys come first.
+        stable: Equal keys keep the order of the inputs.
+        src, dst, zip, integers, where, force, csv, jsonl, header: As in `map`.
+        key, separator: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("merge", WriteSummary, ("write",), _OPTIONS, locals())
+
+
+@overload
+def count_by(
+    src: TableSource, dst: StrPath, by: Keys = (), *, zip: Paths = (), integers: SupportsIndex | None = None,
+    where: Expressions = (), dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, explain: bool = False, force: bool = False, by_count: bool = False,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> UniqueSummary: ...
+
+
+@overload
+def count_by(
+    src: TableSource, dst: None = None, by: Keys = (), *, zip: Paths = (),
+    integers: SupportsIndex | None = None, where: Expressions = (), dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    force: bool = False, by_count: bool = False, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> UniqueSummary | Table: ...
+
+
+def count_by(
+    src: TableSource,
+    dst: StrPath | None = None,
+    by: Keys = (),
+    *,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    by_count: bool = False,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    infer: bool = False,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> UniqueSummary | Table:
+    """Count how often each value occurs.
+
+    The report has each value and its count, in the order of the values. With `dst` they are written as
+    records of the value and an 8-byte count. Values are counted in memory, or by sorting if there are too
+    many different ones; explain=True says which. For tables, `by` is one column or several, and the result is
+    a table with the column `count`; `group_by` has other aggregates.
+
+    `unique` with count= counts whole records of any kind, and lines.
+
+    Examples:
+        >>> outcore.count_by("keys.bin", by="x % 10", dtype="u64")
+        >>> outcore.count_by("keys.bin", "counts.npy", "x", dtype="u64")
+        >>> outcore.count_by("t.parquet", "counts.csv", "country,lang", by_count=True)
+
+    Args:
+        dst: Output file for records of value and count (.npy gets the fields value and count). Without it the
+            result is a `Table`.
+        by: The value to count; x is a plain number. For tables, names of columns.
+        by_count: Put the most frequent values first.
+        src, zip, integers, where, force, csv, jsonl, header: As in `map`.
+        key, separator: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("count-by", UniqueSummary, ("sample", "count"), _OPTIONS, locals())
 
 
 __all__ = [
+    "sort",
     "unique",
     "shuffle",
     "head",
     "sample",
     "split",
-    "gen",
     "verify",
+    "map",
+    "filter",
+    "merge",
+    "count_by",
 ]

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, cast
 
 from . import _outcore
 from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
-from ._arguments import insists, optional_path, path_text, path_texts, texts, warn_of_unknown_variables
+from ._arguments import insists, number, optional_path, path_text, path_texts, texts, warn_of_unknown_variables
+from ._column import Column, Expression, Expressions
 from ._errors import usage
-from ._held import MEANS, Held, Place, held, quoted, resources_of, schema_text, spooled
+from ._held import MEANS, Held, Place, held, quoted, schema_text, spooled
 from ._progress import telling
 from ._records import records
 from ._reports import WriteSummary
-from ._requests import DatasetRequest
 from ._summary import JobReport, report_of
 from ._units import size_text, whole
 
@@ -33,12 +33,14 @@ _ORDERED = re.compile(r"(.*?)((?::(?:asc|desc|r|nulls-first|nulls-last))*)", re.
 _Report = TypeVar("_Report", bound=JobReport)
 #: What stands behind the options.
 _OPERANDS = ("src", "left", "right")
+#: How lines compare.
+_LETTERS = "bdfghiMnRrV"
 #: How files are read, where a table has several.
 _SHAPE = ("union", "schema", "separator", "null", "on_error", "csv", "jsonl", "header")
 
 
 class Option(NamedTuple):
-    """How a keyword becomes words: a method of `Words`, the option, and the value that is no word."""
+    """How a keyword becomes words: a method of `Words`, the option if it is one, and the value that is no word."""
 
     method: str
     flag: str
@@ -49,20 +51,18 @@ class Words:
     """The words of one call."""
 
     def __init__(self) -> None:
-        self._options: list[str] = []
+        self.options: list[str] = []
         self._operands: list[str] = []
-        #: Whether the operands are taken for lines only where they hold text.
-        self._are_looked_at = False
 
     def given(self, name: str, options: Mapping[str, Option], given: Mapping[str, Any]) -> None:
-        """All keywords of a function but its operands."""
+        """All keywords of a function but its files."""
         for keyword, value in given.items():
             option = _option(name, options, keyword)
-            if option is not None and not _is_default(option, value):
+            if option is not None and (not _is_flag(option.flag) or not _is_default(option, value)):
                 getattr(self, option.method)(option.flag, value)
 
     def operands(self, paths: Paths) -> None:
-        """Files that stand behind the options."""
+        """Files, which stand behind all else."""
         self._operands += map(_file, path_texts(paths))
 
     def paths(self, option: str, paths: Paths) -> None:
@@ -83,14 +83,37 @@ class Words:
         self._add(option, texts(values))
 
     def lines(self, option: str, lines: LinesHow) -> None:
-        """That files are lines: of `"any"` bytes, or of text, so that they are looked at."""
-        self._are_looked_at = not insists(lines)
-        self._options.append(option)
+        """That files are lines: of `"any"` bytes, or of text."""
+        self._add(option, ["any" if insists(lines) else "text"])
+
+    def letters(self, option: str, letters: str) -> None:
+        """Letters of GNU sort, each an option of its own."""
+        for letter in letters:
+            if letter not in _LETTERS:
+                hint = f"use those of GNU sort: {_LETTERS}"
+                raise usage("read arguments", f"`{letter}` is not a letter of an {option.strip('-')}", hint)
+            self.options.append("--human-numeric-sort" if letter == "h" else f"-{letter}")
 
     def columns(self, option: str, names: Keys) -> None:
         """Names of columns, in backquotes where they would be lists."""
-        listed = (name if name[:1] == "`" or name and "," not in name else quoted(name) for name in texts(names))
-        self._add(option, listed)
+        self._add(option, map(_column, texts(names)))
+
+    def listed(self, option: str, names: Keys) -> None:
+        """An expression, or names of columns as one."""
+        self._add(option, [names if isinstance(names, str) else ",".join(map(_column, names))])
+
+    def joined(self, option: str, expressions: Expressions) -> None:
+        """Expressions as one text."""
+        self._add(option, [", ".join(_expressions(expressions))])
+
+    def expressions(self, option: str, expressions: Expressions) -> None:
+        """Expressions, each with the option before it."""
+        self._add(option, _expressions(expressions))
+
+    def pair(self, option: str, values: tuple[float, float]) -> None:
+        """Two numbers."""
+        first, last = values
+        self._add(option, [f"{float(first)!r}:{float(last)!r}"])
 
     def keys(self, option: str, keys: Keys | None) -> None:
         """Columns and their orders; names with commas come between backquotes."""
@@ -100,9 +123,9 @@ class Words:
         """Types of columns."""
         self.text(option, schema_text(schema))
 
-    def text(self, option: str, value: str | None) -> None:
+    def text(self, option: str, value: Expression | None) -> None:
         """A text."""
-        self._add(option, [] if value is None else [value])
+        self._add(option, [] if value is None else [str(value)])
 
     def value(self, option: str, value: object) -> None:
         """A number, or what else has a text."""
@@ -113,21 +136,21 @@ class Words:
         self.text(option, size_text(option.strip("-").replace("-", " "), value))
 
     def number(self, option: str, value: SupportsIndex) -> None:
-        """A whole number."""
+        """A whole number of 64 bits."""
+        self.text(option, str(number(option.strip("-"), value)))
+
+    def wide(self, option: str, value: SupportsIndex) -> None:
+        """A whole number of any size."""
         self.text(option, str(whole(option.strip("-"), value)))
 
     def flag(self, option: str, is_set: bool) -> None:
         """An option without a value."""
         if is_set:
-            self._options.append(option)
+            self.options.append(option)
 
     def unless(self, option: str, is_set: bool) -> None:
         """An option that says the opposite."""
         self.flag(option, not is_set)
-
-    def type_name(self, dtype: npt.DTypeLike) -> None:
-        """A type of records, behind the options."""
-        self._operands.append(_type_text(dtype))
 
     def dtype(self, option: str, dtype: npt.DTypeLike) -> None:
         """A type of records."""
@@ -140,7 +163,11 @@ class Words:
         self._add("--key", request["keys"])
 
     def _add(self, option: str, values: Iterable[str]) -> None:
-        self._options += [f"{option}={value}" for value in values]
+        """Values of an option, or such as stand in front of the files."""
+        if _is_flag(option):
+            self.options += [f"{option}={value}" for value in values]
+        else:
+            self._operands += values
 
     def run(
         self,
@@ -152,27 +179,10 @@ class Words:
     ) -> _Report:
         """Runs the verb, whose report is a `kind`; a table without an output is written to `kept`."""
         warn_of_unknown_variables()
-        if self._are_looked_at:
-            self._look(given)
-        words = [*self._options, "--", *self._operands]
+        words = [*self.options, "--", *self._operands]
         volume = optional_path(given.get("volume"))
         with telling(given.get("progress"), phases) as tell:
             return report_of(kind, *_outcore.run_verb(name, words, volume, kept, tell))
-
-    def _look(self, given: Mapping[str, Any]) -> None:
-        """Rejects files that hold something else than lines."""
-        request = DatasetRequest(
-            inputs=self._operands,
-            records=records(None, None, None),
-            lines=True,
-            insists=False,
-            terminator=0 if given.get("zero_terminated") else ord("\n"),
-            count=None,
-            zipped=[],
-            resources={**resources_of(given), "volume": optional_path(given.get("volume"))},
-            steps=[],
-        )
-        _outcore.describe(request)
 
 
 def run(
@@ -180,12 +190,8 @@ def run(
 ) -> _Report:
     """Runs the verb of a function that was given these arguments."""
     words = Words()
-    if "src" in given:
-        words.given(name, options, given)
-        words.operands(given["src"])
-    else:
-        words.given(name, options, {keyword: value for keyword, value in given.items() if keyword != "dtype"})
-        words.type_name(given["dtype"])
+    words.given(name, options, given)
+    words.operands(given.get("src", ()))
     return words.run(name, kind, phases, given)
 
 
@@ -224,7 +230,7 @@ def run_on_tables(
     for names, _ in opened:
         words.operands(names)
     report = words.run(name, kind, phases, asked, kept)
-    if place is None or kept is None:
+    if place is None or kept is None or not os.path.exists(kept):
         return report
     return cast("Table", held([kept], asked, place, report))
 
@@ -279,6 +285,21 @@ def _option(name: str, options: Mapping[str, Option], keyword: str) -> Option | 
 def _is_default(option: Option, value: Any) -> bool:
     default = option.default
     return value is default or (type(value) is type(default) and bool(value == default))
+
+
+def _is_flag(option: str) -> bool:
+    """Whether a keyword is an option of the verb, and not one of the values before its files."""
+    return option.startswith("-")
+
+
+def _column(name: str) -> str:
+    """The name of a column, in backquotes where it would be a list."""
+    return name if name[:1] == "`" or name and "," not in name else quoted(name)
+
+
+def _expressions(given: Expressions) -> list[str]:
+    """One expression, or several."""
+    return [str(given)] if isinstance(given, (str, Column)) else [str(expression) for expression in given]
 
 
 def _file(name: str) -> str:

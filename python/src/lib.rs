@@ -66,7 +66,7 @@ mod _outcore {
     };
     #[pymodule_export]
     use crate::functions::table::{
-        sorted_lines, table_job, table_spool, table_stream, table_view_build, view_build,
+        sorted_lines, table_spool, table_stream, table_view_build, view_build,
     };
     #[pymodule_export]
     use crate::functions::vector::{

@@ -1,8 +1,7 @@
-//! Jobs on tables that are no verbs yet: the native half of `outcore.Table`.
+//! Batches of tables: the native half of `outcore.Table`.
 //!
-//! Contract: as [`crate::jobs`]: nothing here knows of the interpreter, and what can be refused
-//! without work is refused before any. A table that another library holds was written to an Arrow
-//! file before ([`spool`]).
+//! Contract: as [`crate::jobs`]: nothing here knows of the interpreter. A verb reads a table that
+//! another library holds from an Arrow file, which [`spool`] writes.
 
 use std::path::{Path, PathBuf};
 
@@ -15,45 +14,14 @@ use outcore::{Error, Result};
 use outcore_front::resources::Resources;
 use outcore_front::spool::{Copies, Spool, unpack_files};
 use outcore_io::output::parent_of;
-use outcore_table::expr::{Assignment, Expr};
 use outcore_table::input::{
-    InputOptions, OnBadRow, TextKind, TextOptions, check_not_read_again, files_of, null_texts,
-    parse_types,
+    InputOptions, OnBadRow, TextKind, TextOptions, files_of, null_texts, parse_types,
 };
-use outcore_table::jobs::{self, Selection, TableEnds, TableOrder};
-use outcore_table::output::{Codec, OutputOptions, TableFormat};
-use outcore_table::rows::KeyColumn;
 use outcore_table::stream::{TableBatches, spool as run_spool};
-use outcore_verbs::report::{Stopwatch, WriteSummary};
-use outcore_verbs::tables::Ran;
-use outcore_verbs::tables::report::Done as _;
-use pyo3::{FromPyObject, Py, PyAny, Python};
+use pyo3::{Py, PyAny, Python};
 
 use crate::request::{self, TextRequest};
 use crate::run::Run;
-
-/// A job, its table and its output.
-#[derive(Debug, FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct TableJob {
-    /// `sort`, `unique`, `merge`, `count_by` or `select`.
-    job: String,
-    inputs: Vec<PathBuf>,
-    output: PathBuf,
-    /// Columns of keys, with what comes behind their names.
-    by: Vec<String>,
-    descending: bool,
-    stable: bool,
-    conditions: Vec<String>,
-    /// `name = expression`.
-    computed: Vec<String>,
-    columns: Option<Vec<String>>,
-    union: bool,
-    text: TextRequest,
-    codec: Option<String>,
-    force: bool,
-    resources: request::Resources,
-}
 
 /// How text is read, as it is asked for.
 fn text_options(request: &TextRequest) -> Result<TextOptions> {
@@ -75,97 +43,6 @@ fn text_options(request: &TextRequest) -> Result<TextOptions> {
         },
         ..TextOptions::default()
     })
-}
-
-/// Runs it.
-pub(crate) fn run(request: &TableJob, run: &Run) -> Result<WriteSummary> {
-    let stopwatch = Stopwatch::start();
-    let resources = request.resources.load(&run.environment)?;
-    let outputs = [request.output.clone()];
-    let keys = request.keys()?;
-    let mut reads = reads(request.columns.clone(), request.union, &request.text)?;
-    let writes = request.writes(&request.output)?;
-    request.check_inputs_kept()?;
-    let job = job_of(&resources, &request.output, run)?;
-    let beside = parent_of(&request.output);
-    let (copies, _spool) = unpacked(&request.inputs, beside, (&job, &resources))?;
-    reads.copies = copies;
-    let ends = TableEnds {
-        inputs: &request.inputs,
-        reads: &reads,
-        outputs: &outputs,
-        writes: &writes,
-    };
-    let done = match request.job.as_str() {
-        "sort" => jobs::sort(&job, &ends, &request.order(keys))?,
-        "unique" => jobs::unique(&job, &ends, &request.order(keys))?,
-        "merge" => jobs::merge(&job, &ends, &request.order(keys))?,
-        "count_by" => jobs::count_by(&job, &ends, &keys, request.descending)?,
-        _ => {
-            let conditions = request.conditions.iter().map(|text| Expr::parse(text));
-            let computed = request.computed.iter();
-            let computed = computed.map(|text| Assignment::parse_all(text));
-            let selection = Selection {
-                conditions: conditions.collect::<Result<_>>()?,
-                computed: computed.collect::<Result<Vec<_>>>()?.concat(),
-            };
-            jobs::select(&job, &ends, &selection)?
-        }
-    };
-    let used = stopwatch.stop(done.moved(), &[], &resources, None);
-    let ran = Ran::new(done, Some(&request.output), 0, used, bad_rows(&reads));
-    Ok(ran.report)
-}
-
-impl TableJob {
-    fn keys(&self) -> Result<Vec<KeyColumn>> {
-        // Of counts, those descend that the columns say.
-        let is_descending = self.descending && self.job != "count_by";
-        let keys = self.by.iter();
-        let keys = keys.map(|text| KeyColumn::parse_in(text, is_descending));
-        keys.collect()
-    }
-
-    fn order(&self, keys: Vec<KeyColumn>) -> TableOrder {
-        TableOrder {
-            keys,
-            is_stable: self.stable,
-            is_descending: self.descending,
-        }
-    }
-
-    fn writes(&self, path: &PathBuf) -> Result<OutputOptions> {
-        let format = TableFormat::of_name(path).ok_or_else(|| {
-            Error::usage(
-                "create output",
-                "its name does not say which format the table gets",
-            )
-            .path(path)
-            .hint("let it end in .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl")
-        })?;
-        let codec = self.codec.as_deref().map(Codec::parse).transpose()?;
-        let mut writes = OutputOptions::new(format).named(path, codec)?;
-        writes.is_replacing = self.force;
-        Ok(writes)
-    }
-
-    /// Fails if the output is an input, or a file in a directory that is one.
-    fn check_inputs_kept(&self) -> Result<()> {
-        if let Ok(path) = self.output.canonicalize() {
-            let is_input = |input: &PathBuf| {
-                let input = input.canonicalize();
-                input
-                    .is_ok_and(|input| input == path || (input.is_dir() && path.starts_with(input)))
-            };
-            if self.inputs.iter().any(is_input) {
-                return Err(Error::usage("create output", "it is an input")
-                    .path(&self.output)
-                    .hint("name another file"));
-            }
-        }
-        let inputs = self.inputs.iter().map(PathBuf::as_path);
-        check_not_read_again(inputs, &[&self.output])
-    }
 }
 
 /// What is to be said of rows that were left out, or values that became null.

@@ -26,7 +26,7 @@ use outcore_verbs::datasets::{DatasetHost, Files};
 use outcore_verbs::host::{Host, Kept, Weight};
 use outcore_verbs::kinds::Given;
 use outcore_verbs::report::{IoTrace, Place, with_exact_paths};
-use outcore_verbs::verb::{Inputs, Verb, VerbVisitor, read};
+use outcore_verbs::verb::{Inputs, Verb, VerbVisitor, read, requires_output};
 use outcore_verbs::visit_verbs;
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -105,7 +105,8 @@ fn run_as<'py, V: Verb>(
         volume,
         kept,
     } = asked;
-    if let (Inputs::Tables, Some(path)) = (V::INPUTS, &kept) {
+    let is_named = V::INPUTS == Inputs::Tables || requires_output::<V>();
+    if let (true, Some(path)) = (is_named, &kept) {
         let mut word = OsString::from("--output=");
         word.push(path);
         words.insert(0, word);

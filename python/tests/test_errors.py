@@ -58,7 +58,7 @@ REFUSED: dict[str, Refused] = {
         sort("in", "out", dtype="u64", key="0:4"), outcore.UsageError, "defines its own key",
     ),
     "key without a type": (
-        sort("in", "out", key="0:4"), outcore.UsageError, "say what its records are",
+        sort("in", "out", key="0:4"), outcore.UsageError, "say how long a record is",
     ),
     "records that are cut": (
         sort("in", "out", record=(7, "0:7")), outcore.UsageError, "left over",

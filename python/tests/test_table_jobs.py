@@ -61,7 +61,7 @@ def test_unique_keeps_one_of_each_line_record_or_row(here: Path) -> None:
     assert Path("distinct").read_text() == "a 2\nb 1\n"
     outcore.unique("words", "counted", count=True)
     assert Path("counted").read_text() == "      1 a 2\n      2 b 1\n"
-    outcore.unique("words", "numbered", line_key="2,2", numeric_sort=True)
+    outcore.unique("words", "numbered", key="2,2", order="n")
     assert Path("numbered").read_text() == "b 1\na 2\n"
     np = pytest.importorskip("numpy", reason="NumPy is not installed")
     np.save("ids.npy", np.array([3, 1, 3], "<u8"))

@@ -91,7 +91,7 @@ const WORDS: [&str; 12] = [
     "drives.toml",
 ];
 /// Longer texts that have no option in them, or not in this form.
-const PHRASES: [(&str, &str); 20] = [
+const PHRASES: [(&str, &str); 21] = [
     (
         "with --lines its bytes are lines",
         "with lines=\"any\" its bytes are lines",
@@ -120,6 +120,7 @@ const PHRASES: [(&str, &str); 20] = [
     ("see --help", "see help()"),
     ("use `-o -`", "use the command: outcore sort -o -"),
     ("; to write the result there, name it with -o", ""),
+    (". Default: standard output", ""),
     ("; -t names another separator", "; separator= names another"),
 ];
 

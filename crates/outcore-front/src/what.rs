@@ -145,7 +145,10 @@ impl Asked<'_> {
             return Ok(What::Records);
         }
         if self.is_lines {
-            return Ok(self.text.map_or(What::Lines, What::rows));
+            // Lines that have fields by path are JSON.
+            let is_path = |by: &String| by.starts_with('.');
+            let named = self.by.iter().any(is_path).then_some(TextKind::JsonLines);
+            return Ok(self.text.or(named).map_or(What::Lines, What::rows));
         }
         let first = self.inputs.first();
         if let Some(found) = first.map_or(Ok(None), |first| held_by(first, known))? {

@@ -211,6 +211,19 @@ pub fn is_closed(error: &Error) -> bool {
     error.raw_errno() == Some(rustix::io::Errno::PIPE.raw_os_error())
 }
 
+/// Fails where a result that is no table needs a file, and none is named: this host has no standard
+/// output.
+///
+/// # Errors
+/// Usage.
+pub(crate) fn check_output_named(host: &dyn Host) -> Result<()> {
+    match host.streams() {
+        Streams::Taken => Ok(()),
+        Streams::Refused => Err(Error::usage("create output", "no output is named")
+            .hint("give a dst; only tables are kept without one")),
+    }
+}
+
 /// The result of `work`, which `host` watches.
 ///
 /// # Errors

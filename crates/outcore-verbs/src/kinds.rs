@@ -92,7 +92,7 @@ const SAYS_WHAT: [&str; 6] = ["format", "record_bytes", "is_lines", "csv", "json
 static RULES: [Rule; 41] = [
     // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
-        .of(&["sort"])
+        .of(&["sort", "unique"])
         .instead(BY),
     rule(&["keys"], RECORDS, "records")
         .instead("keys of lines are named with -k, columns with --by"),

@@ -22,7 +22,7 @@
 //! | [`sequence`] | the verbs on sequences of records, and what they share |
 //! | `pass` | a pass over lines as they come |
 //! | [`wording`] | reports in words |
-//! | `sort`, `unique`, `shuffle`, `head`, `sample`, `split` | verbs on lines, records and tables |
+//! | [`sort`], `unique`, `shuffle`, `head`, `sample`, `split` | verbs on lines, records and tables |
 //! | `generate`, [`mod@verify`] | further verbs |
 //!
 //! [`visit_verbs`] lists all verbs.
@@ -42,7 +42,7 @@ mod sample;
 pub mod scratch;
 pub mod sequence;
 mod shuffle;
-mod sort;
+pub mod sort;
 mod split;
 mod synonym;
 #[cfg(feature = "tables")]

@@ -13,7 +13,7 @@ use outcore::sort::lines::LineSummary;
 use outcore::{Error, Input, Output, Result};
 use outcore_front::content::Recognition;
 use outcore_front::cost::DriveTraffic;
-use outcore_front::inputs::{self, ResolvedInput, Source, Streams, bytes_of, key_of};
+use outcore_front::inputs::{self, ResolvedInput, Source, bytes_of, key_of};
 use outcore_front::output::{self as targets, Consent, Holds, Sink, Target};
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::resources::Resources;
@@ -26,7 +26,7 @@ use outcore_front::what::{Asked, What};
 use outcore_io::units;
 use serde_json::{Value, json};
 
-use crate::host::{Host, Kept, watch};
+use crate::host::{Host, Kept, check_output_named, watch};
 use crate::option::RecordingArgs;
 use crate::option::lines::{LineArgs, Rows};
 use crate::report::{Moved, Phase, Place, Plan, Stopwatch, WriteSummary};
@@ -576,10 +576,7 @@ fn choose_target(
     holds: Holds,
 ) -> Result<Target> {
     let Some(name) = request.output else {
-        if host.streams() == Streams::Refused {
-            return Err(Error::usage("create output", "no output is named")
-                .hint("give a dst; only tables are kept without one"));
-        }
+        check_output_named(host)?;
         let target = Target::Pipe(None);
         targets::check_terminal(&target, holds, Consent::default())?;
         return Ok(target);

@@ -13,8 +13,9 @@ use outcore_front::inputs::Source;
 use outcore_front::resources::Resources;
 use outcore_front::staging::Reads;
 use outcore_front::text::output::Dress;
+use outcore_verbs::sort::step::{LineOrder, LineStep};
 
-use super::said::{Dataset, Raised, Step};
+use super::said::{Dataset, Raised};
 use super::steps::Maker;
 use crate::datasets::{Datasets, Use};
 use crate::request::{self, recognition};
@@ -126,12 +127,17 @@ fn what_is_read(request: &Dataset) -> Result<Request> {
         return Ok(Request::Count(count));
     }
     if request.lines {
-        let separator = request.steps.iter().find_map(Step::separator);
+        let steps = request.steps.iter();
+        let steps = steps.map(|step| step.line_step(request.terminator));
+        let steps: Vec<LineStep> = steps.filter_map(Result::transpose).collect::<Result<_>>()?;
+        let separator = steps.iter().find_map(|step| step.separator);
         return Ok(Request::Lines {
             inputs: request.inputs.clone(),
             terminator: request.terminator,
             recognition: recognition(request.insists, request.terminator, separator),
-            is_json: request.steps.iter().any(Step::is_of_json),
+            is_json: steps
+                .iter()
+                .any(|step| matches!(step.order, LineOrder::Json(_))),
         });
     }
     let mut groups = vec![(request.inputs.clone(), request.records.to_request()?)];

@@ -3,11 +3,13 @@
 //! Contract: dictionaries as values with types; steps are told apart by the names of their parts.
 //! What the caller's own code raises is kept, the first of it, and raised again as it is.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outcore::primitives::table::BatchStep;
 use outcore::{Error, Result};
+use outcore_verbs::sort::step::{LineStep, line_step};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -70,16 +72,11 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Whether it takes lines for JSON values.
-    pub(super) fn is_of_json(&self) -> bool {
-        matches!(self, Step::SortLines(step) if !step.is_csv && !step.by.is_empty())
-    }
-
-    /// The byte between fields of lines, where the step has one.
-    pub(super) fn separator(&self) -> Option<u8> {
+    /// What it says of lines that end with `terminator`, where it sorts them.
+    pub(super) fn line_step(&self, terminator: u8) -> Result<Option<LineStep>> {
         match self {
-            Step::SortLines(step) => step.separator,
-            _ => None,
+            Step::SortLines(step) => step.line_step(terminator).map(Some),
+            _ => Ok(None),
         }
     }
 }
@@ -161,20 +158,19 @@ pub(crate) struct SortStep {
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct SortLinesStep {
-    pub(super) line_keys: Vec<String>,
-    pub(super) letters: String,
-    pub(super) separator: Option<u8>,
-    pub(super) by: Vec<String>,
-    pub(super) is_csv: bool,
-    pub(super) has_header: bool,
-    pub(super) skips: bool,
+    /// Options of the verb `sort`, in words.
+    sort: Vec<OsString>,
     /// Whether each file is in this order already.
     pub(super) merges: bool,
-    pub(super) descending: bool,
-    pub(super) stable: bool,
-    pub(super) unique: bool,
     /// Whether each line that is kept comes behind the number of its key.
     pub(super) counts: bool,
+}
+
+impl SortLinesStep {
+    /// What the words ask for.
+    pub(super) fn line_step(&self, terminator: u8) -> Result<LineStep> {
+        line_step(self.sort.clone(), terminator)
+    }
 }
 
 /// All items in a random order.

@@ -5,19 +5,16 @@
 use std::sync::{Arc, Mutex};
 
 use outcore::dataset::Step;
-use outcore::key::sort_key::SharedKey;
 use outcore::primitives::Inclusion;
 use outcore::primitives::batch::Yield;
 use outcore::primitives::tables::ScanOp;
 use outcore::sort::SortOptions;
-use outcore::sort::lines::{LineSortOptions, OnNoKey};
 use outcore::{Error, Result};
 use outcore_front::dataset::{CsvStep, LineFiles, OfCsv};
 use outcore_front::records::{self, Decided};
 use outcore_front::text::csv_files::CsvSort;
-use outcore_front::text::gnu::{GnuOrder, GnuSort, Key, OptionScope, Ordering};
-use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
+use outcore_verbs::sort::step::{LineOrder, LineStep};
 
 use super::said::{
     self, Call, CallStep, MergeStep, Raised, ScanStep, SortLinesStep, SortStep, UniqueStep,
@@ -42,7 +39,7 @@ impl Maker<'_> {
             said::Step::Map(step) => Step::Map(step.expression),
             said::Step::Call(step) => self.call(step)?,
             said::Step::Sort(step) => sort(&step)?,
-            said::Step::SortLines(step) => self.sort_lines(step)?,
+            said::Step::SortLines(step) => self.sort_lines(&step)?,
             said::Step::Shuffle(step) => {
                 let (seed, epoch) = (step.shuffle_seed, step.epoch);
                 match (step.csv, self.lines) {
@@ -84,22 +81,17 @@ impl Maker<'_> {
         })
     }
 
-    fn sort_lines(&self, step: SortLinesStep) -> Result<Step> {
-        let options = LineSortOptions {
-            terminator: self.terminator,
-            unique: step.unique && !step.counts,
-            count: step.counts,
-            on_no_key: match step.skips {
-                true => OnNoKey::Skip,
-                false => OnNoKey::Fail,
-            },
-            ..LineSortOptions::default()
-        };
+    fn sort_lines(&self, step: &SortLinesStep) -> Result<Step> {
+        let LineStep {
+            order, mut options, ..
+        } = step.line_step(self.terminator)?;
+        options.unique &= !step.counts;
+        options.count = step.counts;
         let merges = step.merges;
-        match step.is_csv {
-            true => self.late(csv_of(step)?, OfCsv::Sort { options, merges }),
-            false => Ok(Step::SortLines {
-                order: line_order(step)?,
+        match order {
+            LineOrder::Csv(csv) => self.late(csv, OfCsv::Sort { options, merges }),
+            LineOrder::Lines(order) | LineOrder::Json(order) => Ok(Step::SortLines {
+                order,
                 options,
                 merges,
             }),
@@ -182,53 +174,6 @@ fn scan(step: &ScanStep) -> Result<Step> {
             false => Inclusion::Inclusive,
         },
     ))
-}
-
-fn csv_of(step: SortLinesStep) -> Result<CsvSort> {
-    Ok(CsvSort {
-        global: global_of(&step.letters, step.descending)?,
-        by: step.by,
-        separator: step.separator,
-        has_header: step.has_header,
-        stable: step.stable || step.unique,
-        seed: 0,
-    })
-}
-
-/// How keys without letters of their own compare.
-fn global_of(letters: &str, descending: bool) -> Result<Ordering> {
-    let mut global = Ordering::default();
-    for letter in letters.bytes() {
-        if !global.set(letter, OptionScope::Both) {
-            let cause = format!("`{}` is not a letter of an order", char::from(letter));
-            return Err(Error::usage("sort", cause).hint("use those of GNU sort: bdfghiMnRrV"));
-        }
-    }
-    if descending {
-        global.set(b'r', OptionScope::Both);
-    }
-    Ok(global)
-}
-
-fn line_order(step: SortLinesStep) -> Result<SharedKey> {
-    let is_stable = step.stable || step.unique;
-    if !step.by.is_empty() {
-        return Ok(Arc::new(JsonFields::new(
-            &step.by,
-            step.descending,
-            is_stable,
-        )?));
-    }
-    let keys: Result<Vec<Key>> = step.line_keys.iter().map(|key| Key::parse(key)).collect();
-    let order = GnuOrder::new(&GnuSort {
-        keys: keys?,
-        global: global_of(&step.letters, step.descending)?,
-        separator: step.separator,
-        stable: step.stable,
-        unique: step.unique,
-        ..GnuSort::default()
-    })?;
-    Ok(Arc::new(order))
 }
 
 /// What the records of Python's description are.

@@ -5,28 +5,14 @@
 use std::ffi::CString;
 use std::path::PathBuf;
 
-use outcore_verbs::wording::{Said, headline};
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::request::TextRequest;
-use crate::table::{self, TableJob};
-use crate::verb::{Answer, answer};
+use crate::table;
 use crate::view::View;
 use crate::{capsule, request, run, view};
-
-/// Runs a job on a table.
-#[pyfunction]
-#[pyo3(signature = (request, tell))]
-pub(crate) fn table_job<'py>(
-    py: Python<'py>,
-    request: TableJob,
-    tell: Option<&Bound<'py, PyAny>>,
-) -> Answer<'py> {
-    let report = run::watch(py, tell, move |run| table::run(&request, run))?;
-    answer(py, &report, headline(&report, &Said::of("wrote")))
-}
 
 /// Writes the batches of another library's table to an Arrow file.
 #[pyfunction]

@@ -230,6 +230,7 @@ impl<'a> Line<'a> {
         match (takes_value, value) {
             _ if id == "check" && word.as_bytes().len() == 2 + name.len() => self.set_check('c')?,
             (true, Some(value)) => self.value(&id, value, KeyForm::Long)?,
+            (true, None) if flag.is_some_and(Arg::is_require_equals_set) => self.flag(id),
             (true, None) => {
                 let missing = || wrong(format!("option '--{}' requires an argument", said()));
                 let value = words.next().ok_or_else(missing)?;

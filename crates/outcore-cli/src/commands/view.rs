@@ -115,7 +115,7 @@ fn what_is_built(context: &Context, args: &ViewBuildArgs, tables: &TableArgs) ->
     let asked = Asked {
         inputs: &args.inputs,
         is_records: args.record.is_typed() || !args.record.keys.is_empty(),
-        is_lines: args.lines.is_lines,
+        is_lines: args.lines.is_lines(),
         text: flags.kind(),
         is_table: tables.is_given(),
         by: &args.text.by,

@@ -135,18 +135,18 @@ impl OrderArgs {
         global
     }
 
-    /// As the rules about order want it.
+    /// As the rules about order want it, with these further keys.
     ///
     /// # Errors
     /// Usage for keys and separators that are none.
-    pub fn to_sort(&self, reverse: bool) -> Result<GnuSort> {
+    pub fn to_sort(&self, reverse: bool, keys: &[String]) -> Result<GnuSort> {
         let mut sort = GnuSort {
             separator: self.separator()?,
             global: self.global(reverse),
             ..GnuSort::default()
         };
-        let keys: Result<Vec<Key>> = self.line_keys.iter().map(|key| Key::parse(key)).collect();
-        sort.keys = keys?;
+        let keys = self.line_keys.iter().chain(keys).map(|key| Key::parse(key));
+        sort.keys = keys.collect::<Result<_>>()?;
         Ok(sort)
     }
 
@@ -421,6 +421,15 @@ impl FormatArgs {
     }
 }
 
+/// The bytes that are taken for lines where the caller says that the input is lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LinesHow {
+    /// Any bytes
+    Any,
+    /// Text; binary data are rejected
+    Text,
+}
+
 /// That the input is lines, and how they end.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Lines")]
@@ -428,14 +437,29 @@ pub struct LineArgs {
     /// Treat the input as lines, whatever it looks like and is called. Otherwise outcore rejects
     /// binary data (NULs, Parquet, Arrow, .npz, UTF-16, ...), and .npy files are records.
     /// Compressed files (gzip, zstd, bzip2, xz, detected by content) are decompressed either way
-    #[arg(long = "lines", conflicts_with_all = ["format", "record_bytes"], overrides_with = "is_lines")]
-    pub is_lines: bool,
+    #[arg(
+        id = "is_lines",
+        long = "lines",
+        value_name = "WHAT",
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "any",
+        conflicts_with_all = ["format", "record_bytes"],
+        overrides_with = "is_lines"
+    )]
+    how: Option<LinesHow>,
     /// Lines end with NUL instead of newline
     #[arg(short = 'z', long, overrides_with = "zero_terminated")]
     pub zero_terminated: bool,
 }
 
 impl LineArgs {
+    /// Whether the caller says that the input is lines.
+    pub fn is_lines(self) -> bool {
+        self.how.is_some()
+    }
+
     /// The byte that ends a line.
     pub fn terminator(self) -> u8 {
         if self.zero_terminated { 0 } else { b'\n' }
@@ -444,7 +468,7 @@ impl LineArgs {
     /// What may be taken for lines, with `separator` between fields.
     pub fn recognition(self, separator: Option<u8>) -> Recognition {
         Recognition {
-            insists_lines: self.is_lines,
+            insists_lines: self.how == Some(LinesHow::Any),
             takes_nuls: self.zero_terminated || separator == Some(0),
             takes_packed: false,
         }

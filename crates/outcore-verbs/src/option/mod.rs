@@ -65,6 +65,34 @@ pub struct ScratchArgs {
     pub limit_bytes: Option<u64>,
 }
 
+/// What a job may use, and a record of what it reads and writes.
+#[derive(Debug, Clone, Default, Args)]
+pub struct JobArgs {
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub resources: ResourceArgs,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub drives: DriveArgs,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub scratch: ScratchArgs,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "the group of options says what it is")]
+    pub record_io: RecordingArgs,
+}
+
+impl JobArgs {
+    /// What the job may use, with this seed.
+    ///
+    /// # Errors
+    /// As [`resources_request`].
+    pub fn request(&self, seed: u64) -> Result<ResourcesRequest> {
+        let limit_bytes = self.scratch.limit_bytes;
+        resources_request(&self.resources, &self.drives, limit_bytes, seed)
+    }
+}
+
 /// What the records are.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Records")]

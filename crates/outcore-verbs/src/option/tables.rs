@@ -11,10 +11,7 @@ use outcore::sort::lines::OnNoKey;
 use outcore::{Error, Result};
 
 use super::lines::{TextFlags, separator_of};
-use super::{
-    BadRowArgs, DriveArgs, OnError, PlanArgs, RecordingArgs, ResourceArgs, STDOUT, ScratchArgs,
-    parse_count,
-};
+use super::{BadRowArgs, JobArgs, OnError, PlanArgs, STDOUT, parse_count};
 
 /// What a table is in a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -125,7 +122,7 @@ impl TableArgs {
     pub(crate) fn on_no_key(&self, by: &[String]) -> Result<OnNoKey> {
         let wrong = |cause: &str, hint: &str| Err(Error::usage("read arguments", cause).hint(hint));
         match self.on_error {
-            Some(_) if by.is_empty() => wrong(
+            Some(OnError::Skip | OnError::Null) if by.is_empty() => wrong(
                 "--on-error is for lines that lack a field, and no --by names one",
                 "name the field with --by, or leave --on-error out",
             ),
@@ -254,20 +251,11 @@ pub struct TableFileArgs {
     pub text: TextArgs,
     #[command(flatten)]
     #[allow(missing_docs, reason = "the group of options says what it is")]
-    pub resources: ResourceArgs,
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "the group of options says what it is")]
-    pub drives: DriveArgs,
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "the group of options says what it is")]
-    pub scratch: ScratchArgs,
+    pub job: JobArgs,
     /// Replace existing outputs
     #[arg(long, help_heading = "Files")]
     pub force: bool,
     #[command(flatten)]
     #[allow(missing_docs, reason = "the group of options says what it is")]
     pub plan: PlanArgs,
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "the group of options says what it is")]
-    pub record_io: RecordingArgs,
 }

@@ -38,7 +38,7 @@ impl Verb for Sample {
             inputs: &args.files.inputs,
             output: args.files.output.as_deref(),
             is_records: args.record.is_typed(),
-            is_lines: args.lines.is_lines,
+            is_lines: args.lines.is_lines(),
             text: flags.kind(),
             is_table: args.tables.is_given() || host.kept_table().is_some(),
             piped: args.tables.piped(),

@@ -10,7 +10,8 @@ use clap::{Args, ValueHint};
 use outcore::{Error, Result};
 use outcore_front::inputs::is_stdout;
 
-use crate::option::{DriveArgs, RecordingArgs, ResourceArgs, STDOUT, TypeArgs, parse_count};
+use crate::option::tables::{TableArgs, TextArgs};
+use crate::option::{JobArgs, STDOUT, TypeArgs, parse_count};
 
 /// The help of inputs where a verb also takes tables.
 pub(crate) const TABLES_TOO: &str = "Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of \
@@ -43,19 +44,13 @@ pub(crate) struct InputArgs {
     pub record: TypeArgs,
     #[command(flatten)]
     #[allow(missing_docs, reason = "the group of options says what it is")]
-    pub resources: ResourceArgs,
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "the group of options says what it is")]
-    pub drives: DriveArgs,
+    pub job: JobArgs,
     /// Print the plan, then run
     #[arg(long, help_heading = "Plan")]
     pub explain: bool,
     /// Print the plan and stop
     #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
     pub dry_run: bool,
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "the group of options says what it is")]
-    pub record_io: RecordingArgs,
     /// Replace existing files
     #[arg(long, help_heading = "Files")]
     pub force: bool,
@@ -108,6 +103,37 @@ pub(crate) struct OutputArgs {
     /// Default: standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, default_value = STDOUT, hide_default_value = true, help_heading = "Files")]
     pub(crate) output: PathBuf,
+}
+
+/// The input and the place of the result of a verb that writes records.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PassArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Says where the options of verbs have those of [`PassArgs`].
+macro_rules! has_files {
+    ($($args:ty),*) => {
+        $(impl AsRef<crate::sequence::args::PassArgs> for $args {
+            fn as_ref(&self) -> &crate::sequence::args::PassArgs {
+                &self.files
+            }
+        })*
+    };
+}
+
+pub(super) use has_files;
+
+/// How a verb that also takes tables reads and writes them.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct RowsArgs {
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
+    #[command(flatten)]
+    pub(crate) text: TextArgs,
 }
 
 /// An expression may begin with a minus; what looks like a flag is a flag that there is not.

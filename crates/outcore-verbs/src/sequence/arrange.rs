@@ -4,18 +4,18 @@
 //! Contract: bytes of records are only moved. Inputs of `merge` are sorted already.
 
 use clap::Args;
-use outcore::dataset::{ItemType, Step};
+use outcore::dataset::Step;
 use outcore::sort::SortOptions;
 use outcore::{Error, Result};
 use outcore_front::records;
 
-use super::args::{InputArgs, OutputArgs, TABLES_TOO};
-use super::input::is_table;
-use super::write::{Steps, WRITE, WriteRequest, say_written, write};
-use crate::host::{Host, Weight};
-use crate::option::tables::TableArgs;
+use super::args::{PassArgs, RowsArgs, TABLES_TOO, has_files};
+#[cfg(feature = "tables")]
+use super::table::{self, Ends};
+use super::write::{Pass, Steps, write};
+use crate::host::Host;
 use crate::report::WriteSummary;
-use crate::verb::Verb;
+use crate::verb::Inputs;
 
 const READ: &str = "read arguments";
 
@@ -31,9 +31,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct ZipArgs {
     #[command(flatten)]
-    pub(crate) input: InputArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) files: PassArgs,
 }
 
 /// Put the position of each record before it
@@ -43,9 +41,7 @@ pub(crate) struct ZipArgs {
 #[derive(Debug, Args)]
 pub(crate) struct EnumerateArgs {
     #[command(flatten)]
-    pub(crate) input: InputArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) files: PassArgs,
 }
 
 /// Write each record together with the records that follow it
@@ -55,21 +51,17 @@ pub(crate) struct EnumerateArgs {
 #[derive(Debug, Args)]
 pub(crate) struct WindowsArgs {
     /// Number of records in each window, 2 to 8
-    #[arg(short = 'n', long = "length", value_name = "K")]
-    pub(crate) window_records: usize,
+    #[arg(short = 'n', long, value_name = "K")]
+    pub(crate) length: usize,
     #[command(flatten)]
-    pub(crate) input: InputArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) files: PassArgs,
 }
 
 /// Write the last record first
 #[derive(Debug, Args)]
 pub(crate) struct ReverseArgs {
     #[command(flatten)]
-    pub(crate) input: InputArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) files: PassArgs,
 }
 
 /// Merge files that are sorted already
@@ -82,7 +74,7 @@ pub(crate) struct ReverseArgs {
 #[command(after_long_help = MERGE_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
 pub(crate) struct MergeArgs {
     #[command(flatten)]
-    pub(crate) input: InputArgs,
+    pub(crate) files: PassArgs,
     /// Columns by which all files are sorted, as in `outcore sort --by`
     #[arg(
         long,
@@ -97,176 +89,110 @@ pub(crate) struct MergeArgs {
     #[arg(long)]
     pub(crate) stable: bool,
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
-    #[command(flatten)]
-    pub(crate) tables: TableArgs,
+    pub(crate) rows: RowsArgs,
 }
+
+has_files!(ZipArgs, EnumerateArgs, WindowsArgs, ReverseArgs, MergeArgs);
 
 /// `zip`.
 pub(crate) struct Zip;
 
-impl Verb for Zip {
+impl Pass for Zip {
     const NAME: &'static str = "zip";
+    const DONE: &'static str = "zipped";
     type Args = ZipArgs;
-    type Report = WriteSummary;
-    const PHASES: &'static [Weight] = WRITE;
 
-    fn run(host: &dyn Host, args: &ZipArgs) -> Result<WriteSummary> {
-        if args.input.zip.is_empty() {
-            return Err(Error::usage(READ, "zip needs a second file")
-                .hint("name it with --zip; several inputs in a row are read as one"));
+    fn steps(args: &ZipArgs) -> Result<Steps<'_>> {
+        match args.files.input.zip.is_empty() {
+            false => Ok(Steps::Known(Vec::new())),
+            true => Err(Error::usage(READ, "zip needs a second file")
+                .hint("name it with --zip; several inputs in a row are read as one")),
         }
-        write(
-            host,
-            &WriteRequest {
-                what: Zip::NAME,
-                input: &args.input,
-                output: &args.output,
-                steps: Steps::Known(Vec::new()),
-                made: None,
-            },
-        )
     }
-
-    say_written!("zipped");
 }
 
 /// `enumerate`.
 pub(crate) struct Enumerate;
 
-impl Verb for Enumerate {
+impl Pass for Enumerate {
     const NAME: &'static str = "enumerate";
+    const DONE: &'static str = "numbered";
     type Args = EnumerateArgs;
-    type Report = WriteSummary;
-    const PHASES: &'static [Weight] = WRITE;
 
-    fn run(host: &dyn Host, args: &EnumerateArgs) -> Result<WriteSummary> {
-        let is_array = args
-            .output
-            .output
-            .extension()
-            .is_some_and(|end| end == "npy");
-        let step = move |item: &ItemType| -> Result<Step> {
+    fn steps(args: &EnumerateArgs) -> Result<Steps<'_>> {
+        let extension = args.files.output.output.extension();
+        let is_array = extension.is_some_and(|end| end == "npy");
+        Ok(Steps::Of(Box::new(move |item| {
             let made = match is_array {
                 true => records::numbered(item)?,
                 false => item.numbered()?,
             };
             Ok(Step::Enumerate { made })
-        };
-        write(
-            host,
-            &WriteRequest {
-                what: Enumerate::NAME,
-                input: &args.input,
-                output: &args.output,
-                steps: Steps::Of(&step),
-                made: None,
-            },
-        )
+        })))
     }
-
-    say_written!("numbered");
 }
 
 /// `windows`.
 pub(crate) struct Windows;
 
-impl Verb for Windows {
+impl Pass for Windows {
     const NAME: &'static str = "windows";
+    const DONE: &'static str = "written";
     type Args = WindowsArgs;
-    type Report = WriteSummary;
-    const PHASES: &'static [Weight] = WRITE;
 
-    fn run(host: &dyn Host, args: &WindowsArgs) -> Result<WriteSummary> {
-        write(
-            host,
-            &WriteRequest {
-                what: Windows::NAME,
-                input: &args.input,
-                output: &args.output,
-                steps: Steps::Known(vec![Step::Windows(args.window_records)]),
-                made: None,
-            },
-        )
+    fn steps(args: &WindowsArgs) -> Result<Steps<'_>> {
+        Ok(Steps::Known(vec![Step::Windows(args.length)]))
     }
-
-    say_written!("written");
 }
 
 /// `reverse`.
 pub(crate) struct Reverse;
 
-impl Verb for Reverse {
+impl Pass for Reverse {
     const NAME: &'static str = "reverse";
+    const DONE: &'static str = "reversed";
     type Args = ReverseArgs;
-    type Report = WriteSummary;
-    const PHASES: &'static [Weight] = WRITE;
 
-    fn run(host: &dyn Host, args: &ReverseArgs) -> Result<WriteSummary> {
-        write(
-            host,
-            &WriteRequest {
-                what: Reverse::NAME,
-                input: &args.input,
-                output: &args.output,
-                steps: Steps::Known(vec![Step::Reverse]),
-                made: None,
-            },
-        )
+    fn steps(_args: &ReverseArgs) -> Result<Steps<'_>> {
+        Ok(Steps::Known(vec![Step::Reverse]))
     }
-
-    say_written!("reversed");
 }
 
 /// `merge`.
 pub(crate) struct Merge;
 
-impl Verb for Merge {
+impl Pass for Merge {
     const NAME: &'static str = "merge";
+    const INPUTS: Inputs = Inputs::Any;
+    const DONE: &'static str = "merged";
     type Args = MergeArgs;
-    type Report = WriteSummary;
-    const PHASES: &'static [Weight] = WRITE;
 
-    fn run(host: &dyn Host, args: &MergeArgs) -> Result<WriteSummary> {
-        if is_table(host, &args.input, &args.tables)? {
-            #[cfg(feature = "tables")]
-            {
-                let ends = super::table::Ends {
-                    input: &args.input,
-                    output: Some(&args.output.output),
-                    tables: &args.tables,
-                    scratch_limit_bytes: None,
-                };
-                return super::table::merge(host, &ends, &args.by, args.descending);
-            }
-            #[cfg(not(feature = "tables"))]
-            return Err(crate::verb::without_tables());
-        }
-        args.input.check_as_they_are(
+    fn steps(args: &MergeArgs) -> Result<Steps<'_>> {
+        args.files.input.check_as_they_are(
             READ,
             "merge takes files as they are",
             "merge first, then filter or zip",
         )?;
-        let input = InputArgs {
-            record: args.input.record.ordered_by(&args.by)?,
-            ..args.input.clone()
-        };
         let options = SortOptions {
             descending: args.descending,
             stable: args.stable,
             ..SortOptions::default()
         };
-        write(
-            host,
-            &WriteRequest {
-                what: Merge::NAME,
-                input: &input,
-                output: &args.output,
-                steps: Steps::Known(vec![Step::Merge { by: None, options }]),
-                made: None,
-            },
-        )
+        Ok(Steps::Known(vec![Step::Merge { by: None, options }]))
     }
 
-    say_written!("merged");
+    fn of_records(host: &dyn Host, args: &MergeArgs) -> Result<WriteSummary> {
+        let mut files = args.files.clone();
+        files.input.record = files.input.record.ordered_by(&args.by)?;
+        write(host, Merge::NAME, &files, Merge::steps(args)?)
+    }
+
+    fn rows(args: &MergeArgs) -> Option<&RowsArgs> {
+        Some(&args.rows)
+    }
+
+    #[cfg(feature = "tables")]
+    fn of_rows(host: &dyn Host, ends: &Ends<'_>, args: &MergeArgs) -> Result<WriteSummary> {
+        table::merge(host, ends, &args.by, args.descending)
+    }
 }

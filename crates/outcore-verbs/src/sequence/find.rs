@@ -22,7 +22,7 @@ use crate::verb::{Verb, Words};
 pub(crate) struct FindArgs {
     /// The condition
     #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
-    pub(crate) expression: String,
+    pub(crate) condition: String,
     #[command(flatten)]
     pub(crate) input: InputArgs,
 }
@@ -62,7 +62,7 @@ impl Verb for Find {
         let (position, done) = match goes_on {
             false => (None, Done::default()),
             true => watch(host, &prepared.job.control, Find::PHASES, || {
-                prepared.execution.find(&args.expression)
+                prepared.execution.find(&args.condition)
             })?,
         };
         Ok(FindSummary {

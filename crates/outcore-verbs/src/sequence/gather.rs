@@ -14,12 +14,11 @@ use outcore_front::inputs::{self, ResolvedInput};
 use outcore_front::records::{self, TypeRequest};
 use outcore_io::memory::block_ceil;
 
-use super::args::{InputArgs, OutputArgs};
+use super::args::{PassArgs, has_files};
 use super::input::Prepared;
-use super::write::{Steps, WRITE, WriteRequest, plan_picked, say_written, write_with};
-use crate::host::{Host, Weight};
+use super::write::{Pass, Steps, WriteRequest, plan_picked, write_with};
+use crate::host::Host;
 use crate::report::WriteSummary;
-use crate::verb::Verb;
 
 /// Bytes of a place among positions.
 const PLACE_BYTES: u64 = size_of::<u64>() as u64;
@@ -39,30 +38,29 @@ pub(crate) struct GatherArgs {
     #[arg(long = "at-type", value_name = "TYPE", value_parser = RecordFormat::parse_type)]
     pub(crate) positions_type: Option<RecordFormat>,
     #[command(flatten)]
-    pub(crate) input: InputArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) files: PassArgs,
 }
+
+has_files!(GatherArgs);
 
 /// `gather`.
 pub(crate) struct Gather;
 
-impl Verb for Gather {
+impl Pass for Gather {
     const NAME: &'static str = "gather";
+    const DONE: &'static str = "gathered";
     type Args = GatherArgs;
-    type Report = WriteSummary;
-    const PHASES: &'static [Weight] = WRITE;
 
-    fn run(host: &dyn Host, args: &GatherArgs) -> Result<WriteSummary> {
-        args.input.check_as_they_are(
-            Gather::NAME,
+    fn of_records(host: &dyn Host, args: &GatherArgs) -> Result<WriteSummary> {
+        args.files.input.check_as_they_are(
+            Self::NAME,
             "gather takes records where they are",
             "gather first, then filter",
         )?;
         // The positions are also among the files of the device.
         let positions = std::slice::from_ref(&args.positions);
         let positions = inputs::open_files(positions, host.names())?;
-        let force = args.input.force;
+        let force = args.files.input.force;
         let at = positions_of(args.positions_type.as_ref(), &positions)?;
         let consume = |prepared: &mut Prepared, output: Output| {
             let files: Vec<Input> = positions.iter().map(ResolvedInput::to_sort).collect();
@@ -89,16 +87,13 @@ impl Verb for Gather {
             })
         };
         let request = WriteRequest {
-            what: Gather::NAME,
-            input: &args.input,
-            output: &args.output,
+            what: Self::NAME,
+            files: &args.files,
             steps: Steps::Picked(&planned),
             made: None,
         };
         write_with(host, &request, consume)
     }
-
-    say_written!("gathered");
 }
 
 /// The type of the positions in files: from their headers, from the caller, or `u64`.

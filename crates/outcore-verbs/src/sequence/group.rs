@@ -23,15 +23,13 @@ use outcore_front::resources::Resources;
 use outcore_io::units;
 use serde_json::{Value, json};
 
-use super::args::{InputArgs, TABLES_TOO, parse_expression};
+use super::args::{InputArgs, RowsArgs, TABLES_TOO, parse_expression};
 use super::input::{self, Prepared, is_table, resources_of};
 use super::number::{Number, ValueCount};
 use super::run::plan_json;
-use crate::host::{Host, Weight, watch};
-use crate::option::ScratchArgs;
-use crate::option::tables::TableArgs;
+use crate::host::{Host, Weight, check_output_named, watch};
 use crate::report::{WriteSummary, report};
-use crate::verb::{Verb, Words};
+use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{self, Said};
 
 const COUNT_BY_EXAMPLES: &str = "\
@@ -55,16 +53,14 @@ Whole records of any kind are counted by `outcore unique --count`, lines too.";
 pub(crate) struct CountByArgs {
     /// The value to count; x is a plain number. For tables, names of columns
     #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
-    pub(crate) expression: String,
+    pub(crate) by: String,
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    #[command(flatten)]
-    pub(crate) scratch: ScratchArgs,
     /// Put the most frequent values first
     #[arg(long, help_heading = "Tables (Parquet and Arrow)")]
     pub(crate) by_count: bool,
     #[command(flatten)]
-    pub(crate) tables: TableArgs,
+    pub(crate) rows: RowsArgs,
     /// Output file for records of value and count (.npy gets the fields value and count), or -
     /// for standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Files")]
@@ -83,8 +79,6 @@ pub(crate) struct GroupRequest<'a> {
     pub what: &'static str,
     /// What is read.
     pub input: &'a InputArgs,
-    /// Limit on scratch; none for all free space.
-    pub scratch_limit_bytes: Option<u64>,
     /// The place of the result; standard output without one.
     pub output: Option<&'a Path>,
     /// Whether equal records are counted.
@@ -92,13 +86,13 @@ pub(crate) struct GroupRequest<'a> {
 }
 
 report! {
-    /// What was counted.
-    pub(crate) struct CountBySummary {
+    /// The result of finding different lines, records, rows or values, or of counting them.
+    pub(crate) struct UniqueSummary {
         [wrote: WriteSummary],
-        /// `hash` or `sort`: how equal values were found; none for tables.
+        /// How equal records or values were found: `hash` or `sort`; none for lines and rows.
         by: Option<String>,
         /// Each value and its count, in the order of the values; none where they were printed or
-        /// written.
+        /// written, and for `unique`.
         groups: Option<Vec<ValueCount>>,
     }
 }
@@ -108,27 +102,24 @@ pub(crate) struct CountBy;
 
 impl Verb for CountBy {
     const NAME: &'static str = "count-by";
+    const INPUTS: Inputs = Inputs::Any;
     const ALIASES: &'static [&'static str] = &["count_by"];
     type Args = CountByArgs;
-    type Report = CountBySummary;
+    type Report = UniqueSummary;
     const PHASES: &'static [Weight] = PHASES;
 
-    fn run(host: &dyn Host, args: &CountByArgs) -> Result<CountBySummary> {
-        if is_table(host, &args.input, &args.tables)? {
+    fn run(host: &dyn Host, args: &CountByArgs) -> Result<UniqueSummary> {
+        if is_table(host, &args.input, &args.rows)? {
             #[cfg(feature = "tables")]
             {
                 let ends = super::table::Ends {
                     input: &args.input,
                     output: args.output.as_deref(),
-                    tables: &args.tables,
-                    scratch_limit_bytes: args.scratch.limit_bytes,
+                    rows: &args.rows,
                 };
-                let columns = &args.expression;
-                return Ok(CountBySummary {
-                    wrote: super::table::count_by(host, &ends, columns, args.by_count)?,
-                    by: None,
-                    groups: None,
-                });
+                let columns = &args.by;
+                let wrote = super::table::count_by(host, &ends, columns, args.by_count)?;
+                return Ok(UniqueSummary::of(wrote));
             }
             #[cfg(not(feature = "tables"))]
             return Err(crate::verb::without_tables());
@@ -136,14 +127,13 @@ impl Verb for CountBy {
         let request = GroupRequest {
             what: CountBy::NAME,
             input: &args.input,
-            scratch_limit_bytes: args.scratch.limit_bytes,
             output: args.output.as_deref(),
             grouping: Grouping::Counted,
         };
-        run(host, &request, Some(&args.expression))
+        run(host, &request, Some(&args.by))
     }
 
-    fn say(args: &CountByArgs, report: &CountBySummary, words: &mut Words) {
+    fn say(args: &CountByArgs, report: &UniqueSummary, words: &mut Words) {
         if report.is_of_rows() {
             wording::say(&report.wrote, &said(report), args.input.explain, words);
         } else if !args.input.dry_run {
@@ -151,7 +141,7 @@ impl Verb for CountBy {
         }
     }
 
-    fn headline(report: &CountBySummary) -> String {
+    fn headline(report: &UniqueSummary) -> String {
         match report.is_of_rows() {
             true => wording::headline(&report.wrote, &said(report)),
             false => headline(CountBy::NAME, report),
@@ -161,25 +151,34 @@ impl Verb for CountBy {
     fn takes_stdout(args: &CountByArgs) -> bool {
         let output = args.output.as_deref();
         output.is_some_and(|output| args.input.is_written_to_stdout(output))
-            || args.tables.to.is_some()
+            || args.rows.tables.to.is_some()
     }
 }
 
-impl CountBySummary {
+impl UniqueSummary {
+    /// The summary for lines, rows, or records that were sorted.
+    pub(crate) fn of(wrote: WriteSummary) -> Self {
+        UniqueSummary {
+            wrote,
+            by: None,
+            groups: None,
+        }
+    }
+
     fn is_of_rows(&self) -> bool {
         self.wrote.unit == "row"
     }
 }
 
 /// The counts of a table in words.
-fn said(report: &CountBySummary) -> Said<'static> {
+fn said(report: &UniqueSummary) -> Said<'static> {
     let values = units::counted(report.wrote.used.records, "value");
     let rows = units::counted(report.wrote.records_in.unwrap_or(0), "row");
     Said::amount("counted", format!("{values} in {rows}"))
 }
 
 /// What the verb `what` found of records, in a line.
-pub(crate) fn headline(what: &str, report: &CountBySummary) -> String {
+pub(crate) fn headline(what: &str, report: &UniqueSummary) -> String {
     let used = &report.wrote.used;
     format!(
         "{what}: {} in, {} different, by {}, {} in {}: {}",
@@ -194,7 +193,7 @@ pub(crate) fn headline(what: &str, report: &CountBySummary) -> String {
 
 /// Says what the verb `what` found of records; only to those who ask for more where standard output
 /// has it.
-pub(crate) fn say(what: &str, report: &CountBySummary, is_explained: bool, words: &mut Words) {
+pub(crate) fn say(what: &str, report: &UniqueSummary, is_explained: bool, words: &mut Words) {
     let text = headline(what, report);
     match report.wrote.files {
         0 => words.detail(&text),
@@ -208,15 +207,15 @@ pub(crate) fn say(what: &str, report: &CountBySummary, is_explained: bool, words
 ///
 /// # Errors
 /// As [`outcore::primitives::group`].
-pub(crate) fn of_records(host: &dyn Host, request: &GroupRequest<'_>) -> Result<CountBySummary> {
+pub(crate) fn of_records(host: &dyn Host, request: &GroupRequest<'_>) -> Result<UniqueSummary> {
     run(host, request, None)
 }
 
 /// Finds distinct values of the expression `by`, or distinct records without one.
-fn run(host: &dyn Host, request: &GroupRequest<'_>, by: Option<&String>) -> Result<CountBySummary> {
+fn run(host: &dyn Host, request: &GroupRequest<'_>, by: Option<&String>) -> Result<UniqueSummary> {
     let input = request.input;
     let is_text = by.is_some() && request.output.is_none();
-    let resources = resources_of(host, input, request.scratch_limit_bytes)?;
+    let resources = resources_of(host, input)?;
     let target = target_of(host, request, &resources, is_text)?;
     let mut prepared = input::prepare(host, input, resources, Some(&target))?;
     if let Some(by) = by {
@@ -231,11 +230,8 @@ fn run(host: &dyn Host, request: &GroupRequest<'_>, by: Option<&String>) -> Resu
         match input.dry_run {
             true => {
                 host.print_plan(&plan, group_plan_json(&plan));
-                return Ok(CountBySummary {
-                    wrote: prepared.wrote(host, None, &Done::default())?,
-                    by: None,
-                    groups: None,
-                });
+                let wrote = prepared.wrote(host, None, &Done::default())?;
+                return Ok(UniqueSummary::of(wrote));
             }
             false => host.show_plan(&plan),
         }
@@ -265,7 +261,7 @@ fn run(host: &dyn Host, request: &GroupRequest<'_>, by: Option<&String>) -> Resu
         }
         done => done?,
     };
-    Ok(CountBySummary {
+    Ok(UniqueSummary {
         wrote: prepared.wrote(host, written, &done.pass)?,
         by: Some(name_of(done.by).to_owned()),
         groups: (is_text && !host.prints()).then_some(groups),
@@ -282,6 +278,7 @@ fn target_of(
     let Some(name) = request.output else {
         let target = Target::Pipe(None);
         if !is_text {
+            check_output_named(host)?;
             let consent = Consent {
                 force,
                 replace: false,

@@ -19,14 +19,13 @@ use outcore_front::spool::Spool;
 use outcore_front::what::Asked;
 use outcore_io::output::parent_of;
 
-use super::args::InputArgs;
+use super::args::{InputArgs, RowsArgs};
 use crate::host::{Host, Kept, watch};
-use crate::option::tables::TableArgs;
-use crate::option::{SEED, resources_request};
+use crate::option::SEED;
 use crate::report::Stopwatch;
 
 /// Everything that is settled before a pass starts.
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     /// What the job may use.
     pub(super) resources: Resources,
     /// The files that are read.
@@ -55,17 +54,8 @@ impl Prepared {
 ///
 /// # Errors
 /// Settings that cannot be.
-pub(super) fn resources_of(
-    host: &dyn Host,
-    args: &InputArgs,
-    scratch_limit_bytes: Option<u64>,
-) -> Result<Resources> {
-    host.load(&resources_request(
-        &args.resources,
-        &args.drives,
-        scratch_limit_bytes,
-        SEED,
-    )?)
+pub(super) fn resources_of(host: &dyn Host, args: &InputArgs) -> Result<Resources> {
+    host.load(&args.job.request(SEED)?)
 }
 
 /// Whether the input is a table, and nothing says that it is records; rejects options that are not
@@ -73,13 +63,14 @@ pub(super) fn resources_of(
 ///
 /// # Errors
 /// Usage: an option that is not for the input.
-pub(super) fn is_table(host: &dyn Host, input: &InputArgs, tables: &TableArgs) -> Result<bool> {
+pub(super) fn is_table(host: &dyn Host, input: &InputArgs, rows: &RowsArgs) -> Result<bool> {
     let asked = Asked {
         inputs: &input.inputs,
         is_records: input.record.is_typed() || input.integers.is_some(),
         // Lines are none of the things that these verbs take.
         is_table: true,
-        piped: tables.piped(),
+        text: rows.text.flags()?.kind(),
+        piped: rows.tables.piped(),
         ..Asked::default()
     };
     let what = host.what(asked)?;
@@ -123,7 +114,7 @@ pub(super) fn prepare(
         force: args.force,
         ..Kept::default()
     };
-    let resources = host.start(resources, args.record_io.path(), kept)?;
+    let resources = host.start(resources, args.job.record_io.path(), kept)?;
     let file = all.iter().find(|source| !source.is_stream());
     let beside = match (target, file) {
         (Some(target @ (Target::File(_) | Target::Shards { .. })), _) => target.dir(),
@@ -180,7 +171,7 @@ pub(super) fn prepare(
 /// # Errors
 /// As [`prepare`].
 pub(super) fn open(host: &dyn Host, args: &InputArgs, map: Option<&String>) -> Result<Prepared> {
-    let resources = resources_of(host, args, None)?;
+    let resources = resources_of(host, args)?;
     let mut prepared = prepare(host, args, resources, None)?;
     if let Some(map) = map {
         prepared.execution.then(Step::Map(map.clone()))?;

@@ -8,13 +8,13 @@ use clap::Args;
 use outcore::Result;
 use outcore::dataset::Step;
 
-use super::args::{InputArgs, OutputArgs, TABLES_TOO, parse_expression};
-use super::input::is_table;
-use super::write::{Steps, WRITE, WriteRequest, say_written, write};
-use crate::host::{Host, Weight};
-use crate::option::tables::TableArgs;
+use super::args::{PassArgs, RowsArgs, TABLES_TOO, has_files, parse_expression};
+#[cfg(feature = "tables")]
+use super::table::{self, Ends};
+use super::write::{Pass, Steps};
+use crate::host::Host;
 use crate::report::WriteSummary;
-use crate::verb::Verb;
+use crate::verb::Inputs;
 
 const MAP_EXAMPLES: &str = "\
 Examples:
@@ -53,11 +53,9 @@ pub(crate) struct MapArgs {
     #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
     pub(crate) expression: String,
     #[command(flatten)]
-    pub(crate) input: InputArgs,
+    pub(crate) files: PassArgs,
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
-    #[command(flatten)]
-    pub(crate) tables: TableArgs,
+    pub(crate) rows: RowsArgs,
 }
 
 /// Keep the records, or rows of a table, for which an expression is true
@@ -68,13 +66,11 @@ pub(crate) struct MapArgs {
 pub(crate) struct FilterArgs {
     /// The condition
     #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]
-    pub(crate) expression: String,
+    pub(crate) condition: String,
     #[command(flatten)]
-    pub(crate) input: InputArgs,
+    pub(crate) files: PassArgs,
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
-    #[command(flatten)]
-    pub(crate) tables: TableArgs,
+    pub(crate) rows: RowsArgs,
 }
 
 /// Compute several numbers from each record
@@ -88,113 +84,70 @@ pub(crate) struct FlatMapArgs {
     #[arg(value_name = "EXPR,EXPR...", allow_hyphen_values = true, value_parser = parse_expression)]
     pub(crate) expressions: String,
     #[command(flatten)]
-    pub(crate) input: InputArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) files: PassArgs,
 }
+
+has_files!(MapArgs, FilterArgs, FlatMapArgs);
 
 /// `map`.
 pub(crate) struct Map;
 
-impl Verb for Map {
+impl Pass for Map {
     const NAME: &'static str = "map";
+    const INPUTS: Inputs = Inputs::Any;
+    const DONE: &'static str = "mapped";
     type Args = MapArgs;
-    type Report = WriteSummary;
-    const PHASES: &'static [Weight] = WRITE;
 
-    fn run(host: &dyn Host, args: &MapArgs) -> Result<WriteSummary> {
-        if is_table(host, &args.input, &args.tables)? {
-            #[cfg(feature = "tables")]
-            {
-                let ends = super::table::Ends {
-                    input: &args.input,
-                    output: Some(&args.output.output),
-                    tables: &args.tables,
-                    scratch_limit_bytes: None,
-                };
-                return super::table::map(host, &ends, &args.expression);
-            }
-            #[cfg(not(feature = "tables"))]
-            return Err(crate::verb::without_tables());
-        }
-        write(
-            host,
-            &WriteRequest {
-                what: Map::NAME,
-                input: &args.input,
-                output: &args.output,
-                steps: Steps::Known(vec![Step::Map(args.expression.clone())]),
-                made: None,
-            },
-        )
+    fn steps(args: &MapArgs) -> Result<Steps<'_>> {
+        Ok(Steps::Known(vec![Step::Map(args.expression.clone())]))
     }
 
-    say_written!("mapped");
+    fn rows(args: &MapArgs) -> Option<&RowsArgs> {
+        Some(&args.rows)
+    }
+
+    #[cfg(feature = "tables")]
+    fn of_rows(host: &dyn Host, ends: &Ends<'_>, args: &MapArgs) -> Result<WriteSummary> {
+        table::map(host, ends, &args.expression)
+    }
 }
 
 /// `filter`.
 pub(crate) struct Filter;
 
-impl Verb for Filter {
+impl Pass for Filter {
     const NAME: &'static str = "filter";
+    const INPUTS: Inputs = Inputs::Any;
+    const DONE: &'static str = "kept";
     type Args = FilterArgs;
-    type Report = WriteSummary;
-    const PHASES: &'static [Weight] = WRITE;
 
-    fn run(host: &dyn Host, args: &FilterArgs) -> Result<WriteSummary> {
-        if is_table(host, &args.input, &args.tables)? {
-            #[cfg(feature = "tables")]
-            {
-                let ends = super::table::Ends {
-                    input: &args.input,
-                    output: Some(&args.output.output),
-                    tables: &args.tables,
-                    scratch_limit_bytes: None,
-                };
-                return super::table::filter(host, &ends, &args.expression);
-            }
-            #[cfg(not(feature = "tables"))]
-            return Err(crate::verb::without_tables());
-        }
-        write(
-            host,
-            &WriteRequest {
-                what: Filter::NAME,
-                input: &args.input,
-                output: &args.output,
-                steps: Steps::Known(vec![Step::Filter(args.expression.clone())]),
-                made: None,
-            },
-        )
+    fn steps(args: &FilterArgs) -> Result<Steps<'_>> {
+        Ok(Steps::Known(vec![Step::Filter(args.condition.clone())]))
     }
 
-    say_written!("kept");
+    fn rows(args: &FilterArgs) -> Option<&RowsArgs> {
+        Some(&args.rows)
+    }
+
+    #[cfg(feature = "tables")]
+    fn of_rows(host: &dyn Host, ends: &Ends<'_>, args: &FilterArgs) -> Result<WriteSummary> {
+        table::filter(host, ends, &args.condition)
+    }
 }
 
 /// `flat-map`.
 pub(crate) struct FlatMap;
 
-impl Verb for FlatMap {
+impl Pass for FlatMap {
     const NAME: &'static str = "flat-map";
     const ALIASES: &'static [&'static str] = &["flat_map"];
+    const DONE: &'static str = "mapped";
     type Args = FlatMapArgs;
-    type Report = WriteSummary;
-    const PHASES: &'static [Weight] = WRITE;
 
-    fn run(host: &dyn Host, args: &FlatMapArgs) -> Result<WriteSummary> {
-        write(
-            host,
-            &WriteRequest {
-                what: FlatMap::NAME,
-                input: &args.input,
-                output: &args.output,
-                steps: Steps::Known(vec![Step::FlatMap(expressions_of(&args.expressions))]),
-                made: None,
-            },
-        )
+    fn steps(args: &FlatMapArgs) -> Result<Steps<'_>> {
+        let expressions = expressions_of(&args.expressions);
+        Ok(Steps::Known(vec![Step::FlatMap(expressions)]))
     }
-
-    say_written!("mapped");
 }
 
 /// Expressions with commas between, except for those within parentheses.

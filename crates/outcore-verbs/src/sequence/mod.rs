@@ -43,24 +43,25 @@ use crate::verb::VerbVisitor;
 
 pub use number::{Number, ValueCount};
 pub use reduce::ReducedValue;
+use write::Written;
 
 /// Shows each of these verbs to `visitor`.
 pub(crate) fn visit_verbs(visitor: &mut impl VerbVisitor) {
-    visitor.visit::<map::Map>();
-    visitor.visit::<map::Filter>();
-    visitor.visit::<arrange::Zip>();
-    visitor.visit::<map::FlatMap>();
-    visitor.visit::<arrange::Enumerate>();
-    visitor.visit::<arrange::Windows>();
-    visitor.visit::<arrange::Reverse>();
-    visitor.visit::<arrange::Merge>();
+    visitor.visit::<Written<map::Map>>();
+    visitor.visit::<Written<map::Filter>>();
+    visitor.visit::<Written<arrange::Zip>>();
+    visitor.visit::<Written<map::FlatMap>>();
+    visitor.visit::<Written<arrange::Enumerate>>();
+    visitor.visit::<Written<arrange::Windows>>();
+    visitor.visit::<Written<arrange::Reverse>>();
+    visitor.visit::<Written<arrange::Merge>>();
     visitor.visit::<reduce::Reduce>();
-    visitor.visit::<scan::Scan>();
+    visitor.visit::<Written<scan::Scan>>();
     visitor.visit::<histogram::Histogram>();
     visitor.visit::<group::CountBy>();
     visitor.visit::<top::Top>();
     visitor.visit::<find::Find>();
     visitor.visit::<partition::Partition>();
-    visitor.visit::<gather::Gather>();
+    visitor.visit::<Written<gather::Gather>>();
     visitor.visit::<lookup::Lookup>();
 }

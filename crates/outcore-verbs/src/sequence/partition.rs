@@ -70,7 +70,7 @@ impl Verb for Partition {
 
     fn run(host: &dyn Host, args: &PartitionArgs) -> Result<PartitionSummary> {
         let input = &args.input;
-        let resources = resources_of(host, input, None)?;
+        let resources = resources_of(host, input)?;
         if !input.zip.is_empty() {
             let cause = "partition takes records as they are: no --zip";
             return Err(Error::usage("read arguments", cause).hint("write them with zip first"));

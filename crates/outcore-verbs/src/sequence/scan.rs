@@ -8,11 +8,8 @@ use outcore::dataset::Step;
 use outcore::primitives::Inclusion;
 use outcore::primitives::tables::ScanOp;
 
-use super::args::{InputArgs, MapStep, OutputArgs};
-use super::write::{Steps, WRITE, WriteRequest, say_written, write};
-use crate::host::{Host, Weight};
-use crate::report::WriteSummary;
-use crate::verb::Verb;
+use super::args::{MapStep, PassArgs, has_files};
+use super::write::{Pass, Steps};
 
 /// Write prefix sums, products, minima or maxima
 ///
@@ -24,14 +21,12 @@ pub(crate) struct ScanArgs {
     #[arg(value_name = "OP", value_enum)]
     pub(crate) op: ScanOpArg,
     #[command(flatten)]
-    pub(crate) input: InputArgs,
+    pub(crate) files: PassArgs,
     #[command(flatten)]
     pub(crate) step: MapStep,
     /// Exclusive scan: start with the identity, and leave each number out of its own result
     #[arg(long, help_heading = "Steps")]
     pub(crate) exclusive: bool,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 /// The operation of a prefix sum.
@@ -50,13 +45,14 @@ pub(crate) enum ScanOpArg {
 /// `scan`.
 pub(crate) struct Scan;
 
-impl Verb for Scan {
-    const NAME: &'static str = "scan";
-    type Args = ScanArgs;
-    type Report = WriteSummary;
-    const PHASES: &'static [Weight] = WRITE;
+has_files!(ScanArgs);
 
-    fn run(host: &dyn Host, args: &ScanArgs) -> Result<WriteSummary> {
+impl Pass for Scan {
+    const NAME: &'static str = "scan";
+    const DONE: &'static str = "scanned";
+    type Args = ScanArgs;
+
+    fn steps(args: &ScanArgs) -> Result<Steps<'_>> {
         let op = match args.op {
             ScanOpArg::Sum => ScanOp::Sum,
             ScanOpArg::Product => ScanOp::Product,
@@ -68,18 +64,7 @@ impl Verb for Scan {
             false => Inclusion::Inclusive,
         };
         let map = args.step.map.iter().cloned().map(Step::Map);
-        let steps = map.chain([Step::Scan(op, inclusion)]).collect();
-        write(
-            host,
-            &WriteRequest {
-                what: Scan::NAME,
-                input: &args.input,
-                output: &args.output,
-                steps: Steps::Known(steps),
-                made: None,
-            },
-        )
+        let steps = map.chain([Step::Scan(op, inclusion)]);
+        Ok(Steps::Known(steps.collect()))
     }
-
-    say_written!("scanned");
 }

@@ -6,49 +6,50 @@ use std::path::Path;
 
 use outcore::key::column::listed;
 use outcore::{Error, Result};
-use outcore_front::resources::Resources;
 use outcore_table::expr::{Assignment, Expr};
 use outcore_table::input::TextOptions;
 use outcore_table::jobs::{self, Selection, TableOrder};
 
-use super::args::InputArgs;
+use super::args::{InputArgs, PassArgs, RowsArgs};
 use super::input::resources_of;
 use crate::host::Host;
-use crate::option::lines::TextFlags;
-use crate::option::tables::TableArgs;
 use crate::report::WriteSummary;
 use crate::tables::{READ, Request, keys_of, run, text};
 
 /// The input and the output of a verb.
-pub(super) struct Ends<'a> {
+pub(crate) struct Ends<'a> {
     /// The input.
     pub(super) input: &'a InputArgs,
     /// The output; none for standard output.
     pub(super) output: Option<&'a Path>,
     /// How tables are read and written.
-    pub(super) tables: &'a TableArgs,
-    /// Limit on scratch; none for all free space.
-    pub(super) scratch_limit_bytes: Option<u64>,
+    pub(super) rows: &'a RowsArgs,
 }
 
 impl<'a> Ends<'a> {
-    /// How text is read.
-    fn text(&self) -> Result<TextOptions> {
-        text::options(self.tables, &TextFlags::default(), &self.input.inputs)
+    /// Those of a verb that always has an output.
+    pub(super) fn of(files: &'a PassArgs, rows: &'a RowsArgs) -> Self {
+        Ends {
+            input: &files.input,
+            output: Some(&files.output.output),
+            rows,
+        }
     }
 
-    fn resources(&self, host: &dyn Host) -> Result<Resources> {
-        resources_of(host, self.input, self.scratch_limit_bytes)
+    /// How text is read.
+    fn text(&self) -> Result<TextOptions> {
+        let flags = self.rows.text.flags()?;
+        text::options(&self.rows.tables, &flags, &self.input.inputs)
     }
 
     fn request(&self, text: &'a TextOptions) -> Request<'a> {
         Request {
             inputs: &self.input.inputs,
             output: self.output,
-            tables: self.tables,
+            tables: &self.rows.tables,
             force: self.input.force,
             replace: false,
-            record_io: &self.input.record_io,
+            record_io: &self.input.job.record_io,
             is_explained: self.input.explain,
             text,
         }
@@ -68,7 +69,7 @@ pub(super) fn count_by(
     let ran = run(
         host,
         &ends.request(&text),
-        ends.resources(host)?,
+        resources_of(host, ends.input)?,
         |job, ends| jobs::count_by(job, ends, &keys, is_by_count),
     )?;
     Ok(ran.report)
@@ -97,7 +98,7 @@ fn select(
         conditions: conditions.map(Expr::parse).collect::<Result<_>>()?,
         computed,
     };
-    if ends.tables.parts.is_some() && !selection.conditions.is_empty() {
+    if ends.rows.tables.parts.is_some() && !selection.conditions.is_empty() {
         let cause = "--parts needs the number of rows, which a condition leaves open";
         return Err(Error::usage(READ, cause).hint("write one file, then `outcore split` it"));
     }
@@ -105,7 +106,7 @@ fn select(
     let ran = run(
         host,
         &ends.request(&text),
-        ends.resources(host)?,
+        resources_of(host, ends.input)?,
         |job, ends| jobs::select(job, ends, &selection),
     )?;
     Ok(ran.report)
@@ -128,7 +129,7 @@ pub(super) fn merge(
     let ran = run(
         host,
         &ends.request(&text),
-        ends.resources(host)?,
+        resources_of(host, ends.input)?,
         |job, ends| jobs::merge(job, ends, &order),
     )?;
     Ok(ran.report)

@@ -28,8 +28,8 @@ const REPORTED_BYTES: u64 = 160;
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
     /// How many numbers to print
-    #[arg(short = 'n', long = "count", value_name = "K", default_value_t = 10, value_parser = parse_count)]
-    pub(crate) k: u64,
+    #[arg(short = 'n', long, value_name = "K", default_value_t = 10, value_parser = parse_count)]
+    pub(crate) count: u64,
     #[command(flatten)]
     pub(crate) input: InputArgs,
     #[command(flatten)]
@@ -94,7 +94,7 @@ impl Verb for Top {
 
 /// Finds the numbers; prints them where the host prints.
 fn find(host: &dyn Host, args: &TopArgs, prepared: &Prepared) -> Result<(Vec<Scalar>, Done)> {
-    let k = usize::try_from(args.k).unwrap_or(usize::MAX);
+    let k = usize::try_from(args.count).unwrap_or(usize::MAX);
     let (job, table) = (&prepared.job, prepared.table()?);
     if !host.prints() {
         return watch(host, &job.control, Top::PHASES, || {
@@ -111,7 +111,7 @@ fn find(host: &dyn Host, args: &TopArgs, prepared: &Prepared) -> Result<(Vec<Sca
     let (best, done) = watch(host, &job.control, Top::PHASES, || {
         match top_table_for(job, table, (k, args.smallest), 0) {
             Err(error) if error.kind() == Kind::Memory => {
-                let done = top_by_sort(job, table, args.k, args.smallest, &mut print)?;
+                let done = top_by_sort(job, table, args.count, args.smallest, &mut print)?;
                 Ok((Vec::new(), done))
             }
             found => found,

@@ -3,35 +3,38 @@
 //! Contract: each is one pass. The output appears whole or not at all, and what it would be is
 //! rejected before anything is read where that can be.
 
+use std::marker::PhantomData;
+use std::path::Path;
 use std::sync::Arc;
 
+use clap::Args;
 use outcore::dataset::{ItemType, Step, Summary as Done};
 use outcore::primitives::write::Fate;
 use outcore::primitives::{PassPlan, plan_files};
-use outcore::{Forecast, Input, Output, Result};
+use outcore::{Error, Forecast, Input, Output, Result};
 use outcore_front::inputs::ResolvedInput;
 use outcore_front::output::{self, Holds, Target};
 use outcore_io::units;
 
-use super::args::{InputArgs, OutputArgs};
-use super::input::{self, Prepared, resources_of};
+use super::args::{InputArgs, PassArgs, RowsArgs};
+use super::input::{self, Prepared, is_table, resources_of};
 use super::run::is_only_planned;
-use crate::host::{Host, Weight, watch};
+#[cfg(feature = "tables")]
+use super::table::Ends;
+use crate::host::{Host, Weight, check_output_named, watch};
 use crate::report::WriteSummary;
-use crate::verb::Words;
+use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{self, Said};
 
 /// The phase of a verb that writes.
 pub(super) const WRITE: &[Weight] = &[("write", 1.0)];
 
 /// The request of a verb that writes.
-pub(super) struct WriteRequest<'a> {
+pub(crate) struct WriteRequest<'a> {
     /// The verb, in plans.
     pub(super) what: &'static str,
-    /// The input.
-    pub(super) input: &'a InputArgs,
-    /// The output.
-    pub(super) output: &'a OutputArgs,
+    /// The input and the place of the result.
+    pub(super) files: &'a PassArgs,
     /// The steps before the result is written.
     pub(super) steps: Steps<'a>,
     /// The type of the result's items, where the verb makes items of another type.
@@ -39,11 +42,11 @@ pub(super) struct WriteRequest<'a> {
 }
 
 /// The steps before a result is written.
-pub(super) enum Steps<'a> {
+pub(crate) enum Steps<'a> {
     /// These, the last of which may need all items.
     Known(Vec<Step>),
     /// One that depends on what the items are.
-    Of(&'a dyn Fn(&ItemType) -> Result<Step>),
+    Of(Box<dyn Fn(&ItemType) -> Result<Step>>),
     /// None: some items are read where they are, as this plan says.
     Picked(&'a dyn Fn(&Prepared) -> Result<PassPlan>),
 }
@@ -62,30 +65,22 @@ pub(super) fn plan_picked(
     plan_files(&prepared.job, files, (&steps, what), moved)
 }
 
-/// Writes the items of files after some steps.
+/// Writes the items of files after some steps, by a consumer that may make items of another type.
 ///
 /// # Errors
-/// Those of the steps, and of writing.
-pub(super) fn write(host: &dyn Host, request: &WriteRequest<'_>) -> Result<WriteSummary> {
-    let force = request.input.force;
-    write_with(host, request, |prepared, output| {
-        prepared.execution.write(output, force)
-    })
-}
-
-/// The same with a consumer of its own, which may make items of another type.
-///
-/// # Errors
-/// Those of the steps, and of the consumer.
+/// Those of the steps, and of the consumer; a result without a name where nothing keeps it.
 pub(super) fn write_with(
     host: &dyn Host,
     request: &WriteRequest<'_>,
     consume: impl FnOnce(&mut Prepared, Output) -> Result<Done>,
 ) -> Result<WriteSummary> {
-    let input = request.input;
-    let resources = resources_of(host, input, None)?;
+    let PassArgs { input, output } = request.files;
+    if host.kept_table() == Some(&*output.output) {
+        check_output_named(host)?;
+    }
+    let resources = resources_of(host, input)?;
     let sources = input::sources(host, input)?;
-    let name = host.output(&request.output.output, input.force)?;
+    let name = host.output(&output.output, input.force)?;
     let how = (host.streams(), Holds::Records);
     let target = output::choose_new(Some(&name), &sources, resources.specs(), input.force, how)?;
     let mut prepared = input::prepare(host, input, resources, Some(&target))?;
@@ -144,21 +139,113 @@ fn take_steps(host: &dyn Host, steps: &Steps<'_>, prepared: &mut Prepared) -> Re
     })
 }
 
-/// What the verb `what` wrote, in a line; of tables, that rows were `of_rows`.
-pub(super) fn headline(what: &str, of_rows: &str, report: &WriteSummary) -> String {
-    if report.unit == "row" {
-        return wording::headline(report, &Said::of(of_rows));
+/// What a verb does that writes what it makes of records in one pass: [`Written`] is the verb.
+pub(crate) trait Pass: 'static {
+    /// Its name in every face.
+    const NAME: &'static str;
+    /// Further names, which help does not show.
+    const ALIASES: &'static [&'static str] = &[];
+    /// The files that it reads.
+    const INPUTS: Inputs = Inputs::Files;
+    /// The word for what became of rows.
+    const DONE: &'static str;
+    /// Its options, among them those of [`PassArgs`].
+    type Args: Args + AsRef<PassArgs> + Send + 'static;
+
+    /// The steps before the result is written.
+    fn steps(_args: &Self::Args) -> Result<Steps<'_>> {
+        Ok(Steps::Known(Vec::new()))
     }
-    let used = &report.used;
-    let moved_bytes = used.read_bytes.max(used.written_bytes);
-    format!(
-        "{what}: {} in, {} out, {} in {}: {}",
-        units::counted(report.records_in.unwrap_or(0), &report.unit),
-        units::count(used.records),
-        units::bytes(used.read_bytes),
-        units::seconds(used.seconds),
-        units::rate_decimal(moved_bytes as f64 / used.seconds.max(1e-9)),
-    )
+
+    /// Writes what it makes of records.
+    fn of_records(host: &dyn Host, args: &Self::Args) -> Result<WriteSummary> {
+        write(host, Self::NAME, args.as_ref(), Self::steps(args)?)
+    }
+
+    /// How it reads and writes tables, if it takes them.
+    fn rows(_args: &Self::Args) -> Option<&RowsArgs> {
+        None
+    }
+
+    /// Writes what it makes of the rows of a table.
+    #[cfg(feature = "tables")]
+    fn of_rows(_host: &dyn Host, ends: &Ends<'_>, _args: &Self::Args) -> Result<WriteSummary> {
+        let cause = format!("{} takes no tables", Self::NAME);
+        Err(Error::usage("read table", cause).path(ends.output.unwrap_or(Path::new(""))))
+    }
+}
+
+/// Writes the records of `files` after `steps`, for the verb `what`.
+pub(super) fn write(
+    host: &dyn Host,
+    what: &'static str,
+    files: &PassArgs,
+    steps: Steps<'_>,
+) -> Result<WriteSummary> {
+    let request = WriteRequest {
+        what,
+        files,
+        steps,
+        made: None,
+    };
+    write_with(host, &request, |prepared, output| {
+        prepared.execution.write(output, files.input.force)
+    })
+}
+
+/// The verb that does `V`.
+pub(crate) struct Written<V>(PhantomData<V>);
+
+impl<V: Pass> Verb for Written<V> {
+    const NAME: &'static str = V::NAME;
+    const ALIASES: &'static [&'static str] = V::ALIASES;
+    const INPUTS: Inputs = V::INPUTS;
+    type Args = V::Args;
+    type Report = WriteSummary;
+    const PHASES: &'static [Weight] = WRITE;
+
+    fn run(host: &dyn Host, args: &Self::Args) -> Result<WriteSummary> {
+        let files = args.as_ref();
+        match V::rows(args) {
+            Some(rows) if is_table(host, &files.input, rows)? => {
+                #[cfg(feature = "tables")]
+                return V::of_rows(host, &Ends::of(files, rows), args);
+                #[cfg(not(feature = "tables"))]
+                return Err(crate::verb::without_tables());
+            }
+            _ => V::of_records(host, args),
+        }
+    }
+
+    fn say(args: &Self::Args, report: &WriteSummary, words: &mut Words) {
+        let input = &args.as_ref().input;
+        match report.unit == "row" {
+            true => wording::say(report, &Said::of(V::DONE), input.explain, words),
+            false => say(&Self::headline(report), report, input, words),
+        }
+    }
+
+    fn headline(report: &WriteSummary) -> String {
+        if report.unit == "row" {
+            return wording::headline(report, &Said::of(V::DONE));
+        }
+        let used = &report.used;
+        let moved_bytes = used.read_bytes.max(used.written_bytes);
+        format!(
+            "{}: {} in, {} out, {} in {}: {}",
+            V::NAME,
+            units::counted(report.records_in.unwrap_or(0), &report.unit),
+            units::count(used.records),
+            units::bytes(used.read_bytes),
+            units::seconds(used.seconds),
+            units::rate_decimal(moved_bytes as f64 / used.seconds.max(1e-9)),
+        )
+    }
+
+    fn takes_stdout(args: &Self::Args) -> bool {
+        let files = args.as_ref();
+        files.input.is_written_to_stdout(&files.output.output)
+    }
 }
 
 /// Says it; nothing where only the plan was asked for.
@@ -170,32 +257,3 @@ pub(super) fn say(line: &str, report: &WriteSummary, input: &InputArgs, words: &
     words.lines(&report.used.bandwidth_text().unwrap_or_default());
     words.phases(&report.phases, input.explain);
 }
-
-/// The words of a verb that writes records, and the word for rows where it takes tables too.
-macro_rules! say_written {
-    ($of_rows:literal) => {
-        fn say(
-            args: &Self::Args,
-            report: &crate::report::WriteSummary,
-            words: &mut crate::verb::Words,
-        ) {
-            if report.unit == "row" {
-                let said = crate::wording::Said::of($of_rows);
-                crate::wording::say(report, &said, args.input.explain, words);
-            } else {
-                let line = Self::headline(report);
-                crate::sequence::write::say(&line, report, &args.input, words);
-            }
-        }
-
-        fn headline(report: &crate::report::WriteSummary) -> String {
-            crate::sequence::write::headline(Self::NAME, $of_rows, report)
-        }
-
-        fn takes_stdout(args: &Self::Args) -> bool {
-            args.input.is_written_to_stdout(&args.output.output)
-        }
-    };
-}
-
-pub(super) use say_written;

@@ -26,7 +26,6 @@ use page::{ShuffleArgs, ShuffleSummary};
 use crate::host::{Host, Weight};
 use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_beside, what_is_moved};
 use crate::option::lines::Rows;
-use crate::option::resources_request;
 use crate::report::{Phase, Plan, WriteSummary};
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
@@ -45,8 +44,7 @@ impl Verb for Shuffle {
     const PHASES: &'static [Weight] = &[("distribute", 1.0), ("shuffle", 1.0)];
 
     fn run(host: &dyn Host, args: &ShuffleArgs) -> Result<ShuffleSummary> {
-        let limit_bytes = args.scratch.limit_bytes;
-        let request = resources_request(&args.resources, &args.drives, limit_bytes, args.seed)?;
+        let request = args.job.request(args.seed)?;
         let resources = host.load(&request)?;
         let resources = resources.measuring(args.explain || args.dry_run);
         let flags = args.rows.text_flags()?;
@@ -54,7 +52,7 @@ impl Verb for Shuffle {
             inputs: &args.files.inputs,
             output: args.files.output.as_deref(),
             is_records: args.record.is_typed(),
-            is_lines: args.lines.is_lines,
+            is_lines: args.lines.is_lines(),
             text: flags.kind(),
             is_table: args.tables.is_given() || !args.by.is_empty() || host.kept_table().is_some(),
             piped: args.tables.piped(),
@@ -124,7 +122,7 @@ fn shuffle_files(
             force: args.files.force,
             replace: args.replace,
         }),
-        record_io: &args.record_io,
+        record_io: &args.job.record_io,
         force: args.files.force,
         takes_records: has_type,
         recognition,

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::option::lines::{LineArgs, RowArgs};
 use crate::option::tables::TableArgs;
-use crate::option::{DriveArgs, FileArgs, RecordingArgs, ResourceArgs, ScratchArgs, TypeArgs};
+use crate::option::{FileArgs, JobArgs, TypeArgs};
 use crate::report::{WriteSummary, report};
 
 const SHUFFLE_EXAMPLES: &str = "\
@@ -49,19 +49,13 @@ pub(crate) struct ShuffleArgs {
     #[command(flatten)]
     pub(crate) tables: TableArgs,
     #[command(flatten)]
-    pub(crate) resources: ResourceArgs,
-    #[command(flatten)]
-    pub(crate) drives: DriveArgs,
-    #[command(flatten)]
-    pub(crate) scratch: ScratchArgs,
+    pub(crate) job: JobArgs,
     /// Print the plan (passes, buffers, predicted traffic and time), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
     /// Print the plan and stop
     #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
     pub(crate) dry_run: bool,
-    #[command(flatten)]
-    pub(crate) record_io: RecordingArgs,
 }
 
 report! {

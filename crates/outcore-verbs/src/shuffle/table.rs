@@ -21,7 +21,7 @@ pub(super) fn shuffle(
     let groups = keys_of(&args.by, false)?;
     let text = text::options(&args.tables, &flags, &args.files.inputs)?;
     let text = text.needing_keys(&groups)?;
-    let recording = (&args.record_io, args.explain);
+    let recording = (&args.job.record_io, args.explain);
     let request = Request {
         replace: args.replace,
         ..Request::of_any(&args.files, &args.tables, recording, &text)

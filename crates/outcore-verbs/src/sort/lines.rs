@@ -15,19 +15,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use outcore::key::sort_key::SortKey;
+use outcore::key::sort_key::{SharedKey, SortKey};
 use outcore::primitives::{PassPlan, plan_files, plan_merge_of_lines};
 use outcore::sort::lines::{
     LineSortOptions, check_lines, merge_lines, plan_lines, sample_lines, sort_lines,
 };
 use outcore::{Error, Forecast, Kind, Phase, Result};
 use outcore_front::content::Recognition;
-use outcore_front::inputs::Source;
-use outcore_front::output::{Sink, Target};
+use outcore_front::inputs::{Source, Streams};
+use outcore_front::output::{Consent, Sink, Target};
 use outcore_front::resources::Resources;
 use outcore_front::text::csv_files::{CsvSort, Look};
 use outcore_front::text::gnu::debug::Debug;
-use outcore_front::text::gnu::{GnuOrder, GnuSort, Key};
+use outcore_front::text::gnu::{GnuOrder, GnuSort};
 use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
 use outcore_front::volumes::fresh_seed;
@@ -61,7 +61,8 @@ pub(super) fn sort(
     found: Option<Vec<Source>>,
 ) -> Result<SortSummary> {
     // Told before anything is read.
-    let order = order_of(host, args, text)?;
+    let seed = random_seed(host, args)?;
+    let order = order_of(args, text, seed)?;
     let inputs = input_names(host, args)?;
     refuse_several(args, &inputs)?;
     note_locale(host);
@@ -74,12 +75,8 @@ pub(super) fn sort(
     let request = LineRequest {
         inputs: &inputs,
         output: args.output.as_deref().or(in_place),
-        // What GNU sort knows nothing of keeps the habits of all other commands.
-        overwrite: match (text.csv || text.jsonl, args.force || args.replace) {
-            (true, false) => Overwrite::Nothing,
-            _ => Overwrite::Anything,
-        },
-        record_io: &args.record_io,
+        overwrite: overwrite_of(host, args, text),
+        record_io: &args.job.record_io,
         force: args.force,
         takes_records: false,
         recognition: recognition_of(host, args, text)?,
@@ -96,14 +93,14 @@ pub(super) fn sort(
     if text.jsonl {
         lines.settle_json()?;
     }
-    let csv = text.csv.then(|| csv_of(host, args, text)).transpose()?;
+    let csv = text.csv.then(|| csv_of(args, text, seed)).transpose()?;
     let as_found = lines.files.clone();
     let settled = csv.as_ref().map(|csv| lines.settle_csv(host, csv, look));
     let settled = settled.transpose()?;
     let plain = dress_of(&request);
     let (order, dress, options) = match &settled {
         Some(csv) => (&csv.order as &dyn SortKey, &csv.dress, csv.options(options)),
-        None => (order.as_ref(), &plain, options),
+        None => (order.as_ref() as &dyn SortKey, &plain, options),
     };
     if args.is_check() {
         return check(host, args, lines, order, options);
@@ -165,6 +162,20 @@ pub(super) fn sort(
     Ok(SortSummary::of(lines.report(host, "line", done)?))
 }
 
+/// What the output may replace. What GNU sort knows nothing of keeps the habits of all other
+/// commands, and so does a program that has no streams.
+fn overwrite_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Overwrite {
+    let is_of_gnu = !text.csv && !text.jsonl;
+    match host.streams() {
+        Streams::Refused => Overwrite::of_consent(Consent {
+            force: args.force,
+            replace: args.replace,
+        }),
+        Streams::Taken if is_of_gnu || args.force || args.replace => Overwrite::Anything,
+        Streams::Taken => Overwrite::Nothing,
+    }
+}
+
 /// How much of files of CSV is looked at before they are sorted: little where a sort that fails has
 /// shown nothing of its output, and can be made again.
 fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
@@ -219,7 +230,7 @@ fn refuse_several(args: &SortArgs, inputs: &[PathBuf]) -> Result<()> {
 }
 
 /// The order of lines; that of CSV is only known with its header.
-fn order_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result<Box<dyn SortKey>> {
+pub(super) fn order_of(args: &SortArgs, text: &FormatArgs, seed: u64) -> Result<SharedKey> {
     text.check(&args.order, args.lines)?;
     if text.jsonl {
         if args.order.is_given() {
@@ -230,22 +241,14 @@ fn order_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result<Box<d
         }
         let is_stable = args.stable || args.unique;
         let order = JsonFields::new(&text.by, args.descending, is_stable)?;
-        return Ok(Box::new(order));
+        return Ok(Arc::new(order));
     }
-    Ok(Box::new(GnuOrder::new(&gnu_sort(
-        args,
-        random_seed(host, args)?,
-    )?)?))
+    Ok(Arc::new(GnuOrder::new(&gnu_sort(args, seed)?)?))
 }
 
 /// The options of GNU sort.
 fn gnu_sort(args: &SortArgs, seed: u64) -> Result<GnuSort> {
-    let mut sort = args.order.to_sort(args.descending)?;
-    if !args.record.keys.is_empty() {
-        // Those of lines have been put into the one order of all.
-        let keys: Result<Vec<Key>> = args.record.keys.iter().map(|key| Key::parse(key)).collect();
-        sort.keys.extend(keys?);
-    }
+    let mut sort = args.order.to_sort(args.descending, &args.record.keys)?;
     for key in &args.gnu.old_keys {
         if let Some(key) = sort.keys.get_mut(*key) {
             *key = key.of_old_form();
@@ -336,14 +339,14 @@ impl Write for Underlined {
 }
 
 /// How CSV is sorted.
-fn csv_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result<CsvSort> {
+pub(super) fn csv_of(args: &SortArgs, text: &FormatArgs, seed: u64) -> Result<CsvSort> {
     Ok(CsvSort {
         by: text.by.clone(),
         separator: args.order.separator()?,
         has_header: !text.no_header,
         global: args.order.global(args.descending),
         stable: args.stable || args.unique,
-        seed: random_seed(host, args)?,
+        seed,
     })
 }
 

@@ -8,6 +8,7 @@ mod consumed;
 mod lines;
 mod page;
 pub(crate) mod records;
+pub mod step;
 #[cfg(feature = "tables")]
 mod table;
 
@@ -120,16 +121,16 @@ fn say_sorted(args: &SortArgs, report: &SortSummary, words: &mut Words) {
 
 /// The settings; GNU sort's names for some of them mean the same.
 fn resources_of(host: &dyn Host, args: &SortArgs) -> Result<Resources> {
-    let mut flags = args.resources.clone();
+    let mut flags = args.job.resources.clone();
     flags.memory_bytes = flags.memory_bytes.or(args.gnu.buffer_bytes);
     flags.threads = flags.threads.or(args.gnu.parallel);
-    let mut drives = args.drives.clone();
+    let mut drives = args.job.drives.clone();
     // GNU sort asks for them when it needs them, and most sorts need none.
     let dirs = args.gnu.temporary_dirs.iter();
     let dirs = dirs.filter(|dir| !host.is_gnu() || dir.is_dir());
     drives.drives.extend(dirs.cloned());
     let seed = args.seed.unwrap_or(SEED);
-    let request = resources_request(&flags, &drives, args.scratch.limit_bytes, seed)?;
+    let request = resources_request(&flags, &drives, args.job.scratch.limit_bytes, seed)?;
     let resources = host.load(&request)?.for_data(bytes_of_files(&args.inputs));
     Ok(resources.measuring(args.explain || args.dry_run))
 }
@@ -146,14 +147,15 @@ fn bytes_of_files(inputs: &[PathBuf]) -> Option<u64> {
 
 /// The kind of the input; rejects options that are not for it.
 fn what_is_sorted(host: &dyn Host, args: &SortArgs) -> Result<What> {
-    let has_record_key = args.record.keys.iter().any(|key| key.contains(':'));
     let is_typed = args.record.is_typed();
     let flags = args.text.text_flags(args.order.separator()?);
+    let mut keys = args.record.keys.iter();
+    let has_record_key = !args.text.is_given() && keys.any(|key| key.contains(':'));
     let asked = Asked {
         inputs: &args.inputs,
         output: args.output.as_deref(),
         is_records: is_typed || has_record_key,
-        is_lines: args.lines.is_lines,
+        is_lines: args.lines.is_lines(),
         text: flags.kind(),
         is_table: args.tables.is_given(),
         piped: args.tables.piped(),
@@ -180,7 +182,7 @@ fn what_is_sorted(host: &dyn Host, args: &SortArgs) -> Result<What> {
 /// their order.
 fn note_csv(host: &dyn Host, args: &SortArgs, text: &FormatArgs) {
     let is_csv = |name: &&PathBuf| TextKind::of_name(name) == Some(TextKind::Csv);
-    let is_said = args.lines.is_lines || args.order.is_given() || text.is_given();
+    let is_said = args.lines.is_lines() || args.order.is_given() || text.is_given();
     if host.is_gnu() || is_said || args.is_check() {
         return;
     }
@@ -195,7 +197,7 @@ fn note_csv(host: &dyn Host, args: &SortArgs, text: &FormatArgs) {
 /// The inputs, where they had to be looked at; nothing if one of them is an array of NumPy after
 /// all.
 fn found(host: &dyn Host, args: &SortArgs) -> Result<Option<Option<Vec<Source>>>> {
-    let is_said = args.lines.is_lines || args.order.is_given() || args.gnu.is_given();
+    let is_said = args.lines.is_lines() || args.order.is_given() || args.gnu.is_given();
     if host.is_gnu() || is_said || args.lines.zero_terminated || args.inputs.is_empty() {
         return Ok(Some(None));
     }

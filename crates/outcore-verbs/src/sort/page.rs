@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 
 use crate::option::lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
 use crate::option::tables::TableArgs;
-use crate::option::{DriveArgs, RecordingArgs, ResourceArgs, ScratchArgs, TypeArgs};
+use crate::option::{JobArgs, TypeArgs};
 use crate::report::{WriteSummary, report};
 
 const SORT_EXAMPLES: &str = "\
@@ -85,11 +85,7 @@ pub(crate) struct SortArgs {
     #[command(flatten)]
     pub(crate) tables: TableArgs,
     #[command(flatten)]
-    pub(crate) resources: ResourceArgs,
-    #[command(flatten)]
-    pub(crate) drives: DriveArgs,
-    #[command(flatten)]
-    pub(crate) scratch: ScratchArgs,
+    pub(crate) job: JobArgs,
     /// Replace an existing output
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
@@ -112,8 +108,6 @@ pub(crate) struct SortArgs {
     /// not affect the output otherwise
     #[arg(long, value_name = "N", help_heading = "Plan")]
     pub(crate) seed: Option<u64>,
-    #[command(flatten)]
-    pub(crate) record_io: RecordingArgs,
 }
 
 impl SortArgs {

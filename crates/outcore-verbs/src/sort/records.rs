@@ -61,7 +61,7 @@ fn check(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<SortS
             unique: args.unique,
             unordered: false,
         },
-        trace: args.record_io.path(),
+        trace: args.job.record_io.path(),
         force: args.force,
     };
     let verdict = check_order(host, &asked, resources)?;
@@ -179,7 +179,7 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
         force: args.force,
         ..Kept::default()
     };
-    let resources = host.start(resources, args.record_io.path(), kept)?;
+    let resources = host.start(resources, args.job.record_io.path(), kept)?;
     let request = args.record.ordered_by(&args.text.by)?.to_request();
     let (inputs, spool) = open_all(host, &request, &resources, sources, &target)?;
     let decided = records::decide(&request, &inputs)?;

@@ -27,7 +27,7 @@ pub(super) fn sort(host: &dyn Host, args: &SortArgs, resources: Resources) -> Re
         tables: &args.tables,
         force: args.force,
         replace: args.replace,
-        record_io: &args.record_io,
+        record_io: &args.job.record_io,
         is_explained: args.explain,
     };
     let order = TableOrder {

@@ -58,7 +58,7 @@ impl Verb for Split {
             inputs: &args.inputs,
             output: Some(&args.output),
             is_records: args.record.is_typed(),
-            is_lines: args.lines.is_lines,
+            is_lines: args.lines.is_lines(),
             text: flags.kind(),
             is_table,
             ..Asked::default()

@@ -17,7 +17,7 @@ use super::outputs::outputs_of;
 use super::{Outputs, READ, Request, WriteSummary, keys_of, run_with, text};
 use crate::host::{Host, Weight};
 use crate::option::tables::{TableArgs, TextArgs};
-use crate::option::{DriveArgs, RecordingArgs, ResourceArgs, SEED, ScratchArgs, resources_request};
+use crate::option::{JobArgs, SEED};
 use crate::report::report;
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
@@ -57,19 +57,13 @@ pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub(crate) text: TextArgs,
     #[command(flatten)]
-    pub(crate) resources: ResourceArgs,
-    #[command(flatten)]
-    pub(crate) drives: DriveArgs,
-    #[command(flatten)]
-    pub(crate) scratch: ScratchArgs,
+    pub(crate) job: JobArgs,
     /// Replace an existing output
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
     /// Print the plan of each sort (passes, buffers, predicted traffic and time), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
-    #[command(flatten)]
-    pub(crate) record_io: RecordingArgs,
 }
 
 report! {
@@ -112,8 +106,7 @@ impl Verb for Diff {
         text::check_from(&args.tables, &inputs)?;
         let keys = keys_of(&args.by, false)?;
         let text = text::options(&args.tables, &flags, &[])?.needing_keys(&keys)?;
-        let limit_bytes = args.scratch.limit_bytes;
-        let request = resources_request(&args.resources, &args.drives, limit_bytes, SEED)?;
+        let request = args.job.request(SEED)?;
         let resources = host.load(&request)?;
         let request = Request {
             inputs: &inputs,
@@ -121,7 +114,7 @@ impl Verb for Diff {
             tables: &args.tables,
             force: args.force,
             replace: false,
-            record_io: &args.record_io,
+            record_io: &args.job.record_io,
             is_explained: args.explain,
             text: &text,
         };

@@ -17,9 +17,7 @@ use super::inputs::check_both_tables;
 use super::{Request, WriteSummary, run, text};
 use crate::host::{Host, Weight};
 use crate::option::tables::{TableArgs, TextArgs};
-use crate::option::{
-    DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, SEED, STDOUT, ScratchArgs, resources_request,
-};
+use crate::option::{JobArgs, PlanArgs, SEED, STDOUT};
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
 
@@ -86,18 +84,12 @@ pub(crate) struct JoinArgs {
     #[command(flatten)]
     pub(crate) text: TextArgs,
     #[command(flatten)]
-    pub(crate) resources: ResourceArgs,
-    #[command(flatten)]
-    pub(crate) drives: DriveArgs,
-    #[command(flatten)]
-    pub(crate) scratch: ScratchArgs,
+    pub(crate) job: JobArgs,
     /// Replace an existing output
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) plan: PlanArgs,
-    #[command(flatten)]
-    pub(crate) record_io: RecordingArgs,
 }
 
 /// The verb.
@@ -120,8 +112,7 @@ impl Verb for Join {
         check_both_tables(host, &inputs, (&args.tables, &flags), no_table)?;
         text::check_from(&args.tables, &inputs)?;
         let text = text::options(&args.tables, &flags, &[])?;
-        let limit_bytes = args.scratch.limit_bytes;
-        let request = resources_request(&args.resources, &args.drives, limit_bytes, SEED)?;
+        let request = args.job.request(SEED)?;
         let resources = host.load(&request)?;
         let wanted = wanted(args)?;
         let request = Request {
@@ -131,7 +122,7 @@ impl Verb for Join {
             tables: &args.tables,
             force: args.force,
             replace: false,
-            record_io: &args.record_io,
+            record_io: &args.job.record_io,
             is_explained: args.plan.explain,
         };
         let ran = run(host, &request, resources, |job, ends| {

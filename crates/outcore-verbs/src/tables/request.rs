@@ -13,7 +13,7 @@ use super::inputs::tables_of;
 use super::text;
 use crate::host::Host;
 use crate::option::tables::{TableArgs, TableFileArgs};
-use crate::option::{FileArgs, RecordingArgs, SEED, resources_request};
+use crate::option::{FileArgs, RecordingArgs, SEED};
 
 /// What all of these verbs are asked for.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +72,7 @@ impl<'a> Request<'a> {
             tables: &files.tables,
             force: files.force,
             replace: false,
-            record_io: &files.record_io,
+            record_io: &files.job.record_io,
             is_explained: files.plan.explain,
             text,
         }
@@ -104,8 +104,7 @@ impl Settled {
         };
         tables_of(host, asked, no_table)?;
         let text = text::options(&files.tables, &flags, &files.inputs)?;
-        let limit_bytes = files.scratch.limit_bytes;
-        let request = resources_request(&files.resources, &files.drives, limit_bytes, SEED)?;
+        let request = files.job.request(SEED)?;
         let resources = host.load(&request)?;
         Ok(Settled { text, resources })
     }

@@ -24,14 +24,14 @@ use outcore_front::text::output::Dress;
 use outcore_front::what::{Asked, What};
 use serde_json::json;
 
-use page::{UniqueArgs, UniqueSummary};
+use page::UniqueArgs;
 
 use crate::host::{Host, Weight};
 use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_of};
+use crate::option::SEED;
 use crate::option::lines::FormatArgs;
-use crate::option::{SEED, resources_request};
 use crate::sequence::args::InputArgs;
-use crate::sequence::group::{self, CountBySummary, GroupRequest};
+use crate::sequence::group::{self, GroupRequest, UniqueSummary};
 use crate::sort::{self, SortArgs};
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
@@ -63,7 +63,17 @@ impl Verb for Unique {
             What::Records | What::Array => args.record.ordered_by(&args.text.by)?,
             _ => args.record.clone(),
         };
-        if let Some(format) = format_of(&record.to_request(), &sources, recognition)? {
+        let is_of_fields = args.record.keys.iter().all(|key| !key.contains(':'));
+        let mut types = record.to_request();
+        if !args.record.is_typed() && is_of_fields {
+            // Keys of lines, unless the files say that they are records.
+            types.keys.clear();
+        }
+        let mut format = format_of(&types, &sources, recognition)?;
+        if format.is_some() {
+            format = format_of(&record.to_request(), &sources, recognition)?;
+        }
+        if let Some(format) = format {
             host.given().applies_to(What::Array)?;
             return of_records(host, args, &format);
         }
@@ -79,15 +89,15 @@ impl Verb for Unique {
         if args.dry_run {
             return;
         }
-        match grouped(report) {
-            Some(grouped) => group::say(Unique::NAME, &grouped, args.explain, words),
+        match report.by {
+            Some(_) => group::say(Unique::NAME, report, args.explain, words),
             None => say(&report.wrote, &said(report), args.explain, words),
         }
     }
 
     fn headline(report: &UniqueSummary) -> String {
-        match grouped(report) {
-            Some(grouped) => group::headline(Unique::NAME, &grouped),
+        match report.by {
+            Some(_) => group::headline(Unique::NAME, report),
             None => headline(&report.wrote, &said(report)),
         }
     }
@@ -95,16 +105,6 @@ impl Verb for Unique {
     fn takes_stdout(args: &UniqueArgs) -> bool {
         args.files.is_to_stdout() && !args.dry_run
     }
-}
-
-/// The report on different records, where these were sought.
-fn grouped(report: &UniqueSummary) -> Option<CountBySummary> {
-    report.by.as_ref()?;
-    Some(CountBySummary {
-        wrote: report.wrote.clone(),
-        by: report.by.clone(),
-        groups: None,
-    })
 }
 
 /// The word for what was done.
@@ -121,7 +121,7 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
         overwrite: Overwrite::of(args.files.force),
-        record_io: &args.record_io,
+        record_io: &args.job.record_io,
         force: args.files.force,
         takes_records: false,
         recognition: args.lines.recognition(args.order.separator()?),
@@ -176,7 +176,7 @@ fn what_is_read(host: &dyn Host, args: &UniqueArgs) -> Result<What> {
         inputs: &args.files.inputs,
         output: args.files.output.as_deref(),
         is_records: args.record.is_typed(),
-        is_lines: args.lines.is_lines,
+        is_lines: args.lines.is_lines(),
         text: flags.kind(),
         is_table: args.tables.is_given(),
         piped: args.tables.piped(),
@@ -208,7 +208,7 @@ fn order_of(args: &UniqueArgs, text: &FormatArgs) -> Result<Box<dyn SortKey>> {
         let order = JsonFields::new(&text.by, args.descending, true)?;
         return Ok(Box::new(order));
     }
-    let mut sort = args.order.to_sort(args.descending)?;
+    let mut sort = args.order.to_sort(args.descending, &args.record.keys)?;
     sort.unique = true;
     Ok(Box::new(GnuOrder::new(&sort)?))
 }
@@ -250,8 +250,7 @@ fn settle(
 }
 
 fn resources_of(host: &dyn Host, args: &UniqueArgs) -> Result<Resources> {
-    let limit_bytes = args.scratch.limit_bytes;
-    let request = resources_request(&args.resources, &args.drives, limit_bytes, SEED)?;
+    let request = args.job.request(SEED)?;
     Ok(host.load(&request)?.measuring(args.explain || args.dry_run))
 }
 
@@ -273,29 +272,22 @@ fn of_records(host: &dyn Host, args: &UniqueArgs, format: &RecordFormat) -> Resu
     let input = InputArgs {
         inputs,
         record: args.record.clone(),
-        resources: args.resources.clone(),
-        drives: args.drives.clone(),
+        job: args.job.clone(),
         explain: args.explain,
         dry_run: args.dry_run,
-        record_io: args.record_io.clone(),
         force: args.files.force,
         ..InputArgs::default()
     };
     let request = GroupRequest {
         what: Unique::NAME,
         input: &input,
-        scratch_limit_bytes: args.scratch.limit_bytes,
         output: args.files.output.as_deref(),
         grouping: match args.count {
             true => Grouping::Counted,
             false => Grouping::Unique,
         },
     };
-    let found = group::of_records(host, &request)?;
-    Ok(UniqueSummary {
-        wrote: found.wrote,
-        by: found.by,
-    })
+    group::of_records(host, &request)
 }
 
 /// The same as a sort of records.
@@ -310,12 +302,9 @@ fn to_sort(args: &UniqueArgs) -> SortArgs {
         text: args.text.clone(),
         descending: args.descending,
         unique: true,
-        resources: args.resources.clone(),
-        drives: args.drives.clone(),
-        scratch: args.scratch.clone(),
+        job: args.job.clone(),
         force: args.files.force,
         seed: Some(SEED),
-        record_io: args.record_io.clone(),
         ..SortArgs::default()
     }
 }

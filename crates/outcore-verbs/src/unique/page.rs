@@ -1,13 +1,12 @@
-//! What `unique` is asked, and what it reports.
+//! What `unique` is asked.
 //!
-//! Contract: each option and each field stands here alone, with its name, type, default and help.
+//! Contract: each option stands here alone, with its name, type, default and help.
 
 use clap::Args;
 
 use crate::option::lines::{FormatArgs, LineArgs, OrderArgs};
 use crate::option::tables::TableArgs;
-use crate::option::{DriveArgs, FileArgs, RecordingArgs, ResourceArgs, ScratchArgs, TypeArgs};
-use crate::report::{WriteSummary, report};
+use crate::option::{FileArgs, JobArgs, TypeArgs};
 
 const UNIQUE_EXAMPLES: &str = "\
 Examples:
@@ -46,33 +45,11 @@ pub(crate) struct UniqueArgs {
     #[command(flatten)]
     pub(crate) tables: TableArgs,
     #[command(flatten)]
-    pub(crate) resources: ResourceArgs,
-    #[command(flatten)]
-    pub(crate) drives: DriveArgs,
-    #[command(flatten)]
-    pub(crate) scratch: ScratchArgs,
+    pub(crate) job: JobArgs,
     /// Print the plan (passes and buffers; by hashing or by sorting), then run
     #[arg(long, help_heading = "Plan")]
     pub(crate) explain: bool,
     /// Print the plan and stop
     #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
     pub(crate) dry_run: bool,
-    #[command(flatten)]
-    pub(crate) record_io: RecordingArgs,
-}
-
-report! {
-    /// The result of keeping one of each line, record or row.
-    pub(crate) struct UniqueSummary {
-        [wrote: WriteSummary],
-        /// How different records were found: `hash` or `sort`; none of lines and rows.
-        by: Option<String>,
-    }
-}
-
-impl UniqueSummary {
-    /// The summary for lines, rows, or records that were sorted.
-    pub(crate) fn of(wrote: WriteSummary) -> Self {
-        UniqueSummary { wrote, by: None }
-    }
 }

@@ -6,8 +6,9 @@ use outcore::Result;
 use outcore_front::resources::Resources;
 use outcore_table::jobs::{self, TableOrder};
 
-use super::page::{UniqueArgs, UniqueSummary};
+use super::page::UniqueArgs;
 use crate::host::Host;
+use crate::sequence::group::UniqueSummary;
 use crate::tables::{Request, keys_of, run, text};
 
 /// One row of each key.
@@ -20,7 +21,7 @@ pub(super) fn unique(
     let text = text::options(&args.tables, &flags, &args.files.inputs)?;
     let keys = keys_of(&args.text.by, args.descending)?;
     let text = text.needing_keys(&keys)?;
-    let recording = (&args.record_io, args.explain);
+    let recording = (&args.job.record_io, args.explain);
     let request = Request::of_any(&args.files, &args.tables, recording, &text);
     let order = TableOrder {
         keys,

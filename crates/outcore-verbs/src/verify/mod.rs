@@ -15,7 +15,7 @@ use outcore_front::what::Asked;
 use outcore_io::units;
 
 use crate::host::{Host, Weight};
-use crate::verb::{Verb, Words};
+use crate::verb::{Inputs, Verb, Words};
 
 pub use page::{VerifyArgs, VerifyReport};
 pub(crate) use records::{OrderCheck, check_order};
@@ -25,6 +25,7 @@ pub struct Verify;
 
 impl Verb for Verify {
     const NAME: &'static str = "verify";
+    const INPUTS: Inputs = Inputs::Any;
     type Args = VerifyArgs;
     type Report = VerifyReport;
     const PHASES: &'static [Weight] = &records::PHASES;

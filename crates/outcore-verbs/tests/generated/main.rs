@@ -5,7 +5,10 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod examples;
 mod json;
+mod keywords;
+mod plain;
 mod python;
 mod reports;
 
@@ -73,8 +76,11 @@ fn the_reference_of_json_has_the_fields_of_all_reports() {
 
 #[test]
 fn functions_and_reports_of_python_are_those_of_the_verbs() {
-    let [of_files, of_tables] = python::modules();
-    check("python/outcore/_verbs.py", &of_files);
+    let [of_any, of_tables, of_records] = python::modules();
+    check("python/outcore/_verbs.py", &of_any);
     check("python/outcore/_table_verbs.py", &of_tables);
+    check("python/outcore/_record_verbs.py", &of_records);
     check("python/outcore/_reports.py", &reports::module());
+    let wrong = plain::wrong();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -1,23 +1,23 @@
-//! Python's module of verbs: a function of each, as its options and its rules say.
+//! Python's modules of verbs: a function of each, as its options and its rules say.
 //!
-//! Contract: a keyword is an option of the verb, under the same name except for those of [`NAMES`].
-//! Its type follows from the type that the option reads, its documentation is the option's help. A
+//! Contract: every verb has a function. Its parameters are the [`Keyword`]s of its options. A
 //! keyword that several functions have in the same words is documented by the first of them.
 
-use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, Args as _, Command};
+use clap::{Arg, Args as _, Command};
 use outcore_front::Spelling;
 use outcore_verbs::report::Described;
 use outcore_verbs::verb::{Inputs, Verb, VerbVisitor};
 use outcore_verbs::visit_verbs;
 
-use super::wrapped;
+use super::examples::calls;
+use super::keywords::{Keyword, is_left_out, keyword, with_order};
+use super::plain::plain;
+use super::{LINE_COLUMNS, wrapped};
 
-const HEAD: &str = r#""""VerbsKIND: a function for each.
+const HEAD: &str = r#""""VerbKIND: a function for each.
 
 Made from the definition of the verbs in `crates/outcore-verbs`; `OUTCORE_GENERATE=1 cargo test --workspace --test
 generated` makes it anew.
@@ -25,182 +25,127 @@ generated` makes it anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, SupportsIndex
-
-from ._arguments import ARGUMENTS
-from ._held import TableSource
-from ._progress import Watcher
-REPORTS
-from ._words import Option, WORDS
-
-if TYPE_CHECKING:
-NUMPY    from ._table import Table
 "#;
-/// The verbs whose functions are made here; those of the others are written by hand.
-const VERBS: [&str; 15] = [
-    "sort", "unique", "shuffle", "head", "sample", "split", "gen", "verify", "convert", "info",
-    "dedup", "group-by", "window", "join", "diff",
+/// The verb whose function documents what all of them raise.
+const RAISING: &str = "sort";
+/// A verb that reports its result where no output is named, unless it is a table.
+const REPORTING: &str = "count-by";
+/// Verbs whose functions have other names, since those of these names take what is in memory.
+const FUNCTIONS: [(&str, &str); 1] = [("lookup", "lookup_file")];
+/// The modules, by the files that their verbs read, with what their heads say of them.
+const MODULES: [(Inputs, &str); 3] = [
+    (Inputs::Any, "s on files of any kind"),
+    (Inputs::Tables, "s on tables"),
+    (Inputs::Files, "s on records"),
 ];
-/// Options whose keyword is not their name in the definition.
-const NAMES: [(&str, &str); 18] = [
-    ("bloom_filters", "bloom"),
-    ("distribution", "dist"),
-    ("files", "src"),
-    ("format", "dtype"),
-    ("inputs", "src"),
-    ("keys", "key"),
-    ("limit_bytes", "scratch_limit"),
-    ("line_keys", "line_key"),
-    ("memory_bytes", "memory"),
-    ("no_header", "header"),
-    ("is_lines", "lines"),
-    ("output", "dst"),
-    ("part_bytes", "bytes"),
-    ("part_lines", "by_lines"),
-    ("record_bytes", "record"),
-    ("records", "count"),
-    ("trace", "record_io"),
-    ("unordered", "ordered"),
-];
-/// Options that say the opposite of their keyword.
-const OPPOSITES: [&str; 2] = ["no_header", "unordered"];
-/// Options of no use to Python: `drives` takes the file of drives too, there are no streams, and a
-/// plan is a value of its own. Python has the flags of GNU sort and not the words of `--sort`.
-const LEFT_OUT: [&str; 18] = [
-    "drives_file",
-    "from",
-    "to",
-    "dry_run",
-    "word",
-    "buffer_bytes",
-    "temporary_dirs",
-    "parallel",
-    "batch_count",
-    "compress_program",
-    "debug",
-    "check_silently",
-    "old_keys",
-    "files0_from",
-    "random_source",
-    "merge",
-    "check",
-    "delete_input",
-];
-/// A verb whose function stands behind one that is written by hand.
-const BEHIND: &str = "sort";
-/// Keywords that take more than texts, with their types and what makes words of them.
-const SPECIAL: [(&str, &str, &str); 9] = [
-    ("on", "Keys | None", "columns"),
-    ("by", "Keys | None", "keys"),
-    ("order", "Keys | None", "keys"),
-    ("lines", "LinesHow", "lines"),
-    ("bloom", "Keys | None", "columns"),
-    ("columns", "Keys | None", "columns"),
-    ("schema", "str | Mapping[str, str] | None", "schema"),
-    ("tolerance", "str | float | None", "value"),
-    ("drives", "Paths", "drives"),
-];
-/// Keywords of sizes in bytes.
-const SIZES: [&str; 3] = ["bytes", "memory", "scratch_limit"];
-/// What Python adds to options.
-const RECORDS: [(&str, &str); 4] = [
-    (
-        "dtype",
-        "Any dtype of NumPy's says it too. `u8` and `i8` mean one thing here and another to NumPy, and are rejected.",
-    ),
-    (
-        "record",
-        "A tuple gives the keys as well: `(100, \"0:10\")`.",
-    ),
-    ("key", ""),
-    (
-        "lines",
-        "`True` takes text alone for lines, and `\"any\"` any bytes.",
-    ),
-];
-/// A keyword of a function.
-struct Keyword {
-    name: String,
-    annotation: String,
-    /// Nothing where it has to be given.
-    default: Option<String>,
-    /// What makes words of it, and of which option; nothing for what stands behind the options.
-    option: Option<(&'static str, String)>,
-    doc: String,
-}
 
-/// The modules of verbs on files of any kind, and of those on nothing but tables.
-pub(crate) fn modules() -> [String; 2] {
-    let mut of_files = Module::default();
-    visit_verbs(&mut of_files);
-    let mut of_tables = Module {
-        is_of_tables: true,
-        documented: of_files.documented.clone(),
-        ..Module::default()
-    };
-    visit_verbs(&mut of_tables);
-    [of_files, of_tables].map(|module| text_of(&module))
+/// The modules, in the order of [`MODULES`].
+pub(crate) fn modules() -> [String; 3] {
+    let mut documented = BTreeMap::new();
+    MODULES.map(|(inputs, kind)| {
+        let mut module = Module {
+            inputs,
+            documented: std::mem::take(&mut documented),
+            text: String::new(),
+            names: Vec::new(),
+            reports: Vec::new(),
+            options: BTreeMap::new(),
+        };
+        visit_verbs(&mut module);
+        documented = std::mem::take(&mut module.documented);
+        text_of(&module, kind)
+    })
 }
 
 /// The whole module.
-fn text_of(module: &Module) -> String {
-    let reports = module.reports.join(", ");
-    let reports = format!("from ._reports import {reports}");
-    let (kind, words) = match module.is_of_tables {
-        false => ("", "report_on_tables, run, run_on_tables"),
-        true => (" on tables", "report_on_tables, run_on_tables"),
+fn text_of(module: &Module, kind: &str) -> String {
+    let from = |from: &str, names: &[&str]| {
+        let used = names.iter().filter(|name| has_word(&module.text, name));
+        let used = used.copied().collect::<Vec<_>>().join(", ");
+        match used.is_empty() {
+            true => String::new(),
+            false => format!("from {from} import {used}\n"),
+        }
     };
-    let mut text = HEAD.replace("REPORTS", &reports);
-    text = text.replace("KIND", kind).replace("WORDS", words);
-    let names = ["Keys", "LinesHow", "Paths", "Record", "Size", "StrPath"];
-    let is_used = |name: &&str| module.text.contains(&format!(": {name}"));
-    let names: Vec<&str> = names.into_iter().filter(is_used).collect();
-    let numpy = match module.text.contains("npt.") {
-        true => "    import numpy.typing as npt\n\n",
-        false => "",
-    };
-    text = text
-        .replace("ARGUMENTS", &names.join(", "))
-        .replace("NUMPY", numpy);
-    if !module.text.contains("Mapping[") {
-        text = text.replace("from collections.abc import Mapping\n", "");
+    let arguments = ["Keys", "LinesHow", "Paths", "Record", "Size", "StrPath"];
+    let words = ["report_on_tables", "run", "run_on_tables"];
+    let mut text = HEAD.replace("KIND", kind);
+    text += &from("collections.abc", &["Mapping"]);
+    text += &from("typing", &["Literal", "SupportsIndex", "overload"])
+        .replace("import ", "import TYPE_CHECKING, ");
+    text.push('\n');
+    text += &from("._arguments", &arguments);
+    text += &from("._column", &["Expression", "Expressions"]);
+    text += &from("._held", &["TableSource"]);
+    text += "from ._progress import Watcher\n";
+    text += &from("._reports", &module.reports);
+    let is_called = |name: &&str| module.text.contains(&format!("return {name}("));
+    let called: Vec<&str> = words.into_iter().filter(is_called).collect();
+    let _ = writeln!(text, "from ._words import Option, {}", called.join(", "));
+    text += "\nif TYPE_CHECKING:\n";
+    let checked = [
+        ("npt", "    import numpy.typing as npt\n"),
+        ("Table", "    from ._table import Table\n"),
+    ];
+    let checked = checked
+        .iter()
+        .filter(|(name, _)| has_word(&module.text, name));
+    text += &checked
+        .map(|(_, line)| *line)
+        .collect::<Vec<_>>()
+        .join("\n");
+    text += "\n#: The words of keywords; a verb that differs has its name in front.\n";
+    text += "_OPTIONS: dict[str, Option] = {\n";
+    for (keyword, options) in &module.options {
+        let usual = options.iter().max_by_key(|(_, verbs)| verbs.len());
+        let usual = usual.map(|(option, _)| option);
+        for (option, verbs) in options {
+            let own = verbs.iter().map(|verb| format!("{verb}.{keyword}"));
+            let names = match Some(option) == usual {
+                true => vec![keyword.clone()],
+                false => own.collect(),
+            };
+            for name in names {
+                let _ = writeln!(text, "    \"{name}\": {option},");
+            }
+        }
     }
-    text.push_str("\n#: The words of keywords; a verb that differs has its name in front.\n");
-    text.push_str("_OPTIONS: dict[str, Option] = {\n");
-    for (keyword, option) in &module.options {
-        let _ = writeln!(text, "    \"{keyword}\": {option},");
-    }
-    text.push_str("}\n");
-    text.push_str(&module.text);
+    text += "}\n";
+    text += &module.text;
     let names = module.names.iter().map(|name| format!("    \"{name}\",\n"));
     let names: String = names.collect();
     text + &format!("\n\n__all__ = [\n{names}]\n")
 }
 
+/// Whether `name` stands alone somewhere in `text`.
+fn has_word(text: &str, name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
+    text.match_indices(name).any(|(at, _)| {
+        let (before, behind) = (&text[..at], &text[at + name.len()..]);
+        !before.ends_with(is_letter) && !behind.starts_with(is_letter)
+    })
+}
+
 /// A module that grows.
-#[derive(Default)]
 struct Module {
-    is_of_tables: bool,
+    inputs: Inputs,
     text: String,
     /// What it offers.
     names: Vec<String>,
     /// The reports that its functions give.
     reports: Vec<&'static str>,
-    options: BTreeMap<String, String>,
+    /// By keyword the words of it, each with the verbs that have them.
+    options: BTreeMap<String, BTreeMap<String, Vec<&'static str>>>,
     /// The functions that document keywords, by keyword and text.
     documented: BTreeMap<(String, String), String>,
 }
 
 impl VerbVisitor for Module {
     fn visit<V: Verb>(&mut self) {
-        let is_of_tables = V::INPUTS == Inputs::Tables;
-        if !VERBS.contains(&V::NAME) || is_of_tables != self.is_of_tables {
+        if V::INPUTS != self.inputs {
             return;
         }
-        if V::NAME != BEHIND {
-            self.names.push(function_name(V::NAME));
-        }
+        self.names.push(function_name(V::NAME));
         if !self.reports.contains(&V::Report::NAME) {
             self.reports.push(V::Report::NAME);
             self.reports.sort_unstable();
@@ -211,7 +156,10 @@ impl VerbVisitor for Module {
 
 /// The function of the verb `name`.
 fn function_name(name: &str) -> String {
-    name.replace('-', "_")
+    let known = FUNCTIONS.iter().find(|(verb, _)| *verb == name);
+    known
+        .map_or(name, |(_, function)| function)
+        .replace('-', "_")
 }
 
 impl Module {
@@ -224,23 +172,24 @@ impl Module {
         let takes_tables = V::INPUTS != Inputs::Files;
         let is_of_tables = V::INPUTS == Inputs::Tables;
         let command = V::Args::augment_args(Command::new(V::NAME));
-        let is_left_out = |arg: &&Arg| {
-            let id = arg.get_id().as_str();
-            LEFT_OUT.contains(&id) || is_of_tables && id == "infer"
-        };
-        let arguments = command.get_arguments().filter(|arg| !is_left_out(arg));
-        let keywords: Vec<Keyword> = arguments.map(|arg| keyword(arg, V::INPUTS)).collect();
+        let is_taken = |arg: &&Arg| !is_left_out(arg, V::INPUTS);
+        let arguments = command.get_arguments().filter(is_taken);
+        let keywords = arguments.map(|arg| keyword(arg, V::INPUTS));
+        let keywords: Vec<Keyword> = with_order(keywords, &command);
         // As in Python's own functions: what, whereto, and the rest.
         let is_dst_optional = keywords
             .iter()
             .any(|keyword| keyword.name == "dst" && keyword.default.is_some());
         let keeps = takes_tables && is_dst_optional;
-        let place = |keyword: &Keyword| match &keyword.name[..] {
-            "src" | "dtype" if keyword.default.is_none() => Some(0),
-            "left" => Some(1),
-            "right" => Some(2),
-            "dst" => Some(3),
-            "by" | "on" if is_of_tables => Some(4),
+        let place = |keyword: &Keyword| match (&keyword.name[..], &keyword.option) {
+            ("src" | "left", None) => Some(0),
+            ("right", None) => Some(1),
+            ("dst", _) => Some(3),
+            ("by" | "on", _) if is_of_tables => Some(4),
+            (_, Some((_, flag))) if !flag.starts_with('-') => match keyword.default {
+                None => Some(2),
+                Some(_) => Some(4),
+            },
             _ if keyword.default.is_none() && !is_dst_optional => Some(5),
             _ => None,
         };
@@ -249,23 +198,39 @@ impl Module {
             .partition(|keyword| place(keyword).is_some());
         operands.sort_by_key(|keyword| place(keyword));
         let name = function_name(V::NAME);
-        let parameter = |keyword: &Keyword| match &keyword.default {
-            Some(default) => format!("    {}: {} = {default},", keyword.name, keyword.annotation),
-            None => format!("    {}: {},", keyword.name, keyword.annotation),
+        let signature = |dst: Option<&str>| {
+            let parameter = |keyword: &&Keyword| match (&keyword.name[..], dst, &keyword.default) {
+                ("dst", Some(dst), _) => format!("dst: {dst},"),
+                // Only a table is kept, which is sorted by columns.
+                ("by", Some(KEPT), _) if V::NAME == RAISING => "by: Keys,".to_owned(),
+                (name, _, Some(default)) => format!("{name}: {} = {default},", keyword.annotation),
+                (name, _, None) => format!("{name}: {},", keyword.annotation),
+            };
+            let mut parameters: Vec<String> = operands.iter().map(parameter).collect();
+            parameters.push("*,".to_owned());
+            parameters.extend(options.iter().map(parameter));
+            parameters.push("volume: StrPath | None = None,".to_owned());
+            parameters.push("progress: Watcher | bool | None = None,".to_owned());
+            parameters
         };
+        let report = V::Report::NAME;
+        let either = format!("{report} | Table");
+        let kept = if V::NAME == REPORTING {
+            &either
+        } else {
+            "Table"
+        };
+        if keeps {
+            self.overload(&name, &signature(Some("StrPath")), report);
+            self.overload(&name, &signature(Some(KEPT)), kept);
+        }
         self.line(&format!("\n\ndef {name}("));
-        operands
-            .iter()
-            .for_each(|keyword| self.line(&parameter(keyword)));
-        self.line("    *,");
-        options
-            .iter()
-            .for_each(|keyword| self.line(&parameter(keyword)));
-        self.line("    volume: StrPath | None = None,");
-        self.line("    progress: Watcher | bool | None = None,");
-        let or_table = if keeps { " | Table" } else { "" };
-        self.line(&format!(") -> {}{or_table}:", V::Report::NAME));
-        self.docstring(&command, (&operands, &options), keeps);
+        for parameter in signature(None) {
+            self.line(&format!("    {parameter}"));
+        }
+        let returned = if keeps { &either } else { report };
+        self.line(&format!(") -> {returned}:"));
+        self.docstring::<V>(&command, (&operands, &options), keeps);
         for keyword in &keywords {
             self.option(V::NAME, keyword);
         }
@@ -286,36 +251,69 @@ impl Module {
         ));
     }
 
-    fn docstring(
+    /// What a function gives, where this is told by the type of an argument.
+    fn overload(&mut self, name: &str, parameters: &[String], returned: &str) {
+        self.line(&format!("\n\n@overload\ndef {name}("));
+        let mut line = String::from("   ");
+        for parameter in parameters {
+            if line.len() + 1 + parameter.len() > LINE_COLUMNS {
+                self.line(&std::mem::replace(&mut line, "   ".to_owned()));
+            }
+            line += &format!(" {parameter}");
+        }
+        self.line(&line);
+        self.line(&format!(") -> {returned}: ..."));
+    }
+
+    fn docstring<V: Verb>(
         &mut self,
         command: &Command,
         (operands, options): (&[&Keyword], &[&Keyword]),
         keeps: bool,
     ) {
         let name = function_name(command.get_name());
-        if name == BEHIND {
-            self.line(
-                "    \"\"\"The verb, for the function of the same name that documents it.\"\"\"",
-            );
-            return;
-        }
         let of = |text: Option<&clap::builder::StyledStr>| {
-            Spelling::Python.text(&text.map(ToString::to_string).unwrap_or_default())
+            text.map(ToString::to_string).unwrap_or_default()
         };
         let about = of(command.get_long_about().or(command.get_about()));
-        let mut paragraphs = about.split("\n\n");
+        let help = of(command.get_after_long_help());
+        let mut paragraphs = about.split("\n\n").map(plain);
         let first = format!("\"\"\"{}.", paragraphs.next().unwrap_or_default());
         for line in wrapped(&first, "    ", "    ") {
             self.line(&line);
         }
-        let behind = of(command.get_after_long_help());
-        // Examples are those of the command.
         let is_text = |paragraph: &&str| !paragraph.contains("\n  ");
-        let behind = behind.split("\n\n").filter(is_text);
+        let behind = help.split("\n\n").filter(is_text).map(plain);
+        let mut elsewhere = None;
         for paragraph in paragraphs.chain(behind).filter(|text| !text.is_empty()) {
+            let key = (String::new(), paragraph.clone());
+            if let Some(function) = self.documented.get(&key).cloned() {
+                // An expression is a language of its own.
+                elsewhere = paragraph
+                    .starts_with("Records and tables")
+                    .then_some(function)
+                    .or(elsewhere);
+                continue;
+            }
+            self.documented.insert(key, name.clone());
             self.line("");
-            let lines = wrapped(paragraph, "    ", "    ");
+            let lines = wrapped(&paragraph, "    ", "    ");
             lines.iter().for_each(|line| self.line(line));
+        }
+        if let Some(function) = elsewhere {
+            self.line(&format!("\n    Expressions are those of `{function}`."));
+        }
+        let calls = calls::<V>(
+            &help,
+            &name,
+            (operands, options),
+            keeps && V::NAME != REPORTING,
+        );
+        if !calls.is_empty() {
+            self.line("\n    Examples:");
+            for call in calls {
+                self.line(&format!("        >>> {call}"));
+            }
         }
         self.line("\n    Args:");
         let mut elsewhere: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -347,18 +345,21 @@ impl Module {
                 self.line(&line);
             }
         }
-        self.line("\n    Raises: What `sort` raises.");
+        self.line(match command.get_name() {
+            RAISING => RAISES,
+            _ => "\n    Raises: What `sort` raises.",
+        });
         self.line("    \"\"\"");
     }
 
-    fn option(&mut self, verb: &str, keyword: &Keyword) {
+    fn option(&mut self, verb: &'static str, keyword: &Keyword) {
         let Some((method, flag)) = &keyword.option else {
             return;
         };
         let spelled = Spelling::Python.text(flag);
         // Messages name options by their long names.
         let is_short = !flag.starts_with("--");
-        let is_spelled = is_short || spelled.split('=').next() == Some(&keyword.name);
+        let is_spelled = is_short || spelled.split('=').next() == Some(&*keyword.name);
         assert!(is_spelled, "messages call {} {spelled}", keyword.name);
         let default = match (&keyword.name[..], &keyword.default) {
             // Whether a table may be kept is no matter of words.
@@ -366,133 +367,22 @@ impl Module {
             (_, default) => default.as_deref().unwrap_or("..."),
         };
         let option = format!("Option(\"{method}\", \"{flag}\", {default})");
-        match self.options.get(&keyword.name) {
-            None => {
-                self.options.insert(keyword.name.clone(), option);
-            }
-            Some(known) if *known == option => {}
-            Some(_) => {
-                let name = format!("{verb}.{}", keyword.name);
-                self.options.insert(name, option);
-            }
-        }
+        let options = self.options.entry(keyword.name.clone()).or_default();
+        options.entry(option).or_default().push(verb);
     }
 }
 
+const RAISES: &str = "
+    Raises:
+        UsageError: The request makes no sense, or something is in the way.
+        MemoryBudgetError: The memory allowed is too little; the text says what would do.
+        NoSpaceError: Too little room for scratch or output.
+        IoError: The system failed an operation.
+        CorruptError: Scratch rotted, or an input is damaged or changed while it was read.
+        KeyboardInterrupt: Ctrl-C; nothing is left behind.";
+/// The type and default of `dst` where the result is kept.
+const KEPT: &str = "None = None";
 const VOLUME: &str = "The drives file of a volume: where a file is taken, `\"@name\"` is a dataset on it. By default \
                       that of `OUTCORE_VOLUME`.";
 const PROGRESS: &str = "`True` for a bar, or a function that is called with a `Progress` a few times a second. What it \
                         raises stops the job.";
-
-fn keyword(arg: &Arg, inputs: Inputs) -> Keyword {
-    let id = arg.get_id().as_str();
-    let known = NAMES.iter().find(|(known, _)| *known == id);
-    let name = known.map_or(id, |(_, name)| name).to_owned();
-    let long = arg.get_long().map(|long| format!("--{long}"));
-    let short = || arg.get_short().map(|short| format!("-{short}"));
-    let flag = long.or_else(short).unwrap_or_default();
-    let (annotation, default, method) = kind_of(arg, &name, inputs);
-    let option = match method {
-        "operands" => None,
-        _ => Some((method, flag)),
-    };
-    let help = arg.get_long_help().or(arg.get_help());
-    let help = help.map(ToString::to_string).unwrap_or_default();
-    let mut doc = Spelling::Python.text(&help).replace('\\', "\\\\");
-    doc.push('.');
-    if OPPOSITES.contains(&id) {
-        doc = format!("If it is `False`: {doc}");
-    }
-    if let Some((_, more)) = RECORDS
-        .iter()
-        .find(|(known, more)| *known == name && !more.is_empty())
-    {
-        let _ = write!(doc, " {more}");
-    }
-    Keyword {
-        name,
-        annotation,
-        default,
-        option,
-        doc,
-    }
-}
-
-/// The type of the keyword `name`, its default, and what makes words of it.
-fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'static str) {
-    let many_values = arg
-        .get_num_args()
-        .is_some_and(|range| range.max_values() > 1);
-    let is_many = matches!(arg.get_action(), ArgAction::Append) || many_values;
-    let kind = arg.get_value_parser().type_id();
-    let is = |wanted: TypeId| kind == wanted;
-    let is_path = is(TypeId::of::<PathBuf>());
-    let is_whole = is(TypeId::of::<u64>()) || is(TypeId::of::<usize>()) || is(TypeId::of::<u128>());
-    let choices = arg.get_possible_values();
-    let choices = choices
-        .iter()
-        .map(|choice| format!("\"{}\"", choice.get_name()));
-    let choices = match arg.get_action() {
-        ArgAction::Set => choices.collect::<Vec<_>>().join(", "),
-        _ => String::new(),
-    };
-    let given = arg.get_default_values().first();
-    let given = given.map(|value| value.to_string_lossy().into_owned());
-    let special = SPECIAL.iter().find(|(known, ..)| *known == name);
-    let of = |annotation: &str, default: &str, method| {
-        (annotation.to_owned(), Some(default.to_owned()), method)
-    };
-    let takes_tables = inputs != Inputs::Files;
-    if arg.is_positional() {
-        return match (name, takes_tables) {
-            ("dtype", _) => ("npt.DTypeLike".to_owned(), None, "operands"),
-            (_, true) => ("TableSource".to_owned(), None, "operands"),
-            (_, false) => ("Paths".to_owned(), None, "operands"),
-        };
-    }
-    // Python keeps a table where the command requires an output.
-    let is_stdout = given.as_deref() == Some("-");
-    let is_required = arg.is_required_set() || is_stdout;
-    if name == "dst" && (inputs == Inputs::Tables || !is_required) {
-        return of("StrPath | None", "None", "path");
-    }
-    if let Some((_, annotation, method)) = special {
-        let default = match *annotation {
-            "Paths" => "()",
-            "LinesHow" => "False",
-            _ => "None",
-        };
-        return of(annotation, default, method);
-    }
-    match name {
-        "dtype" => return of("npt.DTypeLike | None", "None", "dtype"),
-        "record" => return of("Record | None", "None", "record"),
-        "key" => return of("Keys | None", "None", "texts"),
-        _ => {}
-    }
-    if is_required && is_path {
-        return ("StrPath".to_owned(), None, "path");
-    }
-    if arg.is_required_set() && is_whole {
-        return ("SupportsIndex".to_owned(), None, "number");
-    }
-    if OPPOSITES.contains(&arg.get_id().as_str()) {
-        return of("bool", "True", "unless");
-    }
-    if matches!(arg.get_action(), ArgAction::SetTrue) {
-        return of("bool", "False", "flag");
-    }
-    match given {
-        Some(given) if is_whole => of("SupportsIndex", &given, "number"),
-        Some(given) if is(TypeId::of::<f64>()) => of("float", &given, "value"),
-        Some(given) => of("str", &format!("\"{given}\""), "text"),
-        None if is_path && is_many => of("Paths", "()", "paths"),
-        None if is_path => of("StrPath | None", "None", "path"),
-        None if SIZES.contains(&name) => of("Size | None", "None", "size"),
-        None if is_whole => of("SupportsIndex | None", "None", "number"),
-        None if is(TypeId::of::<f64>()) => of("float | None", "None", "value"),
-        None if !choices.is_empty() => of(&format!("Literal[{choices}] | None"), "None", "text"),
-        None if is_many => of("Keys | None", "None", "texts"),
-        None => of("str | None", "None", "text"),
-    }
-}

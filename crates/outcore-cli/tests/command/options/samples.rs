@@ -622,7 +622,7 @@ fn common_value_of(kind: &str, id: &str) -> Option<&'static str> {
         "on_error" => "skip",
         "null" => "NA",
         "codec" => "gzip",
-        "group_rows" | "parts" | "part_lines" | "k" | "window_records" | "first" | "records" => "2",
+        "group_rows" | "parts" | "part_lines" | "count" | "length" | "first" | "records" => "2",
         "schema" => "a:text",
         "from" => "csv",
         "to" => "jsonl",

@@ -21,7 +21,7 @@ use outcore_front::output;
 use outcore_front::what::{Asked, What};
 use outcore_io::units;
 
-use super::args::{InputArgs, OutputArgs};
+use super::args::PassArgs;
 use super::write::{WRITE, say};
 use crate::host::{Host, Weight};
 use crate::report::{WriteSummary, report};
@@ -81,9 +81,7 @@ pub(crate) struct LookupArgs {
     #[arg(long, conflicts_with = "side")]
     pub(crate) values: bool,
     #[command(flatten)]
-    pub(crate) input: InputArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) files: PassArgs,
 }
 
 /// Which rank of a key that is there.
@@ -114,14 +112,17 @@ impl Verb for Lookup {
     const PHASES: &'static [Weight] = WRITE;
 
     fn run(host: &dyn Host, args: &LookupArgs) -> Result<LookupSummary> {
-        args.input.check_as_they_are(
+        args.files.input.check_as_they_are(
             LOOKUP,
             "lookup takes records where they are",
             "filter into a file first",
         )?;
         let mut read: Vec<&Path> = vec![&args.keys];
         read.extend(args.index.as_deref());
-        output::refuse_inputs(&read, &[(&args.output.output, &args.output.output)])?;
+        output::refuse_inputs(
+            &read,
+            &[(&args.files.output.output, &args.files.output.output)],
+        )?;
         let what = what_is_searched(host, args)?;
         host.given().applies_to(what)?;
         match what {
@@ -131,7 +132,12 @@ impl Verb for Lookup {
     }
 
     fn say(args: &LookupArgs, report: &LookupSummary, words: &mut Words) {
-        say(&Lookup::headline(report), &report.wrote, &args.input, words);
+        say(
+            &Lookup::headline(report),
+            &report.wrote,
+            &args.files.input,
+            words,
+        );
     }
 
     fn headline(report: &LookupSummary) -> String {
@@ -148,18 +154,20 @@ impl Verb for Lookup {
     }
 
     fn takes_stdout(args: &LookupArgs) -> bool {
-        args.input.is_written_to_stdout(&args.output.output)
+        args.files
+            .input
+            .is_written_to_stdout(&args.files.output.output)
     }
 }
 
 /// The kind of data that keys are looked up in.
 fn what_is_searched(host: &dyn Host, args: &LookupArgs) -> Result<What> {
-    if matches!(&args.input.inputs[..], [dir] if dir.is_dir()) {
+    if matches!(&args.files.input.inputs[..], [dir] if dir.is_dir()) {
         return Ok(What::View);
     }
-    let record = &args.input.record;
+    let record = &args.files.input.record;
     let what = host.what(Asked {
-        inputs: &args.input.inputs,
+        inputs: &args.files.input.inputs,
         is_records: record.is_typed() || !record.keys.is_empty(),
         is_lines: args.lines || args.zero_terminated,
         ..Asked::default()

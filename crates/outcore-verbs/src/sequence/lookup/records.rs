@@ -78,8 +78,7 @@ pub(super) fn in_records(host: &dyn Host, args: &LookupArgs) -> Result<LookupSum
     };
     let request = WriteRequest {
         what: LOOKUP,
-        input: &args.input,
-        output: &args.output,
+        files: &args.files,
         steps: Steps::Picked(&planned),
         made: match args.values {
             true => None,
@@ -176,9 +175,14 @@ impl Search<'_> {
         if let [first] = firsts[..] {
             let (ranks, done) = self.search(&self.read(first, at_once)?, side)?;
             let found = (bytemuck::cast_slice(&ranks), RANK_BYTES);
-            return write_found(&self.job, found, (output, self.args.input.force), done);
+            return write_found(
+                &self.job,
+                found,
+                (output, self.args.files.input.force),
+                done,
+            );
         }
-        let to = (output, self.args.input.force);
+        let to = (output, self.args.files.input.force);
         let mut written = Parts::create(&self.job, to, (self.keys.count, RANK_BYTES))?;
         let mut all = None;
         for first in firsts {
@@ -207,9 +211,14 @@ impl Search<'_> {
             let (bytes, gathered) = self.gather(&places)?;
             add(&mut all, gathered);
             let (found, done) = ((&bytes[..], self.record_bytes), all.unwrap_or_default());
-            return write_found(&self.job, found, (output, self.args.input.force), done);
+            return write_found(
+                &self.job,
+                found,
+                (output, self.args.files.input.force),
+                done,
+            );
         }
-        let to = (output, self.args.input.force);
+        let to = (output, self.args.files.input.force);
         let mut written = Parts::create(&self.job, to, (count, self.record_bytes))?;
         for first in firsts {
             let found = match known.take() {

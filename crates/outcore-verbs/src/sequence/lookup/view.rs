@@ -43,11 +43,11 @@ fn after(mut phases: Vec<Phase>, written: Done) -> Done {
 pub(super) fn in_view(host: &dyn Host, args: &LookupArgs, is_view: bool) -> Result<LookupSummary> {
     let stopwatch = Stopwatch::start();
     check(args)?;
-    let force = args.input.force;
-    let resources = resources_of(host, &args.input, None)?;
+    let force = args.files.input.force;
+    let resources = resources_of(host, &args.files.input)?;
     let mut files = vec![args.keys.clone()];
     if !is_view {
-        files.extend(args.input.inputs.iter().cloned());
+        files.extend(args.files.input.inputs.iter().cloned());
     }
     let sources = inputs::find(&files, Streams::Refused, host.names())?;
     let end = if args.zero_terminated { 0 } else { NEWLINE };
@@ -67,9 +67,9 @@ pub(super) fn in_view(host: &dyn Host, args: &LookupArgs, is_view: bool) -> Resu
         force,
         ..Kept::default()
     };
-    let resources = host.start(resources, args.input.record_io.path(), kept)?;
-    let place = &args.input.inputs[0];
-    let resources = resources.measuring(args.input.explain);
+    let resources = host.start(resources, args.files.input.job.record_io.path(), kept)?;
+    let place = &args.files.input.inputs[0];
+    let resources = resources.measuring(args.files.input.explain);
     let job = host.adopt(resources.job_at(Vec::new(), parent_of(place)));
     begin(host, &job, (place, target.name()));
     let opened = match is_view {
@@ -161,15 +161,11 @@ fn target_of(
     is_view: bool,
     (sources, resources): (&[Source], &Resources),
 ) -> Result<(PathBuf, Target)> {
-    let force = args.input.force;
-    let name = host.output(&args.output.output, force)?;
+    let force = args.files.input.force;
+    let name = host.output(&args.files.output.output, force)?;
     // What a view holds is known when it is open; until then its output's name says it.
-    let is_array = is_view
-        && args
-            .output
-            .output
-            .extension()
-            .is_some_and(|end| end == "npy");
+    let extension = args.files.output.output.extension();
+    let is_array = is_view && extension.is_some_and(|end| end == "npy");
     let holds = match args.values && !is_array {
         true => Holds::Lines,
         false => Holds::Records,
@@ -193,7 +189,7 @@ fn header_for(
     let holds = made.as_ref().map_or(Holds::Lines, |_| Holds::Records);
     holds.check_name(name)?;
     let consent = Consent {
-        force: args.input.force,
+        force: args.files.input.force,
         ..Consent::default()
     };
     output::check_terminal(target, holds, consent)?;
@@ -255,8 +251,8 @@ impl Texts<'_> {
 /// What cannot be asked of a view or of lines.
 fn check(args: &LookupArgs) -> Result<()> {
     let refused = |cause: &str, hint: &str| Err(Error::usage(LOOKUP, cause).hint(hint));
-    match args.input.inputs.len() {
-        1 if args.input.inputs[0].as_os_str() == "-" => {
+    match args.files.input.inputs.len() {
+        1 if args.files.input.inputs[0].as_os_str() == "-" => {
             refused("lines are looked up in a file", "name one sorted file")
         }
         1 => Ok(()),

@@ -1,0 +1,299 @@
+//! Keywords of Python's functions: the options of a verb, with types, defaults and words.
+//!
+//! Contract: a keyword is an option of the verb, under the same name except for those of [`NAMES`].
+//! Its type follows from the type that the option reads, its documentation is the option's help.
+
+use std::any::TypeId;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, Command};
+use outcore_verbs::verb::Inputs;
+
+use super::plain::plain;
+
+/// Options whose keyword is not their name in the definition.
+const NAMES: [(&str, &str); 22] = [
+    ("bloom_filters", "bloom"),
+    ("conditions", "where"),
+    ("distribution", "dist"),
+    ("files", "src"),
+    ("format", "dtype"),
+    ("inputs", "src"),
+    ("keys", "key"),
+    ("limit_bytes", "scratch_limit"),
+    ("lookup_index", "index"),
+    ("memory_bytes", "memory"),
+    ("no_header", "header"),
+    ("is_lines", "lines"),
+    ("output", "dst"),
+    ("part_bytes", "bytes"),
+    ("part_lines", "by_lines"),
+    ("positions", "at"),
+    ("positions_type", "at_type"),
+    ("record_bytes", "record"),
+    ("records", "count"),
+    ("trace", "record_io"),
+    ("unordered", "ordered"),
+    ("wanted", "keys"),
+];
+/// Options that say the opposite of their keyword.
+const OPPOSITES: [&str; 2] = ["no_header", "unordered"];
+/// Options of no use to Python: `drives` takes the file of drives too, there are no streams, and a
+/// plan is a value of its own. Python has `tabulate` for numbers that no file holds, and `key` for
+/// keys of lines too; [`ORDER`] stands for the letters of GNU sort.
+const LEFT_OUT: [&str; 30] = [
+    "drives_file",
+    "from",
+    "to",
+    "dry_run",
+    "word",
+    "buffer_bytes",
+    "temporary_dirs",
+    "parallel",
+    "batch_count",
+    "compress_program",
+    "debug",
+    "check_silently",
+    "old_keys",
+    "files0_from",
+    "random_source",
+    "merge",
+    "check",
+    "delete_input",
+    "numbers",
+    "line_keys",
+    "ignore_leading_blanks",
+    "dictionary_order",
+    "ignore_case",
+    "general_numeric_sort",
+    "human_numeric_sort",
+    "ignore_nonprinting",
+    "month_sort",
+    "numeric_sort",
+    "random_sort",
+    "version_sort",
+];
+/// The letters of GNU sort, which the command has as an option each.
+const ORDER: &str = "For lines and CSV, letters of GNU sort for keys without letters of their own: `\"n\"` compares numbers, `\"g\"` floating-point numbers, `\"h\"` sizes such as 2K, `\"M\"` months, `\"V\"` versions, `\"f\"` ignores case, `\"b\"` leading blanks, `\"d\"` and `\"i\"` signs, `\"R\"` is a random order that keeps equal keys together, `\"r\"` reverses";
+/// Keywords that take more than texts, with their types and what makes words of them.
+const SPECIAL: [(&str, &str, &str); 9] = [
+    ("lines", "LinesHow", "lines"),
+    ("bloom", "Keys | None", "columns"),
+    ("columns", "Keys | None", "columns"),
+    ("schema", "str | Mapping[str, str] | None", "schema"),
+    ("tolerance", "str | float | None", "value"),
+    ("drives", "Paths", "drives"),
+    ("map", "Expression | None", "text"),
+    ("range", "tuple[float, float] | None", "pair"),
+    ("where", "Expressions", "expressions"),
+];
+/// Keywords of sizes in bytes.
+const SIZES: [&str; 3] = ["bytes", "memory", "scratch_limit"];
+/// What Python adds to options.
+const RECORDS: [(&str, &str); 4] = [
+    (
+        "dtype",
+        "Any dtype of NumPy's says it too. `u8` and `i8` mean one thing here and another to NumPy, and are rejected.",
+    ),
+    (
+        "record",
+        "A tuple gives the keys as well: `(100, \"0:10\")`.",
+    ),
+    ("key", ""),
+    (
+        "lines",
+        "`True` takes text alone for lines, and `\"any\"` any bytes.",
+    ),
+];
+/// A keyword of a function.
+pub(crate) struct Keyword {
+    /// The options, by what the definition calls them.
+    pub(crate) ids: Vec<&'static str>,
+    pub(crate) name: String,
+    pub(crate) annotation: String,
+    /// Nothing where it has to be given.
+    pub(crate) default: Option<String>,
+    /// What makes words of it, and of which option; nothing for files that stand behind the options.
+    pub(crate) option: Option<(&'static str, String)>,
+    pub(crate) doc: String,
+}
+
+/// Whether an option of a verb that reads `inputs` is of no use to Python.
+pub(crate) fn is_left_out(arg: &Arg, inputs: Inputs) -> bool {
+    let id = arg.get_id().as_str();
+    LEFT_OUT.contains(&id) || inputs == Inputs::Tables && id == "infer"
+}
+
+/// The keywords of the verb `command`, with that of the order of lines where it has one.
+pub(crate) fn with_order(
+    keywords: impl Iterator<Item = Keyword>,
+    command: &Command,
+) -> Vec<Keyword> {
+    let mut keywords: Vec<Keyword> = keywords.collect();
+    let is_ordered = command
+        .get_arguments()
+        .any(|arg| arg.get_id() == "numeric_sort");
+    let key = keywords.iter().position(|keyword| keyword.name == "key");
+    if let (true, Some(at)) = (is_ordered, key) {
+        keywords[at].ids.push("line_keys");
+        keywords[at].doc += " For lines, keys as GNU sort's `-k` has them: `\"2,2n\"`.";
+        let order = Keyword {
+            ids: Vec::new(),
+            name: "order".to_owned(),
+            annotation: "str".to_owned(),
+            default: Some("\"\"".to_owned()),
+            option: Some(("letters", "--order".to_owned())),
+            doc: format!("{ORDER}."),
+        };
+        keywords.insert(at + 1, order);
+    }
+    keywords
+}
+
+/// The keyword of an option of a verb that reads `inputs`.
+pub(crate) fn keyword(arg: &Arg, inputs: Inputs) -> Keyword {
+    let id = arg.get_id().as_str();
+    let known = NAMES.iter().find(|(known, _)| *known == id);
+    let name = known.map_or(id, |(_, name)| name).to_owned();
+    let long = arg.get_long().map(|long| format!("--{long}"));
+    let short = || arg.get_short().map(|short| format!("-{short}"));
+    // What stands in front of the files has the keyword's name in messages.
+    let flag = long.or_else(short).unwrap_or_else(|| name.clone());
+    let (annotation, default, method) = kind_of(arg, &name, inputs);
+    let option = (method != "operands").then_some((method, flag));
+    let help = help_of(arg);
+    let mut doc = plain(&help).replace('\\', "\\\\");
+    doc.push('.');
+    if OPPOSITES.contains(&id) {
+        doc = format!("`False` if this is so: {doc}");
+    }
+    if let Some((_, more)) = RECORDS
+        .iter()
+        .find(|(known, more)| *known == name && !more.is_empty())
+    {
+        let _ = write!(doc, " {more}");
+    }
+    Keyword {
+        ids: vec![id.to_owned().leak()],
+        name,
+        annotation,
+        default,
+        option,
+        doc,
+    }
+}
+
+/// The help of an option.
+fn help_of(arg: &Arg) -> String {
+    let help = arg.get_long_help().or(arg.get_help());
+    help.map(ToString::to_string).unwrap_or_default()
+}
+
+/// The type of the keyword `name`, its default, and what makes words of it.
+fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'static str) {
+    let many_values = arg
+        .get_num_args()
+        .is_some_and(|range| range.max_values() > 1);
+    let is_many = matches!(arg.get_action(), ArgAction::Append) || many_values;
+    let kind = arg.get_value_parser().type_id();
+    let is = |wanted: TypeId| kind == wanted;
+    let is_path = is(TypeId::of::<PathBuf>());
+    let numbers = [
+        TypeId::of::<u32>(),
+        TypeId::of::<u64>(),
+        TypeId::of::<u128>(),
+        TypeId::of::<usize>(),
+    ];
+    let is_whole = numbers.into_iter().any(is);
+    let choices = arg.get_possible_values();
+    let choices = choices
+        .iter()
+        .map(|choice| format!("\"{}\"", choice.get_name()));
+    let choices = match arg.get_action() {
+        ArgAction::Set => choices.collect::<Vec<_>>().join(", "),
+        _ => String::new(),
+    };
+    let given = arg.get_default_values().first();
+    let given = given.map(|value| value.to_string_lossy().into_owned());
+    let special = SPECIAL.iter().find(|(known, ..)| *known == name);
+    let of = |annotation: &str, default: &str, method| {
+        (annotation.to_owned(), Some(default.to_owned()), method)
+    };
+    let takes_tables = inputs != Inputs::Files;
+    // Most are of 64 bits.
+    let number = match is(TypeId::of::<u128>()) {
+        true => "wide",
+        false => "number",
+    };
+    let needs = |annotation: &str, method| (annotation.to_owned(), None, method);
+    if arg.is_positional() && is_path {
+        let source = if takes_tables { "TableSource" } else { "Paths" };
+        return needs(source, "operands");
+    }
+    // Python keeps a table where the command requires an output.
+    let is_pattern = help_of(arg).contains("{part}");
+    let is_stdout = given.as_deref() == Some("-");
+    let is_required = arg.is_required_set() || is_stdout;
+    if name == "dst" && (takes_tables && !is_pattern || !is_required) {
+        return of("StrPath | None", "None", "path");
+    }
+    if let Some((_, annotation, method)) = special {
+        let default = match *annotation {
+            "Paths" | "Expressions" => "()",
+            "LinesHow" => "False",
+            _ => "None",
+        };
+        return of(annotation, default, method);
+    }
+    if arg.is_positional() {
+        return match name {
+            "dtype" => needs("npt.DTypeLike", "dtype"),
+            "condition" | "expression" | "how" => needs("Expression", "text"),
+            "expressions" => needs("Expressions", "joined"),
+            // Behind the output, which may be left out.
+            "by" => of("Keys", "()", "listed"),
+            _ if is_whole => needs("SupportsIndex", number),
+            _ if !choices.is_empty() => needs(&format!("Literal[{choices}]"), "text"),
+            _ => needs("str", "text"),
+        };
+    }
+    match name {
+        "dtype" => return of("npt.DTypeLike | None", "None", "dtype"),
+        "record" => return of("Record | None", "None", "record"),
+        "key" => return of("Keys | None", "None", "texts"),
+        "by" | "order" => return of("Keys | None", "None", "keys"),
+        "on" => return of("Keys | None", "None", "columns"),
+        _ => {}
+    }
+    if is_required && is_path {
+        return ("StrPath".to_owned(), None, "path");
+    }
+    if arg.is_required_set() && is_whole {
+        return ("SupportsIndex".to_owned(), None, number);
+    }
+    if OPPOSITES.contains(&arg.get_id().as_str()) {
+        return of("bool", "True", "unless");
+    }
+    if matches!(arg.get_action(), ArgAction::SetTrue) {
+        return of("bool", "False", "flag");
+    }
+    match given {
+        Some(given) if is_whole => of("SupportsIndex", &given, number),
+        Some(given) if is(TypeId::of::<f64>()) => of("float", &given, "value"),
+        Some(given) if !choices.is_empty() => of(
+            &format!("Literal[{choices}]"),
+            &format!("\"{given}\""),
+            "text",
+        ),
+        Some(given) => of("str", &format!("\"{given}\""), "text"),
+        None if is_path && is_many => of("Paths", "()", "paths"),
+        None if is_path => of("StrPath | None", "None", "path"),
+        None if SIZES.contains(&name) => of("Size | None", "None", "size"),
+        None if is_whole => of("SupportsIndex | None", "None", number),
+        None if is(TypeId::of::<f64>()) => of("float | None", "None", "value"),
+        None if !choices.is_empty() => of(&format!("Literal[{choices}] | None"), "None", "text"),
+        None if is_many => of("Keys | None", "None", "texts"),
+        None => of("str | None", "None", "text"),
+    }
+}

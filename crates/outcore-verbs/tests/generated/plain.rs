@@ -1,0 +1,305 @@
+//! Help of the command as Python's documentation says it.
+//!
+//! Contract: [`plain`] says options as keywords, values by the names of parameters and verbs as
+//! functions, and leaves out what is only for a shell. [`wrong`] has the texts that still have words
+//! of a shell, so that they, or [`PHRASES`], get better words.
+
+use std::sync::Mutex;
+
+use outcore_front::Spelling;
+
+/// Phrases that Python says otherwise, or not at all.
+const PHRASES: [(&str, &str); 68] = [
+    (
+        "If the program is called `sort` (ln -s \"$(command -v outcore)\" ~/bin/sort), it behaves as GNU sort does: \
+         errors exit with 2, inputs are lines, and file names say nothing about contents (x.gz is not decompressed).",
+        "",
+    ),
+    // Standard input and output.
+    (
+        "; - is standard input, and the default for lines. Records from standard input need the - and a type",
+        "",
+    ),
+    ("; - is standard input, which is the default", ""),
+    ("; - is standard input", ""),
+    (". Default: standard input", ""),
+    (
+        ". Default for lines: standard output. Lines replace an existing file, even an input; CSV and JSON lines only with --force",
+        "",
+    ),
+    (". Default: standard output", ""),
+    (", - for standard output", ""),
+    (", or - for standard output", ""),
+    (", or is left out if there is one input", ""),
+    (
+        ". Inputs are never changed, unless --replace, --delete-input or, for lines, -o asks for it",
+        ". Inputs are never changed, unless --replace asks for it",
+    ),
+    (
+        "Rows of tables are printed with tabs between their columns; with -o they are written as a table",
+        "",
+    ),
+    (". Needs -o", ""),
+    (
+        "Prints each value and its count, in the order of the values; with -o, writes them as records of the value and an 8-byte count",
+        "The report has each value and its count, in the order of the values. With `dst` they are written as records of the value and an 8-byte count",
+    ),
+    (
+        "Prints the borders of each bin and its count, one bin per line",
+        "The report has the range of all bins, and the count of each",
+    ),
+    // What the command prints, a function returns.
+    (
+        "Print the first lines, records or rows of the input",
+        "Take the first lines, records or rows of the input",
+    ),
+    (
+        "Print randomly chosen lines, records or rows, in input order",
+        "Take randomly chosen lines, records or rows, in input order",
+    ),
+    (
+        "Print the rows, columns and row groups of tables",
+        "Report the rows, columns and row groups of tables",
+    ),
+    (
+        "Print the largest numbers, largest first",
+        "Find the largest numbers, largest first",
+    ),
+    (
+        "Print the smallest numbers, smallest first",
+        "Find the smallest numbers, smallest first",
+    ),
+    (
+        "Print the position of the first record",
+        "Find the first record",
+    ),
+    ("How many numbers to print", "How many numbers to find"),
+    ("records to print", "records to take"),
+    (
+        "Stops reading there. Exits with 1 if there is no such record",
+        "Stops reading there. `position` is `None` if there is no such record",
+    ),
+    ("Exits with 1 if they differ. ", ""),
+    (
+        "What is found is an answer, not an error: the command exits with 1 if a record is out of order, and Python's report has `ok`",
+        "What is found is an answer, not an error: `ok` of the report is `False` if a record is out of order",
+    ),
+    (
+        "Print the plan (predicted traffic and time), then run",
+        "Print the plan on `sys.stderr`, then run",
+    ),
+    (
+        "Print the plan (passes, buffers, predicted traffic and time), then run",
+        "Print the plan on `sys.stderr`, then run",
+    ),
+    (
+        "Print the plan (passes and buffers; by hashing or by sorting), then run",
+        "Print the plan on `sys.stderr`, then run",
+    ),
+    (
+        "Print the plan of each sort (passes, buffers, predicted traffic and time), then run",
+        "Print the plan of each sort on `sys.stderr`, then run",
+    ),
+    (
+        "Print the plan, then run",
+        "Print the plan on `sys.stderr`, then run",
+    ),
+    (
+        "commands that take only tables",
+        "functions that take only tables",
+    ),
+    // Options that are given several times.
+    (
+        "Repeat for secondary keys; most significant first",
+        "Several keys are a list, the most significant first",
+    ),
+    (
+        "A directory on a drive; repeat for more drives",
+        "Directories on drives, or the name of a drives.toml",
+    ),
+    (
+        "repeat for nested directories",
+        "a list makes nested directories",
+    ),
+    ("repeat for several columns", "a list for several columns"),
+    ("Repeat for several columns", "A list for several columns"),
+    ("repeat for several", "a list for several"),
+    (
+        "; repeat to AND conditions",
+        "; of several conditions all are",
+    ),
+    // Tools and options of a shell.
+    (
+        "The output is that of `sort -u`; with --count, that of `sort | uniq -c`, or for records each record followed by an 8-byte count. With keys (-k, or --by for CSV and JSON lines)",
+        "The output is in order. With --count each line stands behind its count, as GNU uniq writes it, and each record in front of an 8-byte count. With keys (--key, or --by for columns)",
+    ),
+    ("as with `split -n l/K`, ", ""),
+    ("With -n, parts", "With --parts, parts"),
+    (
+        "-t sets the separator (default: that of a sample of the records)",
+        "--field-separator is by default that of a sample of the records",
+    ),
+    (
+        "also the letters of -k, as in",
+        "also the letters of `order`, as in",
+    ),
+    (
+        "Field separator, one byte (\\0 for NUL)",
+        "Field separator, one byte",
+    ),
+    (
+        "-R (whose order otherwise differs in each run)",
+        "the random order of `R` (which otherwise differs in each run)",
+    ),
+    (
+        "Lines are merged by `outcore sort -m`",
+        "`Lines.merge` merges lines",
+    ),
+    (
+        "with the options of GNU sort in the C locale and byte-identical output",
+        "as GNU sort does in the C locale, byte for byte",
+    ),
+    ("(of `LC_ALL=C sort`)", "(of GNU sort in the C locale)"),
+    (
+        "as `sort` writes them without --stable",
+        "as `sort` writes them unless it is `stable`",
+    ),
+    ("the output of `outcore sort`", "the output of `sort`"),
+    (
+        "Expressions are those of `outcore map --help`; with --where there is no index",
+        "Expressions are those of `map`; with --where there is no index",
+    ),
+    (
+        "Whole records of any kind are counted by `outcore unique --count`, lines too",
+        "`unique` with --count counts whole records of any kind, and lines",
+    ),
+    (
+        "For tables, EXPR is one column or several separated by commas, and OUT is a table with the column count",
+        "For tables, `by` is one column or several, and the result is a table with the column `count`",
+    ),
+    (
+        "Record type, as in `sort --type`;",
+        "Record type, as in `sort`;",
+    ),
+    ("as in `sort --key`", "as in `sort`"),
+    (", as in `outcore sort --by`", ", as in `sort`"),
+    (
+        "What to compute: expressions with commas between",
+        "What to compute: a list of expressions, or a text with commas between them",
+    ),
+    (
+        "As --lines, where lines end with NUL",
+        "As `lines`, where lines end with NUL",
+    ),
+    (
+        "in FILE (an I/O trace; see docs/formats/io-trace.md). FILE appears",
+        "in this file (an I/O trace). It appears",
+    ),
+    (
+        "With --map, the values that EXPR gives for the records are reduced",
+        "With --map, the values that it gives for the records are reduced",
+    ),
+    (
+        "Apply EXPR to each record first",
+        "Apply this expression to each record first",
+    ),
+    (
+        "Keep only records for which EXPR is true",
+        "Keep only records for which this is true",
+    ),
+    (
+        "Zip IN with another file of as many records: its numbers are y",
+        "Files of as many records, which are zipped with `src`: the numbers of the first are y",
+    ),
+    ("those of a third file z", "those of the second z"),
+    (
+        "Count only numbers from LOW to HIGH",
+        "Count only numbers in this range, its ends among them",
+    ),
+    ("; those of --train", "; those of `train`"),
+    ("Write N Parquet files", "Write so many Parquet files"),
+];
+/// Names of values that are parameters.
+const VALUES: [(&str, &str); 4] = [
+    ("OUT", "`dst`"),
+    ("IN", "`src`"),
+    ("LEFT", "`left`"),
+    ("RIGHT", "`right`"),
+];
+/// What only a shell has.
+const OF_SHELLS: [&str; 10] = [
+    "--",
+    " -",
+    "(-",
+    "standard input",
+    "standard output",
+    "`outcore ",
+    "EXPR",
+    "FILE",
+    "Repeat",
+    "Exits",
+];
+
+static WRONG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Texts that still have words of a shell.
+pub(crate) fn wrong() -> Vec<String> {
+    std::mem::take(&mut *WRONG.lock().unwrap())
+}
+
+/// A text of the command's help for Python.
+pub(crate) fn plain(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (said, meant) in PHRASES {
+        text = text.replace(said, meant);
+    }
+    text = as_functions(&Spelling::Python.text(&text));
+    for (value, parameter) in VALUES {
+        text = replace_word(&text, value, parameter);
+    }
+    let dashes = text.replace(" - ", " ").replace(" -> ", " ");
+    let found = OF_SHELLS.iter().find(|word| dashes.contains(**word));
+    let found = found.filter(|_| !text.starts_with("Records and tables share one language"));
+    if let Some(word) = found {
+        let mut wrong = WRONG.lock().unwrap();
+        wrong.push(format!("`{word}` is of a shell: {text}"));
+    }
+    match text.trim() {
+        "." => String::new(),
+        text => text.to_owned(),
+    }
+}
+
+/// The text with `outcore group-by` as `group_by`.
+fn as_functions(text: &str) -> String {
+    let mut parts = text.split("`outcore ");
+    let mut said = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (call, rest) = part.split_once('`').unwrap_or((part, ""));
+        let (verb, further) = call.split_once(' ').unwrap_or((call, ""));
+        said.push('`');
+        said.push_str(&verb.replace('-', "_"));
+        said.push('`');
+        if !further.is_empty() {
+            said.push_str(" with ");
+            said.push_str(further);
+        }
+        said.push_str(rest);
+    }
+    said
+}
+
+/// The text with `word` as `other` wherever it stands alone.
+fn replace_word(text: &str, word: &str, other: &str) -> String {
+    let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let mut replaced = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(word) {
+        let (before, behind) = (&rest[..at], &rest[at + word.len()..]);
+        replaced.push_str(before);
+        let is_alone = !replaced.ends_with(is_letter) && !behind.starts_with(is_letter);
+        replaced.push_str(if is_alone { other } else { word });
+        rest = behind;
+    }
+    replaced + rest
+}

@@ -1,0 +1,713 @@
+"""Verbs on records: a function for each.
+
+Made from the definition of the verbs in `crates/outcore-verbs`; `OUTCORE_GENERATE=1 cargo test --workspace --test
+generated` makes it anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, SupportsIndex
+
+from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
+from ._column import Expression, Expressions
+from ._progress import Watcher
+from ._reports import FindSummary, GenSummary, HistogramSummary, LookupSummary, PartitionSummary, ReduceSummary, TopSummary, WriteSummary
+from ._words import Option, run
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+#: The words of keywords; a verb that differs has its name in front.
+_OPTIONS: dict[str, Option] = {
+    "ascii": Option("flag", "--ascii", False),
+    "at": Option("path", "--at", ...),
+    "at_type": Option("text", "--at-type", None),
+    "bins": Option("number", "--bins", 10),
+    "condition": Option("text", "condition", ...),
+    "gen.count": Option("number", "--count", ...),
+    "count": Option("number", "--count", 10),
+    "dist": Option("text", "--dist", "uniform"),
+    "drives": Option("drives", "--drive", ()),
+    "dst": Option("path", "--output", None),
+    "dtype": Option("dtype", "--type", None),
+    "gen.dtype": Option("dtype", "dtype", ...),
+    "exclusive": Option("flag", "--exclusive", False),
+    "explain": Option("flag", "--explain", False),
+    "expression": Option("text", "expression", ...),
+    "expressions": Option("joined", "expressions", ...),
+    "first": Option("wide", "--first", None),
+    "force": Option("flag", "--force", False),
+    "how": Option("text", "how", ...),
+    "index": Option("path", "--index", None),
+    "integers": Option("number", "--integers", None),
+    "io": Option("text", "--io", None),
+    "key": Option("texts", "--key", None),
+    "keys": Option("path", "--keys", ...),
+    "length": Option("number", "--length", ...),
+    "lines": Option("lines", "--lines", False),
+    "map": Option("text", "--map", None),
+    "memory": Option("size", "--memory", None),
+    "op": Option("text", "op", ...),
+    "parts": Option("number", "--parts", 2),
+    "range": Option("pair", "--range", None),
+    "record": Option("record", "--record", None),
+    "record_io": Option("path", "--record-io", None),
+    "scratch_limit": Option("size", "--scratch-limit", None),
+    "seed": Option("number", "--seed", 1),
+    "side": Option("text", "--side", "left"),
+    "skewed": Option("flag", "--skewed", False),
+    "smallest": Option("flag", "--smallest", False),
+    "threads": Option("number", "--threads", None),
+    "values": Option("flag", "--values", False),
+    "where": Option("expressions", "--where", ()),
+    "zero_terminated": Option("flag", "--zero-terminated", False),
+    "zip": Option("paths", "--zip", ()),
+}
+
+
+def gen(
+    dtype: npt.DTypeLike,
+    dst: StrPath,
+    count: SupportsIndex,
+    *,
+    dist: str = "uniform",
+    seed: SupportsIndex = 1,
+    ascii: bool = False,
+    skewed: bool = False,
+    first: SupportsIndex | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    force: bool = False,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> GenSummary:
+    """Generate records for tests and measurements.
+
+    The records depend only on type, count, distribution and seed.
+
+    Examples:
+        >>> outcore.gen("u64", "keys.bin", 1000000000, dist="zipf:1.2")
+        >>> outcore.gen("gensort", "records.bin", 1000000)
+        >>> outcore.gen("64/8:8:u64", "log.bin", 1000, seed=7)
+        >>> outcore.gen("u32x2", "edges.u32", 16777216, dist="rmat:20")
+        >>> outcore.gen("f32x128", "base.npy", 1000000, dist="clusters:1000")
+
+    Args:
+        dtype: Record type, as in `sort`; gensort makes the records of sortbenchmark.org's gensort 1.5, byte
+            for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort`. Any dtype of NumPy's says it
+            too. `u8` and `i8` mean one thing here and another to NumPy, and are rejected.
+        dst: Output: a file (.npy gets a header), or one shard per drive if the name contains {drive}.
+        count: Number of records.
+        dist: Distribution of the keys: uniform (the whole range: of floats all finite ones, so distances
+            between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS], normal
+            and clusters:K (vectors around K centres; both of floats and of integers up to 32 bits),
+            rmat:SCALE (edges of a graph of 2^SCALE vertices, for u32x2 and the like), kronecker:SCALE (the
+            same with vertices in no order, as Graph500 has it), sorted, reversed, equal.
+        ascii: Printable records.
+        skewed: Keys that share prefixes.
+        first: Number of the first record.
+        force: Replace an existing file.
+        seed: As in `shuffle`.
+        memory, threads, io, drives, explain, record_io, volume, progress: As in `sort`.
+
+    Raises: What `sort` raises.
+    """
+    return run("gen", GenSummary, ("generate",), _OPTIONS, locals())
+
+
+def zip(
+    src: Paths,
+    dst: StrPath,
+    *,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary:
+    """Zip the records of several files.
+
+    Record i of the output is record i of `src` followed by record i of each file given with zip=.
+
+    Args:
+        src: Files to read, in order, as one input: raw records, .npy, or a manifest (.outcore.json) of
+            shards.
+        dst: As in `gen`.
+        zip, integers, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
+
+    Raises: What `sort` raises.
+    """
+    return run("zip", WriteSummary, ("write",), _OPTIONS, locals())
+
+
+def flat_map(
+    src: Paths,
+    expressions: Expressions,
+    dst: StrPath,
+    *,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary:
+    """Compute several numbers from each record.
+
+    The output has the values of all expressions for the first record, then those for the second, and so on.
+    All expressions must have the same type.
+
+    Examples:
+        >>> outcore.flat_map("keys.bin", "x, x + 1", "both.bin", dtype="u64")
+        >>> outcore.flat_map("edges.bin", "key0,key1", "ends.bin", record=16, key=["0:8:u64", "8:8:u64"])
+
+    Args:
+        expressions: What to compute: a list of expressions, or a text with commas between them.
+        dst: As in `gen`.
+        zip, integers, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
+        src: As in `zip`.
+
+    Raises: What `sort` raises.
+    """
+    return run("flat-map", WriteSummary, ("write",), _OPTIONS, locals())
+
+
+def enumerate(
+    src: Paths,
+    dst: StrPath,
+    *,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary:
+    """Put the position of each record before it.
+
+    Each record of the output is a position (8 bytes, from 0) followed by the record; a .npy output has the
+    fields position and value. With where=, positions count only the records that are kept.
+
+    Args:
+        dst: As in `gen`.
+        zip, integers, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
+        src: As in `zip`.
+
+    Raises: What `sort` raises.
+    """
+    return run("enumerate", WriteSummary, ("write",), _OPTIONS, locals())
+
+
+def windows(
+    src: Paths,
+    dst: StrPath,
+    length: SupportsIndex,
+    *,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary:
+    """Write each record together with the records that follow it.
+
+    Record i of the output is records i to i + K - 1 of the input, one after another. The input is read once,
+    or up to K times where K - 1 records have more than 4 KiB.
+
+    Args:
+        length: Number of records in each window, 2 to 8.
+        dst: As in `gen`.
+        zip, integers, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
+        src: As in `zip`.
+
+    Raises: What `sort` raises.
+    """
+    return run("windows", WriteSummary, ("write",), _OPTIONS, locals())
+
+
+def reverse(
+    src: Paths,
+    dst: StrPath,
+    *,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary:
+    """Write the last record first.
+
+    Args:
+        dst: As in `gen`.
+        zip, integers, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
+        src: As in `zip`.
+
+    Raises: What `sort` raises.
+    """
+    return run("reverse", WriteSummary, ("write",), _OPTIONS, locals())
+
+
+def reduce(
+    src: Paths,
+    how: Expression,
+    *,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    map: Expression | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> ReduceSummary:
+    """Reduce all records to one value: sum, count, min, max, mean or an expression.
+
+    Sums of integers are exact, whatever their size. Sums of floats depend only on the input, never on threads
+    or memory. With map=, the values that it gives for the records are reduced.
+
+    Examples:
+        >>> outcore.reduce("keys.bin", "sum,min,max,mean", dtype="u64")
+        >>> outcore.reduce("keys.bin", "count", where="x % 2 == 0", dtype="u64")
+        >>> outcore.reduce("keys.bin", "a ^ b", dtype="u64")
+        >>> outcore.reduce("keys.bin", "sum", dtype="u64", map="x * x")
+
+    Args:
+        how: What to compute: sum, count, min, max or mean, several separated by commas, or an associative
+            expression of a and b.
+        map: Apply this expression to each record first.
+        zip, integers, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
+        src: As in `zip`.
+
+    Raises: What `sort` raises.
+    """
+    return run("reduce", ReduceSummary, ("reduce",), _OPTIONS, locals())
+
+
+def scan(
+    src: Paths,
+    op: Literal["sum", "product", "min", "max"],
+    dst: StrPath,
+    *,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    map: Expression | None = None,
+    exclusive: bool = False,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary:
+    """Write prefix sums, products, minima or maxima.
+
+    Number i of the output combines the numbers up to i, in their own type. Integers wrap around, so cast
+    small types first: map='u64(x)'.
+
+    Args:
+        op: The operation.
+        exclusive: Exclusive scan: start with the identity, and leave each number out of its own result.
+        dst: As in `gen`.
+        zip, integers, where, force: As in `map`.
+        map: As in `reduce`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
+        src: As in `zip`.
+
+    Raises: What `sort` raises.
+    """
+    return run("scan", WriteSummary, ("write",), _OPTIONS, locals())
+
+
+def histogram(
+    src: Paths,
+    *,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    map: Expression | None = None,
+    bins: SupportsIndex = 10,
+    range: tuple[float, float] | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> HistogramSummary:
+    """Count numbers in bins of equal width.
+
+    The report has the range of all bins, and the count of each. Without range= the input is read twice.
+
+    Args:
+        bins: Number of bins.
+        range: Count only numbers in this range, its ends among them.
+        zip, integers, where, force: As in `map`.
+        map: As in `reduce`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
+        src: As in `zip`.
+
+    Raises: What `sort` raises.
+    """
+    return run("histogram", HistogramSummary, ("histogram",), _OPTIONS, locals())
+
+
+def top(
+    src: Paths,
+    *,
+    count: SupportsIndex = 10,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    map: Expression | None = None,
+    smallest: bool = False,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> TopSummary:
+    """Find the largest numbers, largest first.
+
+    Args:
+        count: How many numbers to find.
+        smallest: Find the smallest numbers, smallest first.
+        zip, integers, where, force: As in `map`.
+        map: As in `reduce`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
+        src: As in `zip`.
+
+    Raises: What `sort` raises.
+    """
+    return run("top", TopSummary, ("top",), _OPTIONS, locals())
+
+
+def find(
+    src: Paths,
+    condition: Expression,
+    *,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> FindSummary:
+    """Find the first record for which an expression is true.
+
+    Stops reading there. `position` is `None` if there is no such record.
+
+    Args:
+        condition: As in `filter`.
+        zip, integers, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
+        src: As in `zip`.
+
+    Raises: What `sort` raises.
+    """
+    return run("find", FindSummary, ("find",), _OPTIONS, locals())
+
+
+def partition(
+    src: Paths,
+    expression: Expression,
+    dst: StrPath,
+    *,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    parts: SupportsIndex = 2,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> PartitionSummary:
+    """Write each record to one of several files.
+
+    The expression gives the number of the file, from 0; a condition gives 1 where it is true. Files keep the
+    input order and appear together. {part} in the name becomes the number, zero-padded to the same width;
+    files that end in .npy get a header.
+
+    Expressions are those of `map`; with where= there is no index.
+
+    Examples:
+        >>> outcore.partition("keys.bin", "x >= 100", "part-{part}.bin", dtype="u64")
+        >>> outcore.partition("keys.bin", "hash(x) % 8", "part-{part}.bin", dtype="u64", parts=8)
+        >>> outcore.partition("log.bin", "index % 10 == 0", "{part}.bin", record=64, key="0:8:u64")
+
+    Args:
+        expression: The number of the file.
+        dst: File name pattern: {part} in it becomes the number of the file.
+        parts: Number of files.
+        zip, integers, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
+        src: As in `zip`.
+
+    Raises: What `sort` raises.
+    """
+    return run("partition", PartitionSummary, ("distribute",), _OPTIONS, locals())
+
+
+def gather(
+    src: Paths,
+    dst: StrPath,
+    at: StrPath,
+    *,
+    at_type: str | None = None,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary:
+    """Write the records at given positions, in the order given.
+
+    Positions are read in sorted order, each block once, at full queue depth.
+
+    Args:
+        at: File of positions, counted from 0: u64, or .npy of any integers There may be more of them than the
+            memory holds: they are sorted, the records are read in ascending order and sorted back..
+        at_type: Type of positions without a header: u64, i64, u32, i32, u16, i16, u8 or i8 [default: u64].
+        dst: As in `gen`.
+        zip, integers, where, force: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
+        src: As in `zip`.
+
+    Raises: What `sort` raises.
+    """
+    return run("gather", WriteSummary, ("write",), _OPTIONS, locals())
+
+
+def lookup_file(
+    src: Paths,
+    dst: StrPath,
+    keys: StrPath,
+    *,
+    side: Literal["left", "right"] = "left",
+    index: StrPath | None = None,
+    lines: LinesHow = False,
+    zero_terminated: bool = False,
+    values: bool = False,
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    explain: bool = False,
+    force: bool = False,
+    zip: Paths = (),
+    integers: SupportsIndex | None = None,
+    where: Expressions = (),
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> LookupSummary:
+    """Find where keys belong in sorted files, as numpy.searchsorted does.
+
+    The rank of a key is the number of records that are less, or with side="right", that are not greater. Keys
+    may come in any order, and their ranks come in the same.
+
+    Two or three blocks of 4 KiB are read for each key where keys are evenly spread, all of them with many
+    reads in flight. A rank may be the number of records, which is no position. The keys are of the same type
+    as the file; of records with key=, a key is a whole record. Ranks are u64, so they can go to `gather` with
+    at=. A directory is a view: the blocks of its runs that have keys are read, all with many reads in flight.
+
+    Examples:
+        >>> outcore.lookup_file("sorted.bin", "ranks.npy", "wanted.bin", dtype="u64")
+        >>> outcore.lookup_file("sorted.npy", "behind.npy", "wanted.npy", side="right")
+        >>> outcore.lookup_file("sorted.npy", "ranks.npy", "wanted.npy", index="sorted.index")
+        >>> outcore.lookup_file("words.txt", "ranks.npy", "queries.txt", lines=True)
+        >>> outcore.lookup_file("by-time.view", "ranks.npy", "events.bin")
+
+    Args:
+        keys: File of keys, of the same type: whole records, of which the keys count, or whole lines. CSV may
+            have its header.
+        side: For keys that exist: the rank of the first such record, or the rank after the last.
+        index: Look up through this index of the sorted files, so that a key takes one read of 4 KiB. It is
+            made if it is not there, by one read of the files; it belongs to them as they are. A key takes a
+            few reads if the index exceeds a quarter of the memory.
+        lines: The input and the keys are lines; those of the input are in the order of their bytes (of GNU
+            sort in the C locale), which one read of it checks. `True` takes text alone for lines, and `"any"`
+            any bytes.
+        zero_terminated: As `lines`, where lines end with NUL.
+        values: Instead of ranks, write the records or lines that have these keys: all of them for each key,
+            and nothing for a key that no record has.
+        dst: As in `gen`.
+        force, zip, integers, where: As in `map`.
+        key: As in `shuffle`.
+        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
+            `sort`.
+        src: As in `zip`.
+
+    Raises: What `sort` raises.
+    """
+    return run("lookup", LookupSummary, ("write",), _OPTIONS, locals())
+
+
+__all__ = [
+    "gen",
+    "zip",
+    "flat_map",
+    "enumerate",
+    "windows",
+    "reverse",
+    "reduce",
+    "scan",
+    "histogram",
+    "top",
+    "find",
+    "partition",
+    "gather",
+    "lookup_file",
+]
