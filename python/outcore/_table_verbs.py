@@ -282,7 +282,6 @@ def group_by(
         aggregates: What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count.
         src, csv, jsonl, header, explain: As in `convert`.
         dst, force: As in `dedup`.
-        separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, record_io, volume, progress: As in `unique`.
 
@@ -343,7 +342,6 @@ def window(
         first: Write only the first N rows of each group.
         src, csv, jsonl, header, explain: As in `convert`.
         dst, force: As in `dedup`.
-        separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, record_io, volume, progress: As in `unique`.
 
@@ -420,7 +418,6 @@ def join(
             memory.
         csv, jsonl, header, explain: As in `convert`.
         dst: As in `dedup`.
-        separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, force, record_io, volume, progress: As in `unique`.
 
@@ -478,7 +475,6 @@ def diff(
         explain: Print the plan of each sort (passes, buffers, predicted traffic and time), then run.
         csv, jsonl, header: As in `convert`.
         left: As in `join`.
-        separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, force, record_io, volume, progress: As in `unique`.
 

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 #: The words of keywords; a verb that differs has its name in front.
 _OPTIONS: dict[str, Option] = {
     "against": Option("paths", "--against", ()),
+    "all_repeated": Option("flag", "--all-repeated", False),
     "ascii": Option("flag", "--ascii", False),
     "bloom": Option("columns", "--bloom", None),
     "by": Option("texts", "--by", None),
     "by_lines": Option("number", "--by-lines", None),
     "bytes": Option("size", "--bytes", None),
+    "check_chars": Option("number", "--check-chars", None),
     "codec": Option("text", "--codec", None),
     "columns": Option("columns", "--columns", None),
     "count": Option("flag", "--count", False),
@@ -60,6 +62,9 @@ _OPTIONS: dict[str, Option] = {
     "lines": Option("lines", "--lines", False),
     "memory": Option("size", "--memory", None),
     "month_sort": Option("flag", "--month-sort", False),
+    "not_both": Option("flag", "--not-both", False),
+    "not_left": Option("flag", "--not-left", False),
+    "not_right": Option("flag", "--not-right", False),
     "null": Option("texts", "--null", None),
     "numeric_sort": Option("flag", "--numeric-sort", False),
     "on_error": Option("text", "--on-error", None),
@@ -67,6 +72,7 @@ _OPTIONS: dict[str, Option] = {
     "random_sort": Option("flag", "--random-sort", False),
     "record": Option("record", "--record", None),
     "record_io": Option("path", "--record-io", None),
+    "repeated": Option("flag", "--repeated", False),
     "replace": Option("flag", "--replace", False),
     "sample.count": Option("number", "--count", ...),
     "sample.seed": Option("number", "--seed", 1),
@@ -76,6 +82,8 @@ _OPTIONS: dict[str, Option] = {
     "separator": Option("text", "--field-separator", None),
     "shuffle.seed": Option("number", "--seed", 1),
     "skewed": Option("flag", "--skewed", False),
+    "skip_chars": Option("number", "--skip-chars", None),
+    "skip_fields": Option("number", "--skip-fields", None),
     "split.seed": Option("number", "--seed", 1),
     "stable": Option("flag", "--stable", False),
     "threads": Option("number", "--threads", None),
@@ -153,14 +161,17 @@ def unique(
     key: Keys | None = None,
     count: bool = False,
     descending: bool = False,
+    repeated: bool = False,
+    unique: bool = False,
+    all_repeated: bool = False,
+    skip_fields: SupportsIndex | None = None,
+    skip_chars: SupportsIndex | None = None,
+    check_chars: SupportsIndex | None = None,
     line_key: Keys | None = None,
     separator: str | None = None,
     ignore_leading_blanks: bool = False,
-    dictionary_order: bool = False,
-    ignore_case: bool = False,
     general_numeric_sort: bool = False,
     human_numeric_sort: bool = False,
-    ignore_nonprinting: bool = False,
     month_sort: bool = False,
     numeric_sort: bool = False,
     random_sort: bool = False,
@@ -189,6 +200,9 @@ def unique(
     explain: bool = False,
     record_io: StrPath | None = None,
     volume: StrPath | None = None,
+    dictionary_order: bool = False,
+    ignore_nonprinting: bool = False,
+    ignore_case: bool = False,
     progress: Watcher | bool | None = None,
 ) -> UniqueSummary | Table:
     """Keep one of each line or record, in order, or count them.
@@ -198,6 +212,10 @@ def unique(
     each key: of lines, the first in the input.
 
     Args:
+    outcore compares all lines of the input, as `sort | uniq` does, and not only neighbours. The options of
+    GNU uniq (-c -d -D -u -i -f -s -w -z) have its meaning; with -f, -s or -w, the part of a line that they
+    leave is its key, and lines are in the order of their keys.
+
         src: Files to read, in order, as one input: lines, .npy, or raw records with dtype=; - is standard
             input, which is the default. Compressed lines (gzip, zstd, bzip2 or xz, detected by content) are
             decompressed.
@@ -217,18 +235,22 @@ def unique(
         count: Put the number of equal lines before each line, or the number of equal records after each
             record.
         descending: Reverse the key order (largest first).
+        repeated: Keep only lines, records or keys that occur more than once, one of each.
+        unique: Keep only lines, records or keys that occur once.
+        all_repeated: Keep all lines whose key occurs more than once, and not only one of each.
+        skip_fields: Do not compare the first N fields. A field is a run of blanks and what follows it up to
+            the next blank.
+        skip_chars: Do not compare the first N bytes, counted behind the fields that are skipped.
+        check_chars: Compare at most N bytes of a line.
         line_key: Sort key from POS1 to the end of POS2, or of the line: F[.C][OPTS], field and byte counted
             from 1, OPTS out of [bdfghiMnRrV]. Repeat for secondary keys; most significant first.
         separator: Field separator, one byte (\\0 for NUL). Default: a field begins with the blanks in front
             of it.
         ignore_leading_blanks: Ignore leading blanks in keys.
-        dictionary_order: Compare blanks, letters and digits only.
-        ignore_case: Compare lower-case letters as upper-case.
         general_numeric_sort: Compare as floating-point numbers, as strtold reads them: exponents,
             hexadecimal, inf, nan.
         human_numeric_sort: Compare numbers with units: 2K before 1G; in a key the letter h, and -h if the
             program is called `sort`.
-        ignore_nonprinting: Compare printable characters only.
         month_sort: Compare as names of months, JAN to DEC.
         numeric_sort: Compare as decimal numbers of any length.
         random_sort: Random order that keeps equal keys together; differs in each run unless seed= or
@@ -281,6 +303,9 @@ def unique(
             docs/formats/io-trace.md). FILE appears only if the run succeeds; an existing file needs
             force=True.
         volume: The drives file of a volume: where a file is taken, `"@name"` is a dataset on it. By default
+        dictionary_order: Compare blanks, letters and digits only.
+        ignore_nonprinting: Compare printable characters only.
+        ignore_case: Compare lower-case letters as upper-case.
             that of `OUTCORE_VOLUME`.
         progress: `True` for a bar, or a function that is called with a `Progress` a few times a second. What
             it raises stops the job.
@@ -448,7 +473,7 @@ def sample(
         count: Number of lines or records to print; all of them, if there are fewer.
         memory: Memory for the sample. Default: half of the free memory.
         explain: As in `head`.
-        seed, csv, jsonl, separator: As in `shuffle`.
+        seed, csv, jsonl: As in `shuffle`.
         src, dst, force, dtype, record, key, lines, zero_terminated, header, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, record_io, volume, progress: As in
             `unique`.
@@ -527,7 +552,7 @@ def split(
         on_error: What to do with rows of CSV and JSON lines that do not have the columns, or values of their
             types.
         explain: As in `head`.
-        csv, jsonl, separator: As in `shuffle`.
+        csv, jsonl: As in `shuffle`.
         dtype, record, key, lines, zero_terminated, header, memory, threads, io, drives, null, record_io,
             volume, progress: As in `unique`.
 

@@ -88,7 +88,7 @@ const RECORD_TYPE: &str = "say what records are with --type, or --record and --k
 const SAYS_WHAT: [&str; 6] = ["format", "record_bytes", "is_lines", "csv", "jsonl", "from"];
 
 /// The first rule that names a command and an option counts.
-static RULES: [Rule; 41] = [
+static RULES: [Rule; 44] = [
     // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort"])
@@ -112,6 +112,20 @@ static RULES: [Rule; 41] = [
     .instead(
         "`outcore group-by --by COLUMN,... --agg n=count` counts rows of tables and of JSON lines",
     ),
+    rule(
+        &["repeated", "unique"],
+        TEXT.and(RECORDS),
+        "lines and records",
+    )
+    .of(&["unique"])
+    .instead("`outcore group-by --by COLUMN,... --agg n=count` counts rows of tables"),
+    rule(&["all_repeated"], TEXT, "lines").of(&["unique"]),
+    rule(
+        &["skip_fields", "skip_chars", "check_chars"],
+        LINES,
+        "lines",
+    )
+    .instead(BY),
     rule(&["conditions"], RECORDS, "records")
         .of(&["merge", "count-by"])
         .instead("`outcore filter` keeps some rows of tables"),

@@ -50,6 +50,7 @@ mod tables;
 mod threads;
 mod traces;
 mod vectors;
+mod unique;
 mod verify;
 mod view;
 mod view_csv;

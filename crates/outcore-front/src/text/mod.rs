@@ -14,6 +14,7 @@
 //! | [`json_files`] | files of JSON lines as the engine can take them |
 //! | [`output`] | lines into what the engine does not write itself: compressed files, headers |
 //! | [`order`] | an order of lines as text, for a file to hold |
+//! | [`part`] | the part of a line that GNU `uniq` compares |
 //! | [`reader`] | lines or records as they come, compressed ones too |
 //! | [`sample`] | some of them at random |
 //! | [`view_files`] | files of text as a view can take them |
@@ -28,6 +29,7 @@ mod json_layout;
 mod json_scan;
 pub mod order;
 pub mod output;
+pub mod part;
 pub mod reader;
 pub mod sample;
 pub mod view_files;

@@ -125,6 +125,16 @@ impl OrderArgs {
         !self.line_keys.is_empty() || self.letters().next().is_some()
     }
 
+    /// Whether small letters compare as capitals.
+    pub(crate) fn ignores_case(&self) -> bool {
+        self.ignore_case
+    }
+
+    /// Whether a key or a letter is given, except for that of [`OrderArgs::ignores_case`].
+    pub(crate) fn has_keys_or_kinds(&self) -> bool {
+        !self.line_keys.is_empty() || self.letters().any(|letter| letter != b'f')
+    }
+
     /// The letters alone.
     pub(crate) fn global(&self, reverse: bool) -> Ordering {
         let mut global = Ordering::default();
@@ -427,7 +437,7 @@ pub struct LineArgs {
     /// Treat the input as lines, whatever it looks like and is called. Otherwise outcore rejects
     /// binary data (NULs, Parquet, Arrow, .npz, UTF-16, ...), and .npy files are records.
     /// Compressed files (gzip, zstd, bzip2, xz, detected by content) are decompressed either way
-    #[arg(long = "lines", conflicts_with_all = ["format", "record_bytes"], overrides_with = "is_lines")]
+    #[arg(long = "lines", overrides_with = "is_lines")]
     pub is_lines: bool,
     /// Lines end with NUL instead of newline
     #[arg(short = 'z', long, overrides_with = "zero_terminated")]

@@ -2,7 +2,7 @@
 //!
 //! Contract: by bytes, in one pass over the input where the different ones fit into memory, else by
 //! a sort; `--explain` says which. A sort also keeps one of each key. Records of CSV are whole,
-//! after their header.
+//! after their header. The options of GNU uniq mean the same, of all lines and not of neighbours.
 
 mod page;
 #[cfg(feature = "tables")]
@@ -21,6 +21,7 @@ use outcore_front::text::csv_files::{COUNT_COLUMN, CsvSort, Look};
 use outcore_front::text::gnu::GnuOrder;
 use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
+use outcore_front::text::part::PartOrder;
 use outcore_front::what::{Asked, What};
 use serde_json::json;
 
@@ -127,8 +128,9 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
     let mut lines = LineJob::prepare(host, resources_of(host, args)?, &request)?;
     let options = LineSortOptions {
         terminator: args.lines.terminator(),
-        unique: !args.count,
+        unique: !args.count && !args.occurrence.all_repeated,
         count: args.count,
+        occurrences: args.occurrence.occurrences(),
         replace: lines.replace,
         on_no_key: args.tables.on_no_key(&text.by)?,
         drops_blanks: text.jsonl,
@@ -203,6 +205,22 @@ fn order_of(args: &UniqueArgs, text: &FormatArgs) -> Result<Box<dyn SortKey>> {
         let order = JsonFields::new(&text.by, args.descending, true)?;
         return Ok(Box::new(order));
     }
+    if let Some(part) = args.part.part() {
+        let other = args.order.separator()?.is_some() || args.order.has_keys_or_kinds();
+        if other || text.is_given() {
+            let cause =
+                "a key and --skip-fields, --skip-chars or --check-chars both say what is compared";
+            return Err(Error::usage("read arguments", cause).hint(
+                "leave the key and its separator out, or give a key alone, with -k or --by",
+            ));
+        }
+        let order = PartOrder {
+            part,
+            ignores_case: args.order.ignores_case(),
+            is_descending: args.descending,
+        };
+        return Ok(Box::new(order));
+    }
     let mut sort = args.order.to_sort(args.descending)?;
     sort.unique = true;
     Ok(Box::new(GnuOrder::new(&sort)?))
@@ -253,8 +271,15 @@ fn resources_of(host: &dyn Host, args: &UniqueArgs) -> Result<Resources> {
 /// One of each record.
 fn of_records(host: &dyn Host, args: &UniqueArgs, format: &RecordFormat) -> Result<UniqueSummary> {
     if !format.is_all_key() || args.descending {
-        if args.count {
-            let cause = "--count cannot be combined with --descending, or with a key that is only part of the record";
+        let counting = [
+            ("--count", args.count),
+            ("--repeated", args.occurrence.repeated),
+            ("--unique", args.occurrence.unique),
+        ];
+        if let Some((option, _)) = counting.iter().find(|(_, is_given)| *is_given) {
+            let cause = format!(
+                "{option} cannot be combined with --descending, or with a key that is only part of the record"
+            );
             return Err(Error::usage("read arguments", cause)
                 .hint("use count-by to count values of a part of the record, and sort to order the counts"));
         }
@@ -281,10 +306,7 @@ fn of_records(host: &dyn Host, args: &UniqueArgs, format: &RecordFormat) -> Resu
         input: &input,
         scratch_limit_bytes: args.scratch.limit_bytes,
         output: args.files.output.as_deref(),
-        grouping: match args.count {
-            true => Grouping::Counted,
-            false => Grouping::Unique,
-        },
+        grouping: Grouping::of(args.count, args.occurrence.occurrences()),
     };
     let found = group::of_records(host, &request)?;
     Ok(UniqueSummary {

@@ -42,7 +42,13 @@ pub(super) const NEUTRAL: [(&str, &str); 26] = [
 ];
 
 /// The same of some commands and kinds of input.
-pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 35] = [
+pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 36] = [
+    (
+        "unique",
+        "csv",
+        "unique",
+        "no key of the sample occurs twice",
+    ),
     (
         "lookup",
         "lines",
@@ -630,6 +636,7 @@ fn common_value_of(kind: &str, id: &str) -> Option<&'static str> {
         "seed" => "77",
         "epoch" => "3",
         "against" => "numbers.bin",
+        "skip_fields" | "skip_chars" | "check_chars" => "1",
         "zip" if kind == "npy" => "sorted.npy",
         "zip" if kind == "records" => "records.bin",
         "zip" => "sorted.bin",

@@ -262,7 +262,7 @@ mod tests {
                 .take(6)
                 .flat_map(|r| {
                     let head = match counts {
-                        Counts::None => "",
+                        Counts::None | Counts::Columns(_) => "",
                         Counts::Padded => "12345678 ",
                         Counts::Column(_) => "12345678;",
                     };
