@@ -182,6 +182,18 @@ class UniqueSummary(WriteSummary):
 
 
 @dataclass(frozen=True, repr=False)
+class CommSummary(WriteSummary):
+    """What a comparison of two inputs found."""
+
+    #: Lines of the first input alone; none of tables, of which only one column is found.
+    first: int | None
+    #: Lines of the second input alone.
+    second: int | None
+    #: Lines of both inputs, each pair once.
+    both: int | None
+
+
+@dataclass(frozen=True, repr=False)
 class ShuffleSummary(WriteSummary):
     """What a shuffle did."""
 
@@ -434,6 +446,7 @@ __all__ = [
     "WriteSummary",
     "SortSummary",
     "UniqueSummary",
+    "CommSummary",
     "ShuffleSummary",
     "SampleSummary",
     "SplitSummary",

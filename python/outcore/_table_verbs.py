@@ -101,12 +101,8 @@ def convert(
         src: Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table.
         dst: Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or .jsonl,
             these also with .gz or .zst, or a directory with parts=. Without it the result is a `Table`.
-        csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
-            line of each file names the columns.
-        jsonl: Input is JSON lines, whatever its name: one JSON object per line.
-        header: If it is `False`: The CSV has no header line; its columns are called 1, 2, and so on.
         explain: Print the plan, then run.
-        separator: As in `shuffle`.
+        csv, jsonl, header, separator: As in `comm`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             force, record_io, volume, progress: As in `unique`.
 
@@ -134,8 +130,8 @@ def info(
 
     Args:
         schema: Types of columns of CSV and JSON lines; those of other columns are inferred from a sample.
-        src, csv, jsonl, header: As in `convert`.
-        separator: As in `shuffle`.
+        csv, jsonl, header, separator: As in `comm`.
+        src: As in `convert`.
         on_error: As in `split`.
         null, volume, progress: As in `unique`.
 
@@ -223,8 +219,8 @@ def dedup(
         tokens: Count the length of passages in tokens, which white space separates, not in bytes.
         of: The column of the texts.
         removed: Write the rows that are left out, or the passages, to this table.
-        src, csv, jsonl, header, explain: As in `convert`.
-        separator: As in `shuffle`.
+        csv, jsonl, header, separator: As in `comm`.
+        src, explain: As in `convert`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, record_io, volume, progress: As in `unique`.
 
@@ -280,7 +276,8 @@ def group_by(
         by: Columns to group by, with :desc for the largest first; repeat for several. st.a is the field a of
             objects st.
         aggregates: What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count.
-        src, csv, jsonl, header, explain: As in `convert`.
+        csv, jsonl, header, separator: As in `comm`.
+        src, explain: As in `convert`.
         dst, force: As in `dedup`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, record_io, volume, progress: As in `unique`.
@@ -340,7 +337,8 @@ def window(
             Default: input order.
         added: What to add, as in rank or previous=lag(amount).
         first: Write only the first N rows of each group.
-        src, csv, jsonl, header, explain: As in `convert`.
+        csv, jsonl, header, separator: As in `comm`.
+        src, explain: As in `convert`.
         dst, force: As in `dedup`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, record_io, volume, progress: As in `unique`.
@@ -416,7 +414,8 @@ def join(
         suffix: Suffix for the name of a column of RIGHT if LEFT has a column of that name.
         ordered: If it is `False`: Write rows in any order: faster if RIGHT fits into two fifths of the
             memory.
-        csv, jsonl, header, explain: As in `convert`.
+        csv, jsonl, header, separator: As in `comm`.
+        explain: As in `convert`.
         dst: As in `dedup`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, force, record_io, volume, progress: As in `unique`.
@@ -473,7 +472,7 @@ def diff(
         by: Key column by which rows of both tables are matched; repeat for several. Default: all columns, so
             that a row is in both tables or in one, and never changed.
         explain: Print the plan of each sort (passes, buffers, predicted traffic and time), then run.
-        csv, jsonl, header: As in `convert`.
+        csv, jsonl, header, separator: As in `comm`.
         left: As in `join`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, force, record_io, volume, progress: As in `unique`.

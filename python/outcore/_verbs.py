@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, SupportsIndex
 from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
 from ._held import TableSource
 from ._progress import Watcher
-from ._reports import GenSummary, SampleSummary, ShuffleSummary, SortSummary, SplitSummary, UniqueSummary, VerifyReport, WriteSummary
+from ._reports import CommSummary, GenSummary, SampleSummary, ShuffleSummary, SortSummary, SplitSummary, UniqueSummary, VerifyReport, WriteSummary
 from ._words import Option, report_on_tables, run, run_on_tables
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ _OPTIONS: dict[str, Option] = {
     "stable": Option("flag", "--stable", False),
     "threads": Option("number", "--threads", None),
     "ties": Option("flag", "--ties", False),
+    "total": Option("flag", "--total", False),
     "train": Option("value", "--train", None),
     "union": Option("flag", "--union", False),
     "unique": Option("flag", "--unique", False),
@@ -160,13 +161,13 @@ def unique(
     record: Record | None = None,
     key: Keys | None = None,
     count: bool = False,
-    descending: bool = False,
     repeated: bool = False,
     unique: bool = False,
     all_repeated: bool = False,
     skip_fields: SupportsIndex | None = None,
     skip_chars: SupportsIndex | None = None,
     check_chars: SupportsIndex | None = None,
+    descending: bool = False,
     line_key: Keys | None = None,
     separator: str | None = None,
     ignore_leading_blanks: bool = False,
@@ -199,10 +200,10 @@ def unique(
     scratch_limit: Size | None = None,
     explain: bool = False,
     record_io: StrPath | None = None,
-    volume: StrPath | None = None,
     dictionary_order: bool = False,
     ignore_nonprinting: bool = False,
     ignore_case: bool = False,
+    volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> UniqueSummary | Table:
     """Keep one of each line or record, in order, or count them.
@@ -211,11 +212,11 @@ def unique(
     followed by an 8-byte count. With keys (-k, or by= for CSV and JSON lines), one line or record is kept for
     each key: of lines, the first in the input.
 
-    Args:
     outcore compares all lines of the input, as `sort | uniq` does, and not only neighbours. The options of
     GNU uniq (-c -d -D -u -i -f -s -w -z) have its meaning; with -f, -s or -w, the part of a line that they
     leave is its key, and lines are in the order of their keys.
 
+    Args:
         src: Files to read, in order, as one input: lines, .npy, or raw records with dtype=; - is standard
             input, which is the default. Compressed lines (gzip, zstd, bzip2 or xz, detected by content) are
             decompressed.
@@ -234,7 +235,6 @@ def unique(
             first. Default: the whole record.
         count: Put the number of equal lines before each line, or the number of equal records after each
             record.
-        descending: Reverse the key order (largest first).
         repeated: Keep only lines, records or keys that occur more than once, one of each.
         unique: Keep only lines, records or keys that occur once.
         all_repeated: Keep all lines whose key occurs more than once, and not only one of each.
@@ -242,6 +242,7 @@ def unique(
             the next blank.
         skip_chars: Do not compare the first N bytes, counted behind the fields that are skipped.
         check_chars: Compare at most N bytes of a line.
+        descending: Reverse the key order (largest first).
         line_key: Sort key from POS1 to the end of POS2, or of the line: F[.C][OPTS], field and byte counted
             from 1, OPTS out of [bdfghiMnRrV]. Repeat for secondary keys; most significant first.
         separator: Field separator, one byte (\\0 for NUL). Default: a field begins with the blanks in front
@@ -302,10 +303,10 @@ def unique(
         record_io: Record every read, write and sync of this run, with times, in FILE (an I/O trace; see
             docs/formats/io-trace.md). FILE appears only if the run succeeds; an existing file needs
             force=True.
-        volume: The drives file of a volume: where a file is taken, `"@name"` is a dataset on it. By default
         dictionary_order: Compare blanks, letters and digits only.
         ignore_nonprinting: Compare printable characters only.
         ignore_case: Compare lower-case letters as upper-case.
+        volume: The drives file of a volume: where a file is taken, `"@name"` is a dataset on it. By default
             that of `OUTCORE_VOLUME`.
         progress: `True` for a bar, or a function that is called with a `Progress` a few times a second. What
             it raises stops the job.
@@ -313,6 +314,79 @@ def unique(
     Raises: What `sort` raises.
     """
     return run_on_tables("unique", UniqueSummary, ("sample", "count"), _OPTIONS, locals())
+
+
+def comm(
+    left: TableSource,
+    right: TableSource,
+    dst: StrPath | None = None,
+    *,
+    not_left: bool = False,
+    not_right: bool = False,
+    not_both: bool = False,
+    total: bool = False,
+    by: Keys | None = None,
+    lines: LinesHow = False,
+    zero_terminated: bool = False,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    infer: bool = False,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    force: bool = False,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> CommSummary | Table:
+    """Compare two inputs: lines or rows of the first alone, of the second alone, of both.
+
+    For lines the output is that of `comm <(sort LEFT) <(sort RIGHT)` in the C locale: three columns, with
+    tabs in front of the second and third. The inputs need not be sorted, so there is no check_order=. A line
+    that is 3 times in LEFT and 2 times in RIGHT is 2 times in both and once in LEFT alone.
+
+    Tables, CSV and JSON lines are compared by row, and one column of the three is kept, for example with -12.
+    Null is equal to null.
+
+    Args:
+        left: The first input: a file of lines or a table; - is standard input. Compressed lines are
+            decompressed.
+        right: The second input.
+        dst: Output: a file of lines, compressed if its name ends in .gz, .zst, .bz2 or .xz, or a table.
+            Default: standard output. Without it the result is a `Table`.
+        not_left: Leave out the first column: what LEFT alone has.
+        not_right: Leave out the second column: what RIGHT alone has.
+        not_both: Leave out the third column: what both have.
+        total: Write the numbers of lines of the three columns at the end.
+        by: Key column by which rows of both tables are matched; repeat for several. Default: all columns.
+            Rows of both are written as LEFT has them.
+        csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
+            line of each file names the columns.
+        jsonl: Input is JSON lines, whatever its name: one JSON object per line.
+        header: If it is `False`: The CSV has no header line; its columns are called 1, 2, and so on.
+        separator: Separator of CSV fields. Default: that of a sample of the records.
+        explain: Print the plan (passes, buffers, predicted traffic and time), then run.
+        lines, zero_terminated, columns, union, codec, group_rows, bloom, schema, infer, null, on_error,
+            parts, memory, threads, io, drives, scratch_limit, force, record_io, volume, progress: As in
+            `unique`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("comm", CommSummary, ("distribute", "sort"), _OPTIONS, locals())
 
 
 def shuffle(
@@ -367,8 +441,7 @@ def shuffle(
         csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines. The first line
             of each file names the columns, and comes first in every output, once.
         jsonl: Input is JSON lines, whatever its name: one JSON value per line.
-        separator: Separator of CSV fields. Default: that of a sample of the records.
-        explain: Print the plan (passes, buffers, predicted traffic and time), then run.
+        separator, explain: As in `comm`.
         src, dst, force, dtype, record, key, lines, zero_terminated, header, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, record_io, volume, progress: As in `unique`.
@@ -422,7 +495,8 @@ def head(
             several columns. Needs -o.
         memory: Memory to use. Default: half of the free memory.
         explain: Print the plan (predicted traffic and time), then run.
-        csv, jsonl, separator: As in `shuffle`.
+        separator: As in `comm`.
+        csv, jsonl: As in `shuffle`.
         src, dst, force, dtype, record, key, lines, zero_terminated, header, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, record_io, volume, progress: As in
             `unique`.
@@ -472,6 +546,7 @@ def sample(
     Args:
         count: Number of lines or records to print; all of them, if there are fewer.
         memory: Memory for the sample. Default: half of the free memory.
+        separator: As in `comm`.
         explain: As in `head`.
         seed, csv, jsonl: As in `shuffle`.
         src, dst, force, dtype, record, key, lines, zero_terminated, header, columns, union, codec,
@@ -551,6 +626,7 @@ def split(
         codec: Compression of the parts; see `outcore convert`.
         on_error: What to do with rows of CSV and JSON lines that do not have the columns, or values of their
             types.
+        separator: As in `comm`.
         explain: As in `head`.
         csv, jsonl: As in `shuffle`.
         dtype, record, key, lines, zero_terminated, header, memory, threads, io, drives, null, record_io,
@@ -663,6 +739,7 @@ def verify(
 
 __all__ = [
     "unique",
+    "comm",
     "shuffle",
     "head",
     "sample",

@@ -88,7 +88,7 @@ const RECORD_TYPE: &str = "say what records are with --type, or --record and --k
 const SAYS_WHAT: [&str; 6] = ["format", "record_bytes", "is_lines", "csv", "jsonl", "from"];
 
 /// The first rule that names a command and an option counts.
-static RULES: [Rule; 44] = [
+static RULES: [Rule; 48] = [
     // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort"])
@@ -126,6 +126,16 @@ static RULES: [Rule; 44] = [
         "lines",
     )
     .instead(BY),
+    rule(&["total"], LINES, "lines").of(&["comm"]),
+    rule(&["by"], TABLES, "columns of tables")
+        .of(&["comm"])
+        .instead("lines are compared as a whole; CSV and JSON lines are tables here"),
+    rule(&["dry_run"], LINES, "lines")
+        .of(&["comm"])
+        .instead(EXPLAIN),
+    rule(&["separator"], CSV_TABLE, "CSV")
+        .of(&["comm"])
+        .instead(WHAT_TEXT),
     rule(&["conditions"], RECORDS, "records")
         .of(&["merge", "count-by"])
         .instead("`outcore filter` keeps some rows of tables"),

@@ -22,11 +22,12 @@
 //! | [`sequence`] | the verbs on sequences of records, and what they share |
 //! | `pass` | a pass over lines as they come |
 //! | [`wording`] | reports in words |
-//! | `sort`, `unique`, `shuffle`, `head`, `sample`, `split` | verbs on lines, records and tables |
+//! | `sort`, `unique`, `comm`, `shuffle`, `head`, `sample`, `split` | verbs on lines, records and tables |
 //! | `generate`, [`mod@verify`] | further verbs |
 //!
 //! [`visit_verbs`] lists all verbs.
 
+mod comm;
 pub mod datasets;
 pub mod explain;
 mod generate;
@@ -59,6 +60,7 @@ use verb::VerbVisitor;
 pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
     visitor.visit::<sort::Sort>();
     visitor.visit::<unique::Unique>();
+    visitor.visit::<comm::Comm>();
     visitor.visit::<shuffle::Shuffle>();
     visitor.visit::<head::Head>();
     visitor.visit::<sample::Sample>();

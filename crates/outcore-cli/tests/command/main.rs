@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod bench;
+mod comm;
 mod conformance;
 mod content;
 mod devices;
@@ -49,8 +50,8 @@ mod table_pipes;
 mod tables;
 mod threads;
 mod traces;
-mod vectors;
 mod unique;
+mod vectors;
 mod verify;
 mod view;
 mod view_csv;

@@ -69,6 +69,10 @@ const COMMANDS: &[(&str, Run)] = &[
         "diff",
         With(&["t.parquet t.parquet -o diff.parquet --by name --json"]),
     ),
+    (
+        "comm",
+        With(&["text text", "text text -o o --force --json"]),
+    ),
     ("split", With(&["text -n 2 -o p-{part} --force --json"])),
     (
         "head",

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 NUMPY    from ._table import Table
 "#;
 /// The verbs whose functions are made here; those of the others are written by hand.
-const VERBS: [&str; 15] = [
-    "sort", "unique", "shuffle", "head", "sample", "split", "gen", "verify", "convert", "info",
-    "dedup", "group-by", "window", "join", "diff",
+const VERBS: [&str; 16] = [
+    "sort", "unique", "comm", "shuffle", "head", "sample", "split", "gen", "verify", "convert",
+    "info", "dedup", "group-by", "window", "join", "diff",
 ];
 /// Options whose keyword is not their name in the definition.
 const NAMES: [(&str, &str); 18] = [

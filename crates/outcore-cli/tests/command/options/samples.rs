@@ -529,7 +529,7 @@ pub(super) const OF_EXPRESSIONS: [Sample; 37] = [
     sample("info", "jsonl table", "rows.jsonl", ""),
 ];
 
-pub(super) const OF_TABLES: [Sample; 20] = [
+pub(super) const OF_TABLES: [Sample; 23] = [
     sample("dedup", "table", "t.parquet --by name", "out.parquet"),
     sample("dedup", "csv table", "rows.csv --by b", "out.parquet"),
     sample("group-by", "table", "t.parquet --by name", "out.parquet"),
@@ -556,6 +556,19 @@ pub(super) const OF_TABLES: [Sample; 20] = [
         "diff",
         "table",
         "t.parquet few.parquet --by number",
+        "out.parquet",
+    ),
+    sample("comm", "lines", "lines.txt lines.txt", "out"),
+    sample(
+        "comm",
+        "table",
+        "t.parquet few.parquet --not-left --not-both",
+        "out.parquet",
+    ),
+    sample(
+        "comm",
+        "csv table",
+        "rows.csv few.csv --by a --not-left --not-right",
         "out.parquet",
     ),
     sample("view build", "lines", "lines.txt --lines", "out.view"),
@@ -623,6 +636,7 @@ fn common_value_of(kind: &str, id: &str) -> Option<&'static str> {
         "record_bytes" => "8",
         "keys" => "0:4",
         "line_keys" => "2",
+        "skip_fields" | "skip_chars" | "check_chars" => "1",
         "separator" => ";",
         "word" => "numeric",
         "by" | "columns" | "on" | "bloom_filters" | "near" | "of" => "a",
@@ -636,7 +650,6 @@ fn common_value_of(kind: &str, id: &str) -> Option<&'static str> {
         "seed" => "77",
         "epoch" => "3",
         "against" => "numbers.bin",
-        "skip_fields" | "skip_chars" | "check_chars" => "1",
         "zip" if kind == "npy" => "sorted.npy",
         "zip" if kind == "records" => "records.bin",
         "zip" => "sorted.bin",

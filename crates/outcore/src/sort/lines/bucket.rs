@@ -37,6 +37,8 @@ pub(super) struct TableLines {
     pub(super) is_repeated: bool,
     /// Of equal lines that were only counted, those of the second of two sides.
     pub(super) second_side: u64,
+    /// No lines, but the numbers of all before it.
+    pub(super) is_total: bool,
 }
 
 /// All lines of one range of keys.

@@ -16,6 +16,8 @@ use outcore_io::{Error, Result};
 
 /// Bytes in front of each line.
 pub(super) const MARK_BYTES: usize = 1;
+/// Length of the line with all numbers, at most.
+pub(super) const TOTAL_BYTES_MAX: u64 = 128;
 /// Columns: the first side alone, the second alone, both.
 const COLUMNS: usize = 3;
 
@@ -28,6 +30,8 @@ pub struct Sides {
     pub is_shown: [bool; 3],
     /// Stands in front of a line once for each shown column to the left of its own.
     pub separator: u8,
+    /// Whether a line with the numbers of all columns comes last.
+    pub has_total: bool,
 }
 
 /// Lines of two sides.
@@ -104,6 +108,18 @@ impl Sides {
             true => Side::First,
             false => Side::Second,
         }
+    }
+
+    /// The line with the numbers of all columns.
+    pub(super) fn total(self, counts: &[AtomicU64; COLUMNS], terminator: u8) -> Vec<u8> {
+        let mut line = Vec::new();
+        for count in counts {
+            line.extend_from_slice(count.load(Ordering::Relaxed).to_string().as_bytes());
+            line.push(self.separator);
+        }
+        line.extend_from_slice(b"total");
+        line.push(terminator);
+        line
     }
 
     /// What is shown of a line that is so often in each side, the lines of both first; adds to the

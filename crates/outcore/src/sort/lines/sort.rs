@@ -21,7 +21,7 @@ use super::distribute::distribute_input;
 use super::plan::{LinePlan, LineSize, LongLine, plan_lines};
 use super::rows::{LongRow, RowSink};
 use super::sample::{LineSample, Lines, Wanted, sample_input};
-use super::sides::{MarkedOrder, SideCounts, Unmarked};
+use super::sides::{MarkedOrder, SideCounts, TOTAL_BYTES_MAX, Unmarked};
 use super::sort_task::sort_buckets;
 use super::split::split_oversized;
 use super::splitters::{LineSplitters, SplitterSize};
@@ -263,7 +263,11 @@ pub(super) fn sort_from<S: ItemSource>(
     let (buckets, splits) = split_oversized(&context, &mut tables, buckets)?;
     phases.end("distribute", &ends.volume);
     if adds_bytes {
-        let counted_bytes = buckets.iter().map(LineBucket::counted_bytes_max).sum();
+        let counted_bytes = buckets
+            .iter()
+            .map(LineBucket::counted_bytes_max)
+            .sum::<u64>()
+            + TOTAL_BYTES_MAX;
         staged = ends.stage(options.replace, room, counted_bytes)?;
     }
     let written = sort_buckets(&context, &tables, buckets, (&ends, staged.as_ref()))?;

@@ -107,6 +107,9 @@ pub(super) fn sort_buckets(
         buckets.reverse();
     }
     buckets.retain(|bucket| bucket.lines_max() > 0);
+    if context.options.sides.is_some_and(|sides| sides.has_total) {
+        buckets.push(total_bucket());
+    }
     ends.write(context.job, staged, |sink| {
         let sizes = TaskSizes::of(context, &buckets);
         let is_thinned = context.options.is_thinned();
@@ -632,6 +635,9 @@ impl<'a> Sorting<'a> {
         sides: Sides,
     ) -> Result<()> {
         let bucket = &loaded.task.bucket;
+        if bucket.kind.is_total {
+            return self.write_total(worker, loaded, sides);
+        }
         let line = bucket.copies_of.as_deref().unwrap_or_default();
         let framing = self.context.framing;
         let second = bucket.kind.second_side;
@@ -661,6 +667,26 @@ impl<'a> Sorting<'a> {
             for gather in &mut gathers {
                 filled += gather.fill(&mut out[filled..]);
             }
+        })
+    }
+
+    /// The numbers of all columns, which are known when it is this bucket's turn.
+    fn write_total(
+        &self,
+        worker: &mut TaskWorker<'_, TableLines>,
+        loaded: &Loaded<TableLines>,
+        sides: Sides,
+    ) -> Result<()> {
+        let mut total = Vec::new();
+        let spot = worker.place(loaded, |_| {
+            total = sides.total(&self.context.sides, self.context.options.terminator);
+            total.len() as u64
+        })?;
+        let mut rest = &total[..];
+        worker.emit(spot, |out| {
+            let (now, later) = rest.split_at(out.len().min(rest.len()));
+            out[..now.len()].copy_from_slice(now);
+            rest = later;
         })
     }
 
@@ -702,6 +728,18 @@ impl<'a> Sorting<'a> {
         worker.emit(spot, |out| {
             gather.fill(out);
         })
+    }
+}
+
+/// A bucket for the numbers of all columns.
+fn total_bucket() -> LineBucket {
+    LineBucket {
+        copies_of: Some(Box::default()),
+        kind: TableLines {
+            is_total: true,
+            ..TableLines::default()
+        },
+        ..LineBucket::default()
     }
 }
 
