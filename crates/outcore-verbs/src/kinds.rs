@@ -88,7 +88,7 @@ const RECORD_TYPE: &str = "say what records are with --type, or --record and --k
 const SAYS_WHAT: [&str; 6] = ["format", "record_bytes", "is_lines", "csv", "jsonl", "from"];
 
 /// The first rule that names a command and an option counts.
-static RULES: [Rule; 48] = [
+static RULES: [Rule; 49] = [
     // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort"])
@@ -120,6 +120,9 @@ static RULES: [Rule; 48] = [
     .of(&["unique"])
     .instead("`outcore group-by --by COLUMN,... --agg n=count` counts rows of tables"),
     rule(&["all_repeated"], TEXT, "lines").of(&["unique"]),
+    rule(&["keep_order"], TEXT.and(TABLES), "lines and tables")
+        .of(&["unique"])
+        .instead("records are written in their order"),
     rule(
         &["skip_fields", "skip_chars", "check_chars"],
         LINES,

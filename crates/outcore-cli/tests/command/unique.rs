@@ -172,3 +172,78 @@ fn options_of_uniq_that_do_not_go_together_are_rejected_by_name() {
         );
     }
 }
+
+#[test]
+fn the_first_of_each_line_is_kept_in_the_order_of_the_input() {
+    let place = TestDir::in_memory();
+    let mut numbers = Numbers(11);
+    let lines: Vec<Vec<u8>> = (0..50_000)
+        .map(|_| match numbers.next() % 40 {
+            0 => Vec::new(),
+            1 => b"again and again".to_vec(),
+            2 => vec![b'z'; 5_000],
+            3..20 => format!("{} some\0", numbers.next() % 3_000).into_bytes(),
+            _ => format!("{} of many {:0100}", numbers.next() % 90_000, 0).into_bytes(),
+        })
+        .collect();
+    place.write("in", &lines.join(&b'\n'));
+    let mut counts = std::collections::HashMap::new();
+    lines
+        .iter()
+        .for_each(|line| *counts.entry(line).or_insert(0) += 1);
+    let first = |wanted: &dyn Fn(usize) -> bool| {
+        let mut seen = std::collections::HashSet::new();
+        let kept = lines
+            .iter()
+            .filter(|line| seen.insert(*line) && wanted(counts[line]));
+        kept.flat_map(|line| [&line[..], b"\n"].concat())
+            .collect::<Vec<u8>>()
+    };
+    let run = |options: &str| {
+        let words =
+            format!("unique --keep-order --lines in -o out --force --memory 5MiB {options}");
+        let words: Vec<&str> = words.split_whitespace().collect();
+        place.run(&words).ok();
+        place.read("out")
+    };
+    assert!(run("") == first(&|_| true));
+    assert!(run("-d") == first(&|count| count > 1));
+    assert!(run("-u") == first(&|count| count == 1));
+    let repeated = lines.iter().filter(|line| counts[line] > 1);
+    let repeated: Vec<u8> = repeated
+        .flat_map(|line| [&line[..], b"\n"].concat())
+        .collect();
+    assert!(run("-D") == repeated);
+    assert_eq!(place.names(), ["in", "out"]);
+}
+
+#[test]
+fn rows_and_csv_keep_the_order_of_the_input_too() {
+    let place = TestDir::in_memory();
+    place.write("t.csv", b"a,b\n3,\"x\ny\"\n1,z\n3,w\n2,z\n");
+    let run = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        place.run(&words).ok().stdout
+    };
+    assert_eq!(
+        run("unique --keep-order --csv --by a t.csv"),
+        b"a,b\n3,\"x\ny\"\n1,z\n2,z\n"
+    );
+    run("unique --keep-order --by b t.csv --infer -o out.csv");
+    assert_eq!(place.read("out.csv"), b"a,b\n3,\"x\ny\"\n1,z\n3,w\n");
+    place.write("r.jsonl", b"{\"a\":2}\n\n{\"a\":1}\n{\"a\":2}\n");
+    assert_eq!(
+        run("unique --keep-order r.jsonl"),
+        b"{\"a\":2}\n{\"a\":1}\n"
+    );
+    place.write("bad.jsonl", b"{\"a\":2}\n{\"b\":1}\n");
+    let words = [
+        "unique",
+        "--keep-order",
+        "--jsonl",
+        "--by",
+        ".a",
+        "bad.jsonl",
+    ];
+    place.run(&words).fails(4, &["line 2"], "--on-error");
+}

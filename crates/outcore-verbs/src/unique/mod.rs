@@ -13,7 +13,9 @@ use std::path::PathBuf;
 use outcore::key::RecordFormat;
 use outcore::key::sort_key::SortKey;
 use outcore::primitives::Grouping;
-use outcore::sort::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
+use outcore::sort::lines::{
+    LineSortOptions, Places, plan_lines, sample_lines, select_lines, sort_lines,
+};
 use outcore::{Error, Result};
 use outcore_front::inputs::refuse_streams;
 use outcore_front::resources::Resources;
@@ -141,6 +143,13 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
     if args.explain || args.dry_run {
         let output = lines.set_aside(&Dress::default())?;
         let size = lines.watch(host, || {
+            let options = LineSortOptions {
+                places: match args.keep_order {
+                    true => Places::Added,
+                    false => Places::None,
+                },
+                ..options
+            };
             sample_lines(&lines.job, &lines.inputs(), order, options)
         })?;
         let plan = plan_lines(size)?.to_string();
@@ -155,13 +164,11 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
     lines.begin(host, json!({}));
     let (output, pending) = lines.open_output(host, &dress)?;
     let done = lines.watch(host, || {
-        pending.finish(sort_lines(
-            &lines.job,
-            &lines.inputs(),
-            output,
-            order,
-            options,
-        ))
+        let (job, inputs) = (&lines.job, lines.inputs());
+        pending.finish(match args.keep_order {
+            true => select_lines(job, &inputs, output, order, options),
+            false => sort_lines(job, &inputs, output, order, options),
+        })
     })?;
     let wrote = lines.report(host, "line", LineDone::of_sort(&done))?;
     Ok(UniqueSummary::of(wrote))

@@ -17,6 +17,7 @@ Examples:
   outcore unique --count words.txt | sort -rn | head
   outcore unique -k1,1 access.log
   outcore unique --repeated -f 2 access.log
+  outcore unique --keep-order urls.txt -o first-of-each.txt
   outcore unique --csv --by email users.csv
   outcore unique keys.bin --type u64 -o distinct.bin
   outcore unique --count ids.npy -o counts.npy";
@@ -49,6 +50,10 @@ pub(crate) struct UniqueArgs {
     pub(crate) count: bool,
     #[command(flatten)]
     pub(crate) occurrence: OccurrenceArgs,
+    /// Keep the lines in the order of the input, as `awk '!seen[$0]++'` does: the first of each, or
+    /// of those that are kept. A table keeps the first row of each key in its place
+    #[arg(long, help_heading = "Order", conflicts_with_all = ["count", "descending"])]
+    pub(crate) keep_order: bool,
     #[command(flatten)]
     pub(crate) part: PartArgs,
     /// Reverse the key order (largest first)

@@ -13,8 +13,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::Places;
 use super::bucket::LineBucket;
 use super::context::Context;
+use super::place::{self, place_of};
 use super::plan::{ACROSS, INPUT, LONG_MADE, MARKED, MARKED_BATCH_BYTES};
 use super::refs::Ref;
 use super::rows::RowSource;
@@ -112,7 +114,10 @@ impl<const HAS_KEYS: bool> VaryingItems for Lines<'_, HAS_KEYS> {
             if let Err(why) = made {
                 keys.area.truncate(at);
                 let place = run.place;
-                let place = place.map(|(part, at)| (part, at + u64::from(line.at)));
+                let place = match context.options.places {
+                    Places::Added => place_of(line.bytes(run.bytes), context.parts),
+                    _ => place.map(|(part, at)| (part, at + u64::from(line.at))),
+                };
                 context.no_key(place, &why)?;
                 continue;
             }
@@ -271,9 +276,12 @@ fn take_region(
         begin,
         end: begin + region_bytes as u64,
     });
-    if let Some(sides) = context.options.sides {
-        let mark = sides.of_input(region.part).mark();
-        return each_marked(region, context.options.terminator, mark, |bytes| {
+    if context.options.mark_bytes() > 0 {
+        let append_mark = |at: u64, line: &mut Vec<u8>| match context.options.sides {
+            Some(sides) => line.push(sides.of_input(region.part).mark()),
+            None => place::append_mark(begin + at, line),
+        };
+        return each_marked(context, region, append_mark, |bytes| {
             let run = Run {
                 bytes,
                 position: begin,
@@ -303,26 +311,36 @@ fn take_region(
 
 /// Gives the lines of a region, each behind a mark, in batches.
 fn each_marked(
+    context: &Context<'_>,
     region: &Region,
-    terminator: u8,
-    mark: u8,
+    append_mark: impl Fn(u64, &mut Vec<u8>),
     mut take: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
+    let options = &context.options;
+    let mark_bytes = options.mark_bytes();
     let mut batch = Vec::with_capacity(MARKED_BATCH_BYTES);
+    let mut at = 0;
     for bytes in region.slices() {
+        if let Some(separator) = options.csv_separator {
+            check_records(context, (region, at), bytes, separator)?;
+        }
         let mut from = 0;
-        for end in Terminators::of(terminator, bytes) {
-            let line = &bytes[from..=end];
+        for end in Terminators::of(options.terminator, bytes) {
+            let (line, line_at) = (&bytes[from..=end], at + from as u64);
             from = end + 1;
-            if batch.len() + 1 + line.len() > MARKED_BATCH_BYTES {
+            if options.drops_blanks && is_blank(&line[..line.len() - 1]) {
+                continue;
+            }
+            if batch.len() + mark_bytes + line.len() > MARKED_BATCH_BYTES {
                 take(&batch)?;
                 batch.clear();
                 batch.shrink_to(MARKED_BATCH_BYTES);
-                batch.reserve_exact(1 + line.len());
+                batch.reserve_exact(mark_bytes + line.len());
             }
-            batch.push(mark);
+            append_mark(line_at, &mut batch);
             batch.extend_from_slice(line);
         }
+        at += bytes.len() as u64;
     }
     take(&batch)
 }

@@ -21,6 +21,7 @@ mod line_bytes;
 mod made;
 mod merge;
 mod offset_value;
+mod place;
 mod plan;
 mod refs;
 pub mod rows;
@@ -35,6 +36,7 @@ mod table;
 pub use check::{Disorder, check_lines};
 pub use made::{RowSortOptions, sort_rows};
 pub use merge::{merge_lines, merge_passes};
+pub use place::select_lines;
 pub(crate) use plan::lines_text;
 pub use plan::{LinePlan, LineSize, LongLine, plan_lines};
 pub use sides::{SideCounts, Sides};
@@ -83,6 +85,18 @@ impl Occurrences {
     }
 }
 
+/// What is done with the places of lines in the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Places {
+    /// Nothing.
+    #[default]
+    None,
+    /// Each line is written behind its place; of equal keys the first comes first.
+    Added,
+    /// Lines that have their places in front are written without them.
+    Removed,
+}
+
 /// How lines are sorted, besides their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineSortOptions {
@@ -103,6 +117,8 @@ pub struct LineSortOptions {
     pub occurrences: Occurrences,
     /// The inputs are two sides, which are compared; see [`Sides`].
     pub sides: Option<Sides>,
+    /// What is done with the places of lines in the input; see [`select_lines`].
+    pub places: Places,
     /// Counts are the first field of CSV with this separator, instead of being padded as `uniq -c`
     /// does.
     pub count_separator: Option<u8>,
@@ -126,6 +142,7 @@ impl Default for LineSortOptions {
             count: false,
             occurrences: Occurrences::Any,
             sides: None,
+            places: Places::None,
             count_separator: None,
             replace: false,
             on_no_key: OnNoKey::Fail,
@@ -140,17 +157,27 @@ impl LineSortOptions {
         self.unique || self.count || self.sides.is_some()
     }
 
-    /// Bytes that stand in front of each line while it is sorted, and are not written.
+    /// Bytes that are put in front of each line when it is read.
     fn mark_bytes(&self) -> usize {
-        match self.sides {
-            Some(_) => sides::MARK_BYTES,
-            None => 0,
+        match (self.sides, self.places) {
+            (Some(_), _) => sides::MARK_BYTES,
+            (None, Places::Added) => place::MARK_BYTES,
+            (None, Places::None | Places::Removed) => 0,
+        }
+    }
+
+    /// Bytes in front of each line that are not written.
+    fn hidden_bytes(&self) -> usize {
+        match (self.sides, self.places) {
+            (Some(_), _) => sides::MARK_BYTES,
+            (None, Places::Removed) => place::MARK_BYTES,
+            (None, Places::None | Places::Added) => 0,
         }
     }
 
     /// Whether lines may be left out, so that the length of the output is not known before.
     fn is_thinned(&self) -> bool {
-        self.is_unique() || self.occurrences != Occurrences::Any
+        self.is_unique() || self.occurrences != Occurrences::Any || self.places != Places::None
     }
 
     /// Whether the lines of a key are counted where one of them is written.

@@ -211,7 +211,7 @@ pub(super) fn sort_from<S: ItemSource>(
         false => Room::Exactly,
     };
     // What counts add is known later.
-    let adds_bytes = options.count || options.sides.is_some();
+    let adds_bytes = options.count || options.mark_bytes() > 0;
     let mut staged = match adds_bytes {
         true => None,
         // A file may lack its last terminator.

@@ -341,7 +341,7 @@ impl BucketWork<TableLines> for Sorting<'_> {
             None => {
                 let counts = self.context.options.counts();
                 let gather = Gather::new((&area, framing), &refs, count, counts)
-                    .without_marks(self.context.options.mark_bytes());
+                    .without_marks(self.context.options.hidden_bytes());
                 let spot = match spot {
                     Some(spot) => spot,
                     None => {
@@ -621,7 +621,8 @@ impl<'a> Sorting<'a> {
             return self.hand_on(worker, loaded, parts, (&mut copies, lines, bytes));
         }
         let refs = vec![copy; lines.min(COPIES_MAX) as usize];
-        let gather = Gather::new((line, framing), &refs, lines, self.context.options.counts());
+        let gather = Gather::new((line, framing), &refs, lines, self.context.options.counts())
+            .without_marks(self.context.options.hidden_bytes());
         let bytes = gather.bytes_left();
         let spot = worker.place(loaded, |_| bytes)?;
         self.emit(worker, spot, gather)
@@ -656,7 +657,7 @@ impl<'a> Sorting<'a> {
         });
         let mut gathers = copies.each_ref().map(|(refs, lines)| {
             Gather::new((line, framing), refs, *lines, self.context.options.counts())
-                .without_marks(self.context.options.mark_bytes())
+                .without_marks(self.context.options.hidden_bytes())
         });
         let bytes = gathers.iter().map(Gather::bytes_left).sum();
         let lines = gathers.iter().map(Gather::lines_left).sum();
