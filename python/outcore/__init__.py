@@ -132,6 +132,7 @@ __all__ = [
     "split",
     "table",
     "tabulate",
+    "tail",
     "unique",
     "verify",
     "window",

@@ -57,6 +57,7 @@ _OPTIONS: dict[str, Option] = {
     "infer": Option("flag", "--infer", False),
     "io": Option("text", "--io", None),
     "jsonl": Option("flag", "--jsonl", False),
+    "keep_order": Option("flag", "--keep-order", False),
     "key": Option("texts", "--key", None),
     "line_key": Option("texts", "-k", None),
     "lines": Option("lines", "--lines", False),
@@ -86,6 +87,7 @@ _OPTIONS: dict[str, Option] = {
     "skip_fields": Option("number", "--skip-fields", None),
     "split.seed": Option("number", "--seed", 1),
     "stable": Option("flag", "--stable", False),
+    "tail.count": Option("number", "--count", 10),
     "threads": Option("number", "--threads", None),
     "ties": Option("flag", "--ties", False),
     "total": Option("flag", "--total", False),
@@ -164,6 +166,7 @@ def unique(
     repeated: bool = False,
     unique: bool = False,
     all_repeated: bool = False,
+    keep_order: bool = False,
     skip_fields: SupportsIndex | None = None,
     skip_chars: SupportsIndex | None = None,
     check_chars: SupportsIndex | None = None,
@@ -238,6 +241,8 @@ def unique(
         repeated: Keep only lines, records or keys that occur more than once, one of each.
         unique: Keep only lines, records or keys that occur once.
         all_repeated: Keep all lines whose key occurs more than once, and not only one of each.
+        keep_order: Keep the lines in the order of the input, as `awk '!seen[$0]++'` does: the first of each,
+            or of those that are kept. A table keeps the first row of each key in its place.
         skip_fields: Do not compare the first N fields. A field is a run of blanks and what follows it up to
             the next blank.
         skip_chars: Do not compare the first N bytes, counted behind the fields that are skipped.
@@ -485,12 +490,13 @@ def head(
 ) -> WriteSummary | Table:
     """Print the first lines, records or rows of the input.
 
-    Reads no more than it needs. Several files are read as one.
+    Reads no more than it needs; for all but the last ones, files are read twice. Several files are read as
+    one.
 
     Rows of tables are printed with tabs between their columns; with -o they are written as a table.
 
     Args:
-        count: Number of lines or records to print.
+        count: Number of lines or records to print; with a minus, as in -5, all but so many at the end.
         by: Take the first rows in the order of this column, or with COLUMN:desc the last ones; repeat for
             several columns. Needs -o.
         memory: Memory to use. Default: half of the free memory.
@@ -504,6 +510,58 @@ def head(
     Raises: What `sort` raises.
     """
     return run_on_tables("head", WriteSummary, ("head",), _OPTIONS, locals())
+
+
+def tail(
+    src: TableSource,
+    dst: StrPath | None = None,
+    *,
+    force: bool = False,
+    count: SupportsIndex = 10,
+    memory: Size | None = None,
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    lines: LinesHow = False,
+    zero_terminated: bool = False,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    infer: bool = False,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary | Table:
+    """Print the last lines, records or rows of the input.
+
+    Several files are read as one. Of lines and records in files, only the end is read. Of CSV and compressed
+    files, all is read twice; of a stream, the last records are held in memory.
+
+    Rows of tables are printed with tabs between their columns; with -o they are written as a table.
+
+    Args:
+        count: Number of lines or records to print; with a plus, as in +5, all from that one on.
+        separator: As in `comm`.
+        memory, explain: As in `head`.
+        csv, jsonl: As in `shuffle`.
+        src, dst, force, dtype, record, key, lines, zero_terminated, header, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, record_io, volume, progress: As in
+            `unique`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("tail", WriteSummary, ("tail",), _OPTIONS, locals())
 
 
 def sample(
@@ -742,6 +800,7 @@ __all__ = [
     "comm",
     "shuffle",
     "head",
+    "tail",
     "sample",
     "split",
     "gen",

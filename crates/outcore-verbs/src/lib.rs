@@ -22,7 +22,7 @@
 //! | [`sequence`] | the verbs on sequences of records, and what they share |
 //! | `pass` | a pass over lines as they come |
 //! | [`wording`] | reports in words |
-//! | `sort`, `unique`, `comm`, `shuffle`, `head`, `sample`, `split` | verbs on lines, records and tables |
+//! | `sort`, `unique`, `comm`, `shuffle`, `head`, `tail`, `sample`, `split` | verbs on lines, records and tables |
 //! | `generate`, [`mod@verify`] | further verbs |
 //!
 //! [`visit_verbs`] lists all verbs.
@@ -48,6 +48,7 @@ mod split;
 mod synonym;
 #[cfg(feature = "tables")]
 pub mod tables;
+mod tail;
 mod unique;
 pub mod usage;
 pub mod verb;
@@ -63,6 +64,7 @@ pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
     visitor.visit::<comm::Comm>();
     visitor.visit::<shuffle::Shuffle>();
     visitor.visit::<head::Head>();
+    visitor.visit::<tail::Tail>();
     visitor.visit::<sample::Sample>();
     visitor.visit::<split::Split>();
     visitor.visit::<generate::Gen>();

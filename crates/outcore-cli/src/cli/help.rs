@@ -21,7 +21,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
         "Files of lines, records or tables",
         &[
             "sort", "shuffle", "unique", "dedup", "group-by", "window", "join", "diff", "comm",
-            "split", "head", "sample", "verify", "convert", "info", "gen",
+            "split", "head", "tail", "sample", "verify", "convert", "info", "gen",
         ],
     ),
     (

@@ -48,6 +48,7 @@ mod table_errors;
 mod table_keys;
 mod table_pipes;
 mod tables;
+mod tail;
 mod threads;
 mod traces;
 mod unique;

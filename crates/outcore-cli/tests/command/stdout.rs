@@ -79,6 +79,10 @@ const COMMANDS: &[(&str, Run)] = &[
         With(&["text", "text -o o --force --json", "t.parquet"]),
     ),
     (
+        "tail",
+        With(&["text", "text -o o --force --json", "t.parquet"]),
+    ),
+    (
         "sample",
         With(&["-n 2 text", "-n 2 text -o o --force --json"]),
     ),

@@ -17,6 +17,7 @@
 //! | [`part`] | the part of a line that GNU `uniq` compares |
 //! | [`reader`] | lines or records as they come, compressed ones too |
 //! | [`sample`] | some of them at random |
+//! | [`take`] | the first or the last of them |
 //! | [`view_files`] | files of text as a view can take them |
 
 pub mod csv;
@@ -32,6 +33,7 @@ pub mod output;
 pub mod part;
 pub mod reader;
 pub mod sample;
+pub mod take;
 pub mod view_files;
 
 use outcore::key::sort_key::NoKey;

@@ -1,7 +1,7 @@
 //! Jobs on tables: thin drivers that put a table's rows through the engine and back.
 //!
 //! Contract: each job reads one table ([`TableInput`]), or two of them, and writes another
-//! ([`TableOutput`]), which is absent or whole. [`copy`](fn@copy), [`select`](fn@select), [`head`]
+//! ([`TableOutput`]), which is absent or whole. [`copy`](fn@copy), [`select`](fn@select), [`span`]
 //! and [`sample`] go straight from one to the other, and so does a [`join`](fn@join) in any order
 //! whose right table fits into memory. The others sort the rows by a key of bytes, and differ in
 //! the key and in what they do with rows of equal keys:
@@ -78,7 +78,7 @@ pub use group::{Aggregate, AggregateKind, group_by};
 pub use holding::RowsWhere;
 pub use join::{AsOf, ColumnPair, CommColumn, Join, JoinKind, comm, join};
 pub use merge::merge;
-pub use part::{halves, head, sample};
+pub use part::{halves, sample, span};
 pub use partition::partition;
 pub use plain::{PlainBatch, PlainColumns, PlainType, PlainValues, TakePlain};
 pub use plain_out::{

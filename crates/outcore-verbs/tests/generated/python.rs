@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Args as _, Command};
 use outcore_front::Spelling;
+use outcore_verbs::option::RecordCount;
 use outcore_verbs::report::Described;
 use outcore_verbs::verb::{Inputs, Verb, VerbVisitor};
 use outcore_verbs::visit_verbs;
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
 NUMPY    from ._table import Table
 "#;
 /// The verbs whose functions are made here; those of the others are written by hand.
-const VERBS: [&str; 16] = [
-    "sort", "unique", "comm", "shuffle", "head", "sample", "split", "gen", "verify", "convert",
-    "info", "dedup", "group-by", "window", "join", "diff",
+const VERBS: [&str; 17] = [
+    "sort", "unique", "comm", "shuffle", "head", "tail", "sample", "split", "gen", "verify",
+    "convert", "info", "dedup", "group-by", "window", "join", "diff",
 ];
 /// Options whose keyword is not their name in the definition.
 const NAMES: [(&str, &str); 18] = [
@@ -424,7 +425,13 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
     let kind = arg.get_value_parser().type_id();
     let is = |wanted: TypeId| kind == wanted;
     let is_path = is(TypeId::of::<PathBuf>());
-    let is_whole = is(TypeId::of::<u64>()) || is(TypeId::of::<usize>()) || is(TypeId::of::<u128>());
+    let whole = [
+        TypeId::of::<u64>(),
+        TypeId::of::<usize>(),
+        TypeId::of::<u128>(),
+        TypeId::of::<RecordCount>(),
+    ];
+    let is_whole = whole.into_iter().any(is);
     let choices = arg.get_possible_values();
     let choices = choices
         .iter()

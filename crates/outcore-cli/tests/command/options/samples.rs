@@ -42,7 +42,7 @@ pub(super) const NEUTRAL: [(&str, &str); 26] = [
 ];
 
 /// The same of some commands and kinds of input.
-pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 36] = [
+pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 37] = [
     (
         "unique",
         "csv",
@@ -197,6 +197,12 @@ pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 36] = [
     ),
     (
         "head",
+        "npy",
+        "keys",
+        "a part of what a record is, and no order is made",
+    ),
+    (
+        "tail",
         "npy",
         "keys",
         "a part of what a record is, and no order is made",
@@ -398,7 +404,7 @@ pub(super) const OF_ORDER: [Sample; 19] = [
     sample("unique", "dataset", "@lines --volume drives.toml", "out"),
 ];
 
-pub(super) const OF_PLACES: [Sample; 33] = [
+pub(super) const OF_PLACES: [Sample; 40] = [
     sample("shuffle", "lines", "lines.txt", "out"),
     sample("shuffle", "csv", "rows.csv", "out.csv"),
     sample("shuffle", "jsonl", "rows.jsonl", "out.jsonl"),
@@ -414,6 +420,13 @@ pub(super) const OF_PLACES: [Sample; 33] = [
     sample("head", "npy", "array.npy -n 2", ""),
     sample("head", "table", "t.parquet -n 5", "out.parquet"),
     sample("head", "csv table", "rows.csv --infer -n 5", "out.parquet"),
+    sample("tail", "lines", "lines.txt -n 2", "out"),
+    sample("tail", "csv", "rows.csv -n 6", "out.csv"),
+    sample("tail", "jsonl", "rows.jsonl -n 7", "out.jsonl"),
+    sample("tail", "numbers", "numbers.bin --type u64 -n 2", "out"),
+    sample("tail", "npy", "array.npy -n 2", ""),
+    sample("tail", "table", "t.parquet -n 5", "out.parquet"),
+    sample("tail", "csv table", "rows.csv --infer -n 5", "out.parquet"),
     sample("sample", "lines", "lines.txt -n 4", "out"),
     sample("sample", "csv", "rows.csv -n 3", "out.csv"),
     sample("sample", "jsonl", "rows.jsonl -n 3", "out.jsonl"),
@@ -568,7 +581,7 @@ pub(super) const OF_TABLES: [Sample; 23] = [
     sample(
         "comm",
         "csv table",
-        "rows.csv few.csv --by a --not-left --not-right",
+        "rows.csv few.csv --by a --not-right --not-both",
         "out.parquet",
     ),
     sample("view build", "lines", "lines.txt --lines", "out.view"),
