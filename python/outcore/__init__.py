@@ -58,6 +58,7 @@ __all__ = [
     "AccessError",
     "CheckFailedError",
     "Column",
+    "CommSummary",
     "CorruptError",
     "Damage",
     "Dataset",

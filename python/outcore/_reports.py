@@ -195,6 +195,18 @@ class UniqueSummary(WriteSummary):
 
 
 @dataclass(frozen=True, repr=False)
+class CommSummary(WriteSummary):
+    """What a comparison of two inputs found."""
+
+    #: Lines of the first input alone; none of tables, of which only one column is found.
+    first: int | None
+    #: Lines of the second input alone.
+    second: int | None
+    #: Lines of both inputs, each pair once.
+    both: int | None
+
+
+@dataclass(frozen=True, repr=False)
 class ShuffleSummary(WriteSummary):
     """What a shuffle did."""
 
@@ -428,6 +440,7 @@ __all__ = [
     "SortSummary",
     "ValueCount",
     "UniqueSummary",
+    "CommSummary",
     "ShuffleSummary",
     "SampleSummary",
     "SplitSummary",

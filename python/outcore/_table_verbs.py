@@ -135,8 +135,7 @@ def convert(
         src: Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table.
         dst: Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or .jsonl,
             these also with .gz or .zst, or a directory with parts=. Without it the result is a `Table`.
-        csv, jsonl, header: As in `map`.
-        separator: As in `shuffle`.
+        csv, jsonl, header, separator: As in `comm`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             force, explain, record_io, volume, progress: As in `sort`.
 
@@ -167,9 +166,8 @@ def info(
 
     Args:
         schema: Types of columns of CSV and JSON lines; those of other columns are inferred from a sample.
+        csv, jsonl, header, separator: As in `comm`.
         src: As in `convert`.
-        csv, jsonl, header: As in `map`.
-        separator: As in `shuffle`.
         null, volume, progress: As in `sort`.
         on_error: As in `split`.
 
@@ -297,9 +295,8 @@ def dedup(
         tokens: Count the length of passages in tokens, which white space separates, not in bytes.
         of: The column of the texts.
         removed: Write the rows that are left out, or the passages, to this table.
+        csv, jsonl, header, separator: As in `comm`.
         src: As in `convert`.
-        csv, jsonl, header: As in `map`.
-        separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, record_io, explain, volume, progress: As in `sort`.
 
@@ -387,10 +384,9 @@ def group_by(
         by: Columns to group by, with commas between; :desc behind one puts its largest values first. st.a is
             the field a of objects st.
         aggregates: What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count.
+        csv, jsonl, header, separator: As in `comm`.
         src: As in `convert`.
         dst, force: As in `dedup`.
-        csv, jsonl, header: As in `map`.
-        separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, record_io, explain, volume, progress: As in `sort`.
 
@@ -481,10 +477,9 @@ def window(
             values first. Default: input order.
         added: What to add, as in rank or previous=lag(amount).
         first: Write only the first N rows of each group.
+        csv, jsonl, header, separator: As in `comm`.
         src: As in `convert`.
         dst, force: As in `dedup`.
-        csv, jsonl, header: As in `map`.
-        separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, record_io, explain, volume, progress: As in `sort`.
 
@@ -597,9 +592,8 @@ def join(
         suffix: Suffix for the name of a column of `right` if `left` has a column of that name.
         ordered: `False` if this is so: Write rows in any order: faster if `right` fits into two fifths of the
             memory.
+        csv, jsonl, header, separator: As in `comm`.
         dst: As in `dedup`.
-        csv, jsonl, header: As in `map`.
-        separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, record_io, force, explain, volume, progress: As in `sort`.
 
@@ -688,9 +682,8 @@ def diff(
         by: Key columns by which rows of both tables are matched, with commas between. Default: all columns,
             so that a row is in both tables or in one, and never changed.
         explain: Print the plan of each sort on `sys.stderr`, then run.
+        csv, jsonl, header, separator: As in `comm`.
         left: As in `join`.
-        csv, jsonl, header: As in `map`.
-        separator: As in `shuffle`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, record_io, force, volume, progress: As in `sort`.
 

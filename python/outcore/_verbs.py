@@ -13,7 +13,7 @@ from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
 from ._column import Expression, Expressions
 from ._held import TableSource
 from ._progress import Watcher
-from ._reports import SampleSummary, ShuffleSummary, SortSummary, SplitSummary, UniqueSummary, VerifyReport, WriteSummary
+from ._reports import CommSummary, SampleSummary, ShuffleSummary, SortSummary, SplitSummary, UniqueSummary, VerifyReport, WriteSummary
 from ._words import Option, report_on_tables, run_on_tables
 
 if TYPE_CHECKING:
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 #: The words of keywords; a verb that differs has its name in front.
 _OPTIONS: dict[str, Option] = {
     "against": Option("paths", "--against", ()),
+    "all_repeated": Option("flag", "--all-repeated", False),
     "bloom": Option("columns", "--bloom", None),
     "by": Option("keys", "--by", None),
     "count-by.by": Option("listed", "by", ()),
     "by_count": Option("flag", "--by-count", False),
     "by_lines": Option("number", "--by-lines", None),
     "bytes": Option("size", "--bytes", None),
+    "check_chars": Option("number", "--check-chars", None),
     "codec": Option("text", "--codec", None),
     "columns": Option("columns", "--columns", None),
     "condition": Option("text", "condition", ...),
@@ -51,24 +53,32 @@ _OPTIONS: dict[str, Option] = {
     "integers": Option("number", "--integers", None),
     "io": Option("text", "--io", None),
     "jsonl": Option("flag", "--jsonl", False),
+    "keep_order": Option("flag", "--keep-order", False),
     "key": Option("texts", "--key", None),
     "lines": Option("lines", "--lines", False),
     "memory": Option("size", "--memory", None),
+    "not_both": Option("flag", "--not-both", False),
+    "not_left": Option("flag", "--not-left", False),
+    "not_right": Option("flag", "--not-right", False),
     "null": Option("texts", "--null", None),
     "on_error": Option("text", "--on-error", None),
     "order": Option("letters", "--order", ""),
     "parts": Option("number", "--parts", None),
     "record": Option("record", "--record", None),
     "record_io": Option("path", "--record-io", None),
+    "repeated": Option("flag", "--repeated", False),
     "replace": Option("flag", "--replace", False),
     "schema": Option("schema", "--schema", None),
     "scratch_limit": Option("size", "--scratch-limit", None),
     "seed": Option("number", "--seed", 1),
     "sort.seed": Option("number", "--seed", None),
     "separator": Option("text", "--field-separator", None),
+    "skip_chars": Option("number", "--skip-chars", None),
+    "skip_fields": Option("number", "--skip-fields", None),
     "stable": Option("flag", "--stable", False),
     "threads": Option("number", "--threads", None),
     "ties": Option("flag", "--ties", False),
+    "total": Option("flag", "--total", False),
     "train": Option("value", "--train", None),
     "union": Option("flag", "--union", False),
     "unique": Option("flag", "--unique", False),
@@ -265,10 +275,12 @@ def sort(
 def unique(
     src: TableSource, dst: StrPath, *, force: bool = False, dtype: npt.DTypeLike | None = None,
     record: Record | None = None, key: Keys | None = None, order: str = "", count: bool = False,
-    descending: bool = False, separator: str | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
-    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
-    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    repeated: bool = False, unique: bool = False, all_repeated: bool = False, keep_order: bool = False,
+    skip_fields: SupportsIndex | None = None, skip_chars: SupportsIndex | None = None,
+    check_chars: SupportsIndex | None = None, descending: bool = False, separator: str | None = None,
+    lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False, jsonl: bool = False,
+    by: Keys | None = None, header: bool = True, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
@@ -281,10 +293,12 @@ def unique(
 def unique(
     src: TableSource, dst: None = None, *, force: bool = False, dtype: npt.DTypeLike | None = None,
     record: Record | None = None, key: Keys | None = None, order: str = "", count: bool = False,
-    descending: bool = False, separator: str | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
-    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
-    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    repeated: bool = False, unique: bool = False, all_repeated: bool = False, keep_order: bool = False,
+    skip_fields: SupportsIndex | None = None, skip_chars: SupportsIndex | None = None,
+    check_chars: SupportsIndex | None = None, descending: bool = False, separator: str | None = None,
+    lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False, jsonl: bool = False,
+    by: Keys | None = None, header: bool = True, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
@@ -303,6 +317,13 @@ def unique(
     key: Keys | None = None,
     order: str = "",
     count: bool = False,
+    repeated: bool = False,
+    unique: bool = False,
+    all_repeated: bool = False,
+    keep_order: bool = False,
+    skip_fields: SupportsIndex | None = None,
+    skip_chars: SupportsIndex | None = None,
+    check_chars: SupportsIndex | None = None,
     descending: bool = False,
     separator: str | None = None,
     lines: LinesHow = False,
@@ -337,8 +358,12 @@ def unique(
     record in front of an 8-byte count. With keys (key=, or by= for columns), one line or record is kept for
     each key: of lines, the first in the input.
 
+    outcore compares all lines of the input, as `sort | uniq` does. With skip_fields, skip_chars or
+    check_chars, the part of a line that they leave is its key, and lines are in the order of their keys.
+
     Examples:
         >>> outcore.unique("urls.txt", "distinct.txt")
+        >>> outcore.unique("urls.txt", "first-of-each.txt", keep_order=True)
         >>> outcore.unique("keys.bin", "distinct.bin", dtype="u64")
         >>> outcore.unique("ids.npy", "counts.npy", count=True)
 
@@ -349,6 +374,15 @@ def unique(
             result is a `Table`.
         count: Put the number of equal lines before each line, or the number of equal records after each
             record.
+        repeated: Keep only lines, records or keys that occur more than once, one of each.
+        unique: Keep only lines, records or keys that occur once.
+        all_repeated: Keep all lines whose key occurs more than once, and not only one of each.
+        keep_order: Keep the lines in the order of the input, as `awk '!seen[$0]++'` does: the first of each,
+            or of those that are kept. A table keeps the first row of each key in its place.
+        skip_fields: Do not compare the first N fields. A field is a run of blanks and what follows it up to
+            the next blank.
+        skip_chars: Do not compare the first N bytes, counted behind the fields that are skipped.
+        check_chars: Compare at most N bytes of a line.
         force, dtype, record, key, order, descending, separator, lines, zero_terminated, csv, jsonl, by,
             header, columns, union, codec, group_rows, bloom, schema, infer, null, on_error, parts, memory,
             threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in `sort`.
@@ -356,6 +390,112 @@ def unique(
     Raises: What `sort` raises.
     """
     return run_on_tables("unique", UniqueSummary, ("sample", "count"), _OPTIONS, locals())
+
+
+@overload
+def comm(
+    left: TableSource, right: TableSource, dst: StrPath, *, not_left: bool = False, not_right: bool = False,
+    not_both: bool = False, total: bool = False, by: Keys | None = None, lines: LinesHow = False,
+    zero_terminated: bool = False, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> CommSummary: ...
+
+
+@overload
+def comm(
+    left: TableSource, right: TableSource, dst: None = None, *, not_left: bool = False,
+    not_right: bool = False, not_both: bool = False, total: bool = False, by: Keys | None = None,
+    lines: LinesHow = False, zero_terminated: bool = False, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> Table: ...
+
+
+def comm(
+    left: TableSource,
+    right: TableSource,
+    dst: StrPath | None = None,
+    *,
+    not_left: bool = False,
+    not_right: bool = False,
+    not_both: bool = False,
+    total: bool = False,
+    by: Keys | None = None,
+    lines: LinesHow = False,
+    zero_terminated: bool = False,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    infer: bool = False,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    memory: Size | None = None,
+    threads: SupportsIndex | None = None,
+    io: str | None = None,
+    drives: Paths = (),
+    scratch_limit: Size | None = None,
+    record_io: StrPath | None = None,
+    force: bool = False,
+    explain: bool = False,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> CommSummary | Table:
+    """Compare two inputs: lines or rows of the first alone, of the second alone, of both.
+
+    For lines the output is that of `comm <(sort `left`) <(sort `right`)` in the C locale: three columns, with
+    tabs in front of the second and third. The inputs need not be sorted, so there is no check_order=. A line
+    that is 3 times in `left` and 2 times in `right` is 2 times in both and once in `left` alone.
+
+    Tables, CSV and JSON lines are compared by row, and one column of the three is kept. Null is equal to
+    null.
+
+    Examples:
+        >>> outcore.comm("old.parquet", "new.parquet", "added.parquet", not_left=True, not_both=True)
+
+    Args:
+        left: The first input: a file of lines or a table. Compressed lines are decompressed.
+        right: The second input.
+        dst: Output: a file of lines, compressed if its name ends in .gz, .zst, .bz2 or .xz, or a table.
+            Without it the result is a `Table`.
+        not_left: Leave out the first column: what `left` alone has.
+        not_right: Leave out the second column: what `right` alone has.
+        not_both: Leave out the third column: what both have.
+        total: Write the numbers of lines of the three columns at the end.
+        by: Key columns by which rows of both tables are matched, with commas between. Default: all columns.
+            Rows of both are written as `left` has them.
+        csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
+            line of each file names the columns.
+        jsonl: Input is JSON lines, whatever its name: one JSON object per line.
+        header: `False` if this is so: The CSV has no header line; its columns are called 1, 2, and so on.
+        separator: Separator of CSV fields. Default: that of a sample of the records.
+        lines, zero_terminated, columns, union, codec, group_rows, bloom, schema, infer, null, on_error,
+            parts, memory, threads, io, drives, scratch_limit, record_io, force, explain, volume, progress: As
+            in `sort`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("comm", CommSummary, ("distribute", "sort"), _OPTIONS, locals())
 
 
 @overload
@@ -452,7 +592,7 @@ def shuffle(
         csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines. The first line
             of each file names the columns, and comes first in every output, once.
         jsonl: Input is JSON lines, whatever its name: one JSON value per line.
-        separator: Separator of CSV fields. Default: that of a sample of the records.
+        separator: As in `comm`.
         force, replace, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows,
             bloom, schema, infer, null, on_error, parts, memory, threads, io, drives, scratch_limit,
             record_io, explain, volume, progress: As in `sort`.
@@ -526,7 +666,8 @@ def head(
 ) -> WriteSummary | Table:
     """Take the first lines, records or rows of the input.
 
-    Reads no more than it needs. Several files are read as one.
+    Reads no more than it needs; for all but the last ones, files are read twice. Several files are read as
+    one.
 
     Examples:
         >>> outcore.head("keys.bin", "some.bin", count=1000000, dtype="u64")
@@ -535,11 +676,12 @@ def head(
         >>> outcore.head("logs/", "largest.parquet", count=100, by=["bytes:desc", "time"])
 
     Args:
-        count: Number of lines or records to take.
+        count: Number of lines or records to take; a negative number takes all but so many at the end.
         by: Take the first rows in the order of these columns, with commas between: COLUMN:desc takes the last
             ones.
         memory: Memory to use. Default: half of the free memory.
-        key, csv, jsonl, separator: As in `shuffle`.
+        separator: As in `comm`.
+        key, csv, jsonl: As in `shuffle`.
         force, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows, bloom,
             schema, infer, null, on_error, parts, explain, record_io, volume, progress: As in `sort`.
         src, dst: As in `unique`.
@@ -547,6 +689,88 @@ def head(
     Raises: What `sort` raises.
     """
     return run_on_tables("head", WriteSummary, ("head",), _OPTIONS, locals())
+
+
+@overload
+def tail(
+    src: TableSource, dst: StrPath, *, force: bool = False, count: SupportsIndex = 10,
+    memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> WriteSummary: ...
+
+
+@overload
+def tail(
+    src: TableSource, dst: None = None, *, force: bool = False, count: SupportsIndex = 10,
+    memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+) -> Table: ...
+
+
+def tail(
+    src: TableSource,
+    dst: StrPath | None = None,
+    *,
+    force: bool = False,
+    count: SupportsIndex = 10,
+    memory: Size | None = None,
+    dtype: npt.DTypeLike | None = None,
+    record: Record | None = None,
+    key: Keys | None = None,
+    lines: LinesHow = False,
+    zero_terminated: bool = False,
+    csv: bool = False,
+    jsonl: bool = False,
+    header: bool = True,
+    separator: str | None = None,
+    columns: Keys | None = None,
+    union: bool = False,
+    codec: str | None = None,
+    group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None,
+    infer: bool = False,
+    null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None,
+    explain: bool = False,
+    record_io: StrPath | None = None,
+    volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
+) -> WriteSummary | Table:
+    """Print the last lines, records or rows of the input.
+
+    Several files are read as one. Of lines and records in files, only the end is read. Of CSV and compressed
+    files, all is read twice; of a stream, the last records are held in memory.
+
+    Examples:
+        >>> outcore.tail("keys.bin", "some.bin", count=1000000, dtype="u64")
+        >>> outcore.tail("t.parquet", columns=["url", "time"])
+
+    Args:
+        count: Number of lines or records to take.
+        separator: As in `comm`.
+        memory: As in `head`.
+        key, csv, jsonl: As in `shuffle`.
+        force, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows, bloom,
+            schema, infer, null, on_error, parts, explain, record_io, volume, progress: As in `sort`.
+        src, dst: As in `unique`.
+
+    Raises: What `sort` raises.
+    """
+    return run_on_tables("tail", WriteSummary, ("tail",), _OPTIONS, locals())
 
 
 @overload
@@ -621,7 +845,8 @@ def sample(
     Args:
         count: Number of lines or records to take; all of them, if there are fewer.
         memory: Memory for the sample. Default: half of the free memory.
-        seed, key, csv, jsonl, separator: As in `shuffle`.
+        separator: As in `comm`.
+        seed, key, csv, jsonl: As in `shuffle`.
         force, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows, bloom,
             schema, infer, null, on_error, parts, explain, record_io, volume, progress: As in `sort`.
         src, dst: As in `unique`.
@@ -708,7 +933,8 @@ def split(
         codec: Compression of the parts; see `convert`.
         on_error: What to do with rows of CSV and JSON lines that do not have the columns, or values of their
             types.
-        key, csv, jsonl, separator: As in `shuffle`.
+        separator: As in `comm`.
+        key, csv, jsonl: As in `shuffle`.
         dtype, record, lines, zero_terminated, header, memory, threads, io, drives, null, explain, record_io,
             volume, progress: As in `sort`.
 
@@ -900,11 +1126,8 @@ def map(
         integers: Use the integers 0..N-1 as input, x, instead of files.
         where: Keep only records for which this is true; of several conditions all are.
         force: Replace existing files.
-        csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
-            line of each file names the columns.
-        jsonl: Input is JSON lines, whatever its name: one JSON object per line.
-        header: `False` if this is so: The CSV has no header line; its columns are called 1, 2, and so on.
-        key, separator: As in `shuffle`.
+        csv, jsonl, header, separator: As in `comm`.
+        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
 
@@ -997,8 +1220,9 @@ def filter(
 
     Args:
         condition: The condition.
-        src, dst, zip, integers, where, force, csv, jsonl, header: As in `map`.
-        key, separator: As in `shuffle`.
+        csv, jsonl, header, separator: As in `comm`.
+        src, dst, zip, integers, where, force: As in `map`.
+        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
 
@@ -1093,8 +1317,9 @@ def merge(
         by: Columns by which all files are sorted, as in `sort`.
         descending: The largest keys come first.
         stable: Equal keys keep the order of the inputs.
-        src, dst, zip, integers, where, force, csv, jsonl, header: As in `map`.
-        key, separator: As in `shuffle`.
+        csv, jsonl, header, separator: As in `comm`.
+        src, dst, zip, integers, where, force: As in `map`.
+        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
 
@@ -1191,8 +1416,9 @@ def count_by(
             result is a `Table`.
         by: The value to count; x is a plain number. For tables, names of columns.
         by_count: Put the most frequent values first.
-        src, zip, integers, where, force, csv, jsonl, header: As in `map`.
-        key, separator: As in `shuffle`.
+        csv, jsonl, header, separator: As in `comm`.
+        src, zip, integers, where, force: As in `map`.
+        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
 
@@ -1204,8 +1430,10 @@ def count_by(
 __all__ = [
     "sort",
     "unique",
+    "comm",
     "shuffle",
     "head",
+    "tail",
     "sample",
     "split",
     "verify",

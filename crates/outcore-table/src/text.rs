@@ -8,6 +8,7 @@
 //! Bounds: a reader, and the text of a batch.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -17,14 +18,14 @@ use outcore::Job;
 use outcore_io::Result;
 
 use crate::fault;
-use crate::input::{InputOptions, Piece, TableInput};
+use crate::input::{InputOptions, Piece, RowSpan, TableInput, common_rows};
 use crate::output::shown;
 
 const PRINT: &str = "print rows";
 /// Rows whose text is made at once.
 const ROWS_AT_ONCE: usize = 256;
 
-/// Hands the first `rows_count` rows of a table to `take`, as text of whole lines; how many there
+/// Hands the rows of `span` of a table to `take`, as text of whole lines; how many there
 /// were, and the bytes that were read.
 ///
 /// # Errors
@@ -32,7 +33,7 @@ const ROWS_AT_ONCE: usize = 256;
 pub fn print(
     job: &Job,
     (inputs, reads): (&[PathBuf], &InputOptions),
-    rows_count: u64,
+    span: RowSpan,
     take: &mut dyn FnMut(&str) -> Result<()>,
 ) -> Result<(u64, u64)> {
     let input = TableInput::open(job, inputs, reads)?;
@@ -40,22 +41,28 @@ pub fn print(
     add_header(&mut text, input.schema());
     take(&text)?;
     let mut reader = input.reader(job.budget.free_bytes() / 2)?;
+    let taken = span.of(input.rows_count());
     let mut printed = 0;
-    let mut before = 0;
-    let is_printed = |piece: &&Piece| {
-        let is_printed = before < rows_count;
-        before += piece.rows_count;
-        is_printed
-    };
-    reader.expect(input.pieces().iter().take_while(is_printed).copied());
-    for &piece in input.pieces() {
-        if printed == rows_count {
-            break;
-        }
+    let mut start = 0;
+    let pieces = input.pieces().iter().map(|&piece| {
+        let rows = start..start + piece.rows_count;
+        start = rows.end;
+        (piece, rows)
+    });
+    let pieces: Vec<(Piece, Range<u64>)> = pieces
+        .filter(|(_, rows)| !common_rows(rows, &taken).is_empty())
+        .collect();
+    reader.expect(pieces.iter().map(|(piece, _)| *piece));
+    for (piece, rows) in pieces {
+        let mut at = rows.start;
         for batch in reader.open(piece)? {
             let batch = batch?;
-            let left = usize::try_from(rows_count - printed).unwrap_or(usize::MAX);
-            let batch = batch.slice(0, left.min(batch.num_rows()));
+            let rows = at..at + batch.num_rows() as u64;
+            let of_batch = common_rows(&rows, &taken);
+            at = rows.end;
+            let count = (of_batch.end - of_batch.start) as usize;
+            let from = (of_batch.start - rows.start) as usize;
+            let batch = batch.slice(from.min(batch.num_rows()), count);
             for from in (0..batch.num_rows()).step_by(ROWS_AT_ONCE) {
                 let count = ROWS_AT_ONCE.min(batch.num_rows() - from);
                 text.clear();
@@ -63,7 +70,7 @@ pub fn print(
                 take(&text)?;
             }
             printed += batch.num_rows() as u64;
-            if printed == rows_count {
+            if at >= taken.end {
                 break;
             }
         }

@@ -89,7 +89,7 @@ const RECORD_TYPE: &str = "say what records are with --type, or --record and --k
 const SAYS_WHAT: [&str; 6] = ["format", "record_bytes", "is_lines", "csv", "jsonl", "from"];
 
 /// The first rule that names a command and an option counts.
-static RULES: [Rule; 41] = [
+static RULES: [Rule; 49] = [
     // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort", "unique"])
@@ -113,6 +113,33 @@ static RULES: [Rule; 41] = [
     .instead(
         "`outcore group-by --by COLUMN,... --agg n=count` counts rows of tables and of JSON lines",
     ),
+    rule(
+        &["repeated", "unique"],
+        TEXT.and(RECORDS),
+        "lines and records",
+    )
+    .of(&["unique"])
+    .instead("`outcore group-by --by COLUMN,... --agg n=count` counts rows of tables"),
+    rule(&["all_repeated"], TEXT, "lines").of(&["unique"]),
+    rule(&["keep_order"], TEXT.and(TABLES), "lines and tables")
+        .of(&["unique"])
+        .instead("records are written in their order"),
+    rule(
+        &["skip_fields", "skip_chars", "check_chars"],
+        LINES,
+        "lines",
+    )
+    .instead(BY),
+    rule(&["total"], LINES, "lines").of(&["comm"]),
+    rule(&["by"], TABLES, "columns of tables")
+        .of(&["comm"])
+        .instead("lines are compared as a whole; CSV and JSON lines are tables here"),
+    rule(&["dry_run"], LINES, "lines")
+        .of(&["comm"])
+        .instead(EXPLAIN),
+    rule(&["separator"], CSV_TABLE, "CSV")
+        .of(&["comm"])
+        .instead(WHAT_TEXT),
     rule(&["conditions"], RECORDS, "records")
         .of(&["merge", "count-by"])
         .instead("`outcore filter` keeps some rows of tables"),

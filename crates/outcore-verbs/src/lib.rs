@@ -22,11 +22,12 @@
 //! | [`sequence`] | the verbs on sequences of records, and what they share |
 //! | `pass` | a pass over lines as they come |
 //! | [`wording`] | reports in words |
-//! | [`sort`], `unique`, `shuffle`, `head`, `sample`, `split` | verbs on lines, records and tables |
+//! | [`sort`], `unique`, `comm`, `shuffle`, `head`, `tail`, `sample`, `split` | verbs on lines, records and tables |
 //! | `generate`, [`mod@verify`] | further verbs |
 //!
 //! [`visit_verbs`] lists all verbs.
 
+mod comm;
 pub mod datasets;
 pub mod explain;
 mod generate;
@@ -47,6 +48,7 @@ mod split;
 mod synonym;
 #[cfg(feature = "tables")]
 pub mod tables;
+mod tail;
 mod unique;
 pub mod usage;
 pub mod verb;
@@ -59,8 +61,10 @@ use verb::VerbVisitor;
 pub fn visit_verbs(visitor: &mut impl VerbVisitor) {
     visitor.visit::<sort::Sort>();
     visitor.visit::<unique::Unique>();
+    visitor.visit::<comm::Comm>();
     visitor.visit::<shuffle::Shuffle>();
     visitor.visit::<head::Head>();
+    visitor.visit::<tail::Tail>();
     visitor.visit::<sample::Sample>();
     visitor.visit::<split::Split>();
     visitor.visit::<generate::Gen>();

@@ -444,9 +444,9 @@ impl ArrayHeader {
         }))
     }
 
-    /// The bytes of the header, if at most `wanted` of the records are written.
-    pub(crate) fn encode(&self, wanted: u64) -> Vec<u8> {
-        self.header.encode(self.records.min(wanted))
+    /// The bytes of the header, if of so many records as many are written as `taken` says.
+    pub(crate) fn encode_some(&self, taken: impl FnOnce(u64) -> u64) -> Vec<u8> {
+        self.header.encode(taken(self.records))
     }
 }
 

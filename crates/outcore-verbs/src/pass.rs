@@ -1,6 +1,7 @@
-//! A pass over lines or records as they come, some of which are written: `head` and `sample`.
+//! A pass over lines or records as they come, some of which are written: `head`, `tail` and `sample`.
 //!
-//! Contract: each input is read once, without a copy. The result goes to standard output, or to a
+//! Contract: each input is read once, without a copy; files are counted before, where the number of
+//! their records decides. The result goes to standard output, or to a
 //! file that appears whole; the header of CSV comes first.
 
 use std::path::Path;
@@ -10,6 +11,7 @@ use outcore::{Forecast, Result};
 use outcore_front::inputs::Source;
 use outcore_front::text::output::{Dress, LineWriter};
 use outcore_front::text::reader::{BLOCK_BYTES, Frame, RecordReader, plain_files};
+use outcore_front::text::take::{Counted, Records};
 use serde_json::json;
 
 use crate::explain::{FilePass, dir_of};
@@ -18,6 +20,38 @@ use crate::lines::{LineRequest, Overwrite, Stream};
 use crate::option::lines::{LineArgs, Rows};
 use crate::option::{FileArgs, RecordingArgs, TypeArgs, memory_request};
 use crate::report::{Moved, Phase, Place, Stopwatch, WriteSummary};
+
+/// Which records are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// The first ones, or as many that are chosen.
+    First(u64),
+    /// All but so many at the end.
+    AllBut(u64),
+    /// The last ones.
+    Last(u64),
+    /// All but so many at the front.
+    AfterFirst(u64),
+}
+
+impl Taken {
+    /// How many there are of so many, at most.
+    fn count(self, all: u64) -> u64 {
+        match self {
+            Taken::First(count) | Taken::Last(count) => count.min(all),
+            Taken::AllBut(count) | Taken::AfterFirst(count) => all.saturating_sub(count),
+        }
+    }
+
+    /// What has to be known of files before they are read.
+    fn counted(self) -> Option<Counted> {
+        match self {
+            Taken::First(_) | Taken::AfterFirst(_) => None,
+            Taken::AllBut(_) => Some(Counted::All),
+            Taken::Last(count) => Some(Counted::Last(count)),
+        }
+    }
+}
 
 /// What a pass is asked for.
 pub(crate) struct PassRequest<'a> {
@@ -35,8 +69,8 @@ pub(crate) struct PassRequest<'a> {
     pub(crate) record_io: &'a RecordingArgs,
     /// The verb, and its phase.
     pub(crate) name: &'static str,
-    /// The largest number of records.
-    pub(crate) records: u64,
+    /// Which records are taken.
+    pub(crate) taken: Taken,
     /// Whether all of the input is read, and not only as far as the last of these.
     pub(crate) reads_all: bool,
     /// Whether a plan is shown.
@@ -100,7 +134,8 @@ impl<'a> LinePass<'a> {
         FilePass::plan(job, files, (&steps, request.name), |bytes| {
             let (read, kept) = match frame {
                 Frame::Bytes(record_bytes) => {
-                    let kept_bytes = bytes.min(request.records.saturating_mul(record_bytes as u64));
+                    let kept_bytes =
+                        request.taken.count(bytes / record_bytes as u64) * record_bytes as u64;
                     let read_bytes = kept_bytes.next_multiple_of(BLOCK_BYTES as u64).min(bytes);
                     (read_bytes.into(), kept_bytes.into())
                 }
@@ -115,11 +150,40 @@ impl<'a> LinePass<'a> {
         })
     }
 
-    /// Runs `work` from reader to writer; it gives the number of records that it wrote.
+    /// Writes the records that are taken.
+    pub(crate) fn take(self, host: &dyn Host) -> Result<WriteSummary> {
+        let (end, limit_bytes) = (self.end(), self.memory_bytes());
+        let taken = self.request.taken;
+        self.run(host, |reader, writer, left| {
+            let mut records = Records {
+                reader,
+                writer,
+                end,
+                limit_bytes,
+            };
+            match (taken, left) {
+                (Taken::First(count), _) => records.copy(count),
+                (Taken::AfterFirst(count), _) => {
+                    records.skip(count)?;
+                    records.copy(u64::MAX)
+                }
+                (Taken::AllBut(count), Some(all)) => records.copy(all.saturating_sub(count)),
+                (Taken::Last(count), Some(left)) => {
+                    records.skip(left.saturating_sub(count))?;
+                    records.copy(u64::MAX)
+                }
+                (Taken::AllBut(count), None) => records.copy_all_but(count),
+                (Taken::Last(count), None) => records.copy_last(count),
+            }
+        })
+    }
+
+    /// Runs `work` from reader to writer, and with the number of records that are left to read
+    /// where that is known; it gives the number of records that it wrote.
     pub(crate) fn run(
         self,
         host: &dyn Host,
-        work: impl FnOnce(&mut RecordReader<'_>, &mut LineWriter) -> Result<u64>,
+        work: impl FnOnce(&mut RecordReader<'_>, &mut LineWriter, Option<u64>) -> Result<u64>,
     ) -> Result<WriteSummary> {
         let (stream, request) = (&self.stream, &self.request);
         let dir = dir_of(&stream.sources);
@@ -134,9 +198,19 @@ impl<'a> LinePass<'a> {
         job.control.begin_phase(request.name, 0);
         let (records, moved_bytes) = watch(host, &job.control, &[], || {
             let sources = stream.sources.clone();
-            let mut reader = RecordReader::new(&job, sources, stream.frame, stream.recognition);
+            let recognition = stream.recognition;
+            let counted = match request.taken.counted() {
+                Some(counted) => counted.of(&job, &sources, (stream.frame, recognition))?,
+                None => None,
+            };
+            let mut reader = RecordReader::new(&job, sources, stream.frame, recognition);
+            let left = counted.map(|counted| {
+                reader.skip_bytes(counted.skipped_bytes);
+                reader.read_bytes = counted.read_bytes;
+                counted.records
+            });
             let header = match &stream.array {
-                Some(array) => array.encode(request.records),
+                Some(array) => array.encode_some(|all| request.taken.count(all)),
                 None => reader.header()?.to_vec(),
             };
             let dress = Dress {
@@ -146,7 +220,7 @@ impl<'a> LinePass<'a> {
             let pipe = |path: Option<&Path>| host.open_pipe(path, &job.control);
             let force = request.files.force;
             let mut writer = LineWriter::open(&job, &stream.target, force, &dress, pipe)?;
-            let records = work(&mut reader, &mut writer)?;
+            let records = work(&mut reader, &mut writer, left)?;
             let written_bytes = writer.finish()?;
             Ok((records, (reader.read_bytes, written_bytes)))
         })?;

@@ -4,7 +4,7 @@
 //! Every hint names a command that works when it is typed with files. All is pure.
 
 /// Commands of other tools, and what does the same.
-const COMMANDS: [(&str, &str); 41] = [
+const COMMANDS: [(&str, &str); 40] = [
     ("agg", GROUP),
     ("aggregate", GROUP),
     ("bfs", "`outcore graph bfs` finds distances"),
@@ -70,11 +70,6 @@ const COMMANDS: [(&str, &str); 41] = [
         "stats",
         "`outcore reduce sum,min,max,mean` is for numbers, `outcore group-by` for tables, `outcore info` for \
          columns",
-    ),
-    (
-        "tail",
-        "`outcore head --by COLUMN:desc -o OUT` writes the last rows of an order; `outcore reverse` turns records \
-         around",
     ),
     ("transform", "`outcore map` computes columns"),
     ("union", CONCAT),

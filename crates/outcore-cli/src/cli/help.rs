@@ -16,8 +16,8 @@ const GROUPS: [(&str, &[&str]); 8] = [
     (
         "Files of lines, records or tables",
         &[
-            "sort", "shuffle", "unique", "dedup", "group-by", "window", "join", "diff", "split",
-            "head", "sample", "verify", "convert", "info", "gen",
+            "sort", "shuffle", "unique", "dedup", "group-by", "window", "join", "diff", "comm",
+            "split", "head", "tail", "sample", "verify", "convert", "info", "gen",
         ],
     ),
     (

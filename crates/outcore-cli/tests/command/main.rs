@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod comm;
 mod conformance;
 mod content;
 mod devices;
@@ -51,8 +52,10 @@ mod table_errors;
 mod table_keys;
 mod table_pipes;
 mod tables;
+mod tail;
 mod threads;
 mod traffic;
+mod unique;
 mod vectors;
 mod verify;
 mod view;

@@ -63,9 +63,17 @@ const COMMANDS: &[(&str, How)] = &[
         "diff",
         With(&["t.parquet t.parquet -o diff.parquet --by name --json"]),
     ),
+    (
+        "comm",
+        With(&["text text", "text text -o o --force --json"]),
+    ),
     ("split", With(&["text -n 2 -o p-{part} --force --json"])),
     (
         "head",
+        With(&["text", "text -o o --force --json", "t.parquet"]),
+    ),
+    (
+        "tail",
         With(&["text", "text -o o --force --json", "t.parquet"]),
     ),
     (

@@ -14,8 +14,10 @@
 //! | [`json_files`] | files of JSON lines as the engine can take them |
 //! | [`output`] | lines into what the engine does not write itself: compressed files, headers |
 //! | [`order`] | an order of lines as text, for a file to hold |
+//! | [`part`] | the part of a line that GNU `uniq` compares |
 //! | [`reader`] | lines or records as they come, compressed ones too |
 //! | [`sample`] | some of them at random |
+//! | [`take`] | the first or the last of them |
 //! | [`view_files`] | files of text as a view can take them |
 
 pub mod csv;
@@ -28,8 +30,10 @@ mod json_layout;
 mod json_scan;
 pub mod order;
 pub mod output;
+pub mod part;
 pub mod reader;
 pub mod sample;
+pub mod take;
 pub mod view_files;
 
 use outcore::key::sort_key::NoKey;

@@ -117,6 +117,8 @@ pub struct RecordReader<'a> {
     /// front of it.
     is_crlf: bool,
     header: Vec<u8>,
+    /// Bytes of data that are passed over before anything is read.
+    skipped_bytes: u64,
     /// The file that the header is of.
     header_of: Option<PathBuf>,
     /// Bytes read so far, unpacked.
@@ -149,6 +151,7 @@ impl<'a> RecordReader<'a> {
             last_byte: 0,
             is_crlf: false,
             header: Vec::new(),
+            skipped_bytes: 0,
             header_of: None,
             read_bytes: 0,
         }
@@ -157,6 +160,12 @@ impl<'a> RecordReader<'a> {
     /// Where its records end.
     pub fn frame(&self) -> Frame {
         self.frame
+    }
+
+    /// Passes over the first `bytes` bytes of the data of files that are not compressed. What follows
+    /// begins with the rest of a record, unless these are whole ones. Before anything is read.
+    pub fn skip_bytes(&mut self, bytes: u64) {
+        self.skipped_bytes = bytes;
     }
 
     /// What stands in front of the records in the output: the header of CSV, with its end, of the
@@ -210,9 +219,20 @@ impl<'a> RecordReader<'a> {
             let Some(source) = self.sources.next() else {
                 return Ok(false);
             };
-            let stream = open(self.job, &source, self.frame, self.recognition)?;
+            if self.skipped_bytes > 0 {
+                let bytes =
+                    data_bytes(std::slice::from_ref(&source), self.frame, self.recognition)?;
+                let bytes = bytes.unwrap_or(0);
+                if self.skipped_bytes >= bytes {
+                    self.skipped_bytes -= bytes;
+                    continue;
+                }
+            }
+            let skipped_bytes = std::mem::take(&mut self.skipped_bytes);
+            let how = (self.frame, self.recognition, skipped_bytes);
+            let stream = open(self.job, &source, how)?;
             let name = source.name.clone();
-            self.begun_at = source.start_bytes;
+            self.begun_at = source.start_bytes + skipped_bytes;
             self.current = Some((source, stream));
             self.is_crlf = false;
             if let Frame::Json(terminator) = self.frame {
@@ -487,11 +507,37 @@ pub fn plain_files(
     Ok(Some(files))
 }
 
+/// Bytes of the data of files; nothing where one of them is a stream or compressed.
+///
+/// # Errors
+/// As [`plain_files`].
+pub(crate) fn data_bytes(
+    sources: &[Source],
+    frame: Frame,
+    recognition: Recognition,
+) -> Result<Option<u64>> {
+    let mut all_bytes = 0;
+    for source in sources {
+        if source.is_stream() {
+            return Ok(None);
+        }
+        let is_lines = !matches!(frame, Frame::Bytes(_));
+        let input = match is_lines {
+            true => look_at_lines(source.clone(), recognition)?,
+            false => look(source.clone())?,
+        };
+        if is_lines && recognition.packed(&source.name, input.content).is_some() {
+            return Ok(None);
+        }
+        all_bytes += input.data_bytes;
+    }
+    Ok(Some(all_bytes))
+}
+
 fn open<'a>(
     job: &'a Job,
     source: &Source,
-    frame: Frame,
-    recognition: Recognition,
+    (frame, recognition, skipped_bytes): (Frame, Recognition, u64),
 ) -> Result<Stream<'a>> {
     let is_lines = !matches!(frame, Frame::Bytes(_));
     if source.is_stream() {
@@ -524,7 +570,7 @@ fn open<'a>(
     if input.header_bytes + input.data_bytes == 0 {
         return Ok(Stream::Endless(source.open()?));
     }
-    let reader = BlockReader::open(job, &source.path, input.header_bytes)?;
+    let reader = BlockReader::open(job, &source.path, input.header_bytes + skipped_bytes)?;
     Ok(Stream::File(Box::new(reader)))
 }
 

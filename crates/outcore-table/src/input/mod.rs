@@ -42,6 +42,7 @@ mod predicate;
 mod reader;
 mod repeats;
 mod source;
+mod span;
 mod text;
 mod thrift;
 mod times;
@@ -75,6 +76,8 @@ pub(crate) use predicate::literal_of;
 pub use predicate::{Comparison, Literal, Predicate};
 pub(crate) use reader::PieceQueue;
 pub use reader::{Batches, TableReader};
+pub use span::RowSpan;
+pub(crate) use span::common_rows;
 use text::TextFile;
 pub use text::{Notes, OnBadRow, TextKind, TextOptions, null_texts, parse_types};
 

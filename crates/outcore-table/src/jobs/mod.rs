@@ -1,7 +1,7 @@
 //! Jobs on tables: thin drivers that put a table's rows through the engine and back.
 //!
 //! Contract: each job reads one table ([`TableInput`]), or two of them, and writes another
-//! ([`TableOutput`]), which is absent or whole. [`copy`](fn@copy), [`select`](fn@select), [`head`]
+//! ([`TableOutput`]), which is absent or whole. [`copy`](fn@copy), [`select`](fn@select), [`span`]
 //! and [`sample`] go straight from one to the other, and so does a [`join`](fn@join) in any order
 //! whose right table fits into memory. The others sort the rows by a key of bytes, and differ in
 //! the key and in what they do with rows of equal keys:
@@ -14,6 +14,7 @@
 //! | [`group_by`] | the columns of the groups | put together as aggregates |
 //! | [`window`](fn@window) | the columns of the groups | by the columns of an order, then as they came; columns are computed of their places |
 //! | [`join`](fn@join) | the columns that two tables have in common | those of one table paired with those of the other |
+//! | [`comm`](fn@comm) | the same, or all columns | those of one table counted, and those of the other written by their number |
 //! | [`top`](fn@top) | the columns of the order, of rows that may be among the first | as they came |
 //! | [`partition`](fn@partition) | the columns that name directories | as they came, in a file of their own |
 //! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place, or its group | as they came |
@@ -75,9 +76,9 @@ pub use dedup::{
 pub use diff::{DiffSummary, diff};
 pub use group::{Aggregate, AggregateKind, group_by};
 pub use holding::RowsWhere;
-pub use join::{AsOf, ColumnPair, Join, JoinKind, join};
+pub use join::{AsOf, ColumnPair, CommColumn, Join, JoinKind, comm, join};
 pub use merge::merge;
-pub use part::{halves, head, sample};
+pub use part::{halves, sample, span};
 pub use partition::partition;
 pub use plain::{PlainBatch, PlainColumns, PlainType, PlainValues, TakePlain};
 pub use plain_out::{

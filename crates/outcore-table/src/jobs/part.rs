@@ -1,8 +1,10 @@
 //! A part of a table: its first rows, or rows that are drawn.
 //!
-//! Contract: rows keep their order. [`head`] copies the first ones and reads no further. [`sample`]
+//! Contract: rows keep their order. [`sample`]
 //! copies a number of rows, each set of which is as likely as any other; [`halves`] cuts a table in
 //! two like that. What is drawn is a function of the seed and the number of rows alone.
+//!
+//! [`span`] copies rows at either end.
 //!
 //! **Drawing.** Row i of n is taken with probability (k - t) / (n - i), where t have been taken
 //! before it: so it is k of them in the end, and every set is equally likely (Fan, Muller, Rezucha,
@@ -12,6 +14,7 @@
 //!
 //! Bounds: a copy, and two bytes for a thousand rows.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -23,35 +26,37 @@ use twox_hash::XxHash3_64;
 
 use super::copy::{Change, WriteBatch, copy_changed, filtered};
 use super::{TableEnds, TableSummary};
-use crate::input::{Piece, TableInput};
+use crate::input::{Piece, RowSpan, TableInput, common_rows};
 use crate::output::OutputOptions;
 
 /// Rows between two places at which it is known how many were taken before.
 const STEP_ROWS: u64 = 4096;
 
-/// Copies the first `rows_count` rows of a table.
+/// Copies the rows at one end of a table.
 ///
 /// # Errors
 /// As [`copy`](super::copy()).
-pub fn head(job: &Job, ends: &TableEnds<'_>, rows_count: u64) -> Result<TableSummary> {
+pub fn span(job: &Job, ends: &TableEnds<'_>, span: RowSpan) -> Result<TableSummary> {
     let input = TableInput::open(job, ends.inputs, ends.reads)?;
-    let mut left = rows_count;
-    let counts = input.pieces().iter().map(|piece| {
-        let count = piece.rows_count.min(left);
-        left -= count;
-        count
+    let taken = span.of(input.rows_count());
+    let mut start = 0;
+    let ranges = input.pieces().iter().map(|piece| {
+        let rows = start..start + piece.rows_count;
+        start = rows.end;
+        let of_piece = common_rows(&rows, &taken);
+        of_piece.start - rows.start..of_piece.end - rows.start
     });
-    let first = First(counts.collect());
+    let spans = Spans(ranges.collect());
     let to = (ends.outputs, input.schema(), ends.writes);
-    copy_changed(job, &input, to, &first)?.publish()
+    copy_changed(job, &input, to, &spans)?.publish()
 }
 
-/// Of each piece this many of its first rows.
-struct First(Vec<u64>);
+/// Of each piece these of its rows.
+struct Spans(Vec<Range<u64>>);
 
-impl Change for First {
+impl Change for Spans {
     fn count(&self, piece: usize) -> Option<u64> {
-        self.0.get(piece).copied()
+        self.0.get(piece).map(|rows| rows.end - rows.start)
     }
 
     fn apply(
@@ -61,9 +66,14 @@ impl Change for First {
         batch: RecordBatch,
         write: &mut WriteBatch<'_>,
     ) -> Result<()> {
-        let count = self.0.get(piece).copied().unwrap_or(0);
-        let left = usize::try_from(count.saturating_sub(first)).unwrap_or(usize::MAX);
-        write(&batch.slice(0, left.min(batch.num_rows())))
+        let rows = self.0.get(piece).cloned().unwrap_or_default();
+        let all = first..first + batch.num_rows() as u64;
+        let taken = common_rows(&all, &rows);
+        let (from, count) = (taken.start - first, taken.end - taken.start);
+        match count {
+            0 => Ok(()),
+            _ => write(&batch.slice(from as usize, count as usize)),
+        }
     }
 }
 

@@ -312,6 +312,7 @@ impl Room<'_> {
                     key_bytes: longest.key_bytes,
                     is_grouped: self.costs.is_grouped,
                 }),
+                mark_bytes: 0,
             }
             .has_plan(),
             Sorts::Nothing => true,

@@ -18,7 +18,7 @@ use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{DataType, Field, Fields, Schema, UnionFields};
 use outcore::{Job, Kind, Result};
 use outcore_table::expr::Assignment;
-use outcore_table::input::InputOptions;
+use outcore_table::input::{InputOptions, RowSpan};
 use outcore_table::jobs::{
     self, Aggregate, Selection, TableEnds, TableOrder, Window, WindowColumn,
 };
@@ -344,7 +344,7 @@ pub fn each_job(ends: &TableEnds<'_>, job: &Job, name: &str) -> Result<()> {
         "merge" => jobs::merge(job, ends, &order),
         "shuffle" => jobs::shuffle(job, ends, (1, 0), &[]),
         "top" => jobs::top(job, ends, &order.keys, 3),
-        "head" => jobs::head(job, ends, 3),
+        "head" => jobs::span(job, ends, RowSpan::First(3)),
         "sample" => jobs::sample(job, ends, (3, 1)),
         "dedup" => {
             jobs::dedup(job, ends, (&order.keys, &jobs::Keep::First), None).map(|done| done.table)

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use outcore_table::input::InputOptions;
-use outcore_table::jobs::{TableEnds, halves, head, sample};
+use outcore_table::input::{InputOptions, RowSpan};
+use outcore_table::jobs::{TableEnds, halves, sample, span};
 use outcore_table::output::{OutputOptions, TableFormat};
 
 use crate::common::{job, read_parquet, write_parquet};
@@ -71,7 +71,7 @@ impl TableFiles {
 fn the_first_rows_are_copied_and_no_more_is_read() {
     let place = TableFiles::with(30_000);
     for count in [0, 1, 1_700, 1_701, 9_999, 10_000, 10_001, 30_000, 40_000] {
-        let done = head(&job(64 << 20, 3), &place.ends(), count).unwrap();
+        let done = span(&job(64 << 20, 3), &place.ends(), RowSpan::First(count)).unwrap();
         let expected: Vec<i64> = (0..30_000.min(count as i64)).collect();
         assert!(numbers(&place.outputs[0]) == expected, "{count}");
         assert_eq!(done.rows_out, expected.len() as u64);

@@ -5,7 +5,7 @@
 
 mod page;
 #[cfg(feature = "tables")]
-mod table;
+pub(crate) mod table;
 
 use outcore::Result;
 use outcore_front::what::Asked;
@@ -14,7 +14,7 @@ use page::HeadArgs;
 
 use crate::host::{Host, Weight};
 use crate::lines::what_is_moved;
-use crate::pass::{LinePass, PassRequest};
+use crate::pass::{LinePass, PassRequest, Taken};
 use crate::report::WriteSummary;
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
@@ -53,6 +53,10 @@ impl Verb for Head {
         }
         let mut rows = args.rows.clone();
         rows.settle(what);
+        let taken = match args.records.is_rest {
+            true => Taken::AllBut(args.records.count),
+            false => Taken::First(args.records.count),
+        };
         let pass = LinePass::prepare(
             host,
             PassRequest {
@@ -63,25 +67,12 @@ impl Verb for Head {
                 memory_bytes: args.memory_bytes,
                 record_io: &args.record_io,
                 name: "head",
-                records: args.records,
-                reads_all: false,
+                taken,
+                reads_all: args.records.is_rest,
                 is_explained: args.explain,
             },
         )?;
-        let end = pass.end();
-        pass.run(host, |reader, writer| {
-            let mut records = 0;
-            while records < args.records
-                && let Some(piece) = reader.next_piece()?
-            {
-                writer.put(piece.bytes)?;
-                if piece.is_last {
-                    writer.put(end.as_slice())?;
-                    records += 1;
-                }
-            }
-            Ok(records)
-        })
+        pass.take(host)
     }
 
     fn say(args: &HeadArgs, report: &WriteSummary, words: &mut Words) {

@@ -7,12 +7,13 @@ use outcore_io::units;
 
 use crate::option::lines::{LineArgs, RowArgs};
 use crate::option::tables::TableArgs;
-use crate::option::{FileArgs, RecordingArgs, TypeArgs, parse_count};
+use crate::option::{FileArgs, RecordCount, RecordingArgs, TypeArgs, parse_head_count};
 
 const HEAD_EXAMPLES: &str = "\
 Examples:
   outcore head big.txt
   outcore head -n 1000 logs.gz
+  outcore head -n -1 words.txt                 all lines but the last
   outcore head -n 5 --csv table.csv
   outcore head -n 1e6 keys.bin --type u64 -o some.bin
   outcore head t.parquet --columns url,time
@@ -23,15 +24,22 @@ Rows of tables are printed with tabs between their columns; with -o they are wri
 
 /// Print the first lines, records or rows of the input
 ///
-/// Reads no more than it needs. Several files are read as one.
+/// Reads no more than it needs; for all but the last ones, files are read twice. Several files are read as one.
 #[derive(Debug, Args)]
 #[command(after_long_help = HEAD_EXAMPLES)]
 pub(crate) struct HeadArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
-    /// Number of lines or records to print
-    #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_count, default_value = "10")]
-    pub(crate) records: u64,
+    /// Number of lines or records to print; with a minus, as in -5, all but so many at the end
+    #[arg(
+        short = 'n',
+        long = "count",
+        value_name = "K",
+        value_parser = parse_head_count,
+        default_value = "10",
+        allow_hyphen_values = true
+    )]
+    pub(crate) records: RecordCount,
     /// Take the first rows in the order of these columns, with commas between: COLUMN:desc takes
     /// the last ones
     #[arg(

@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 
 use outcore::{Error, Result};
 use outcore_front::resources::Resources;
-use outcore_table::input::{InputOptions, TextOptions};
+use outcore_table::input::{InputOptions, RowSpan, TextOptions};
 use outcore_table::jobs;
 use outcore_table::text::print;
 
 use super::page::HeadArgs;
 use crate::host::{Host, watch};
-use crate::option::memory_request;
+use crate::option::tables::TableArgs;
+use crate::option::{RecordCount, memory_request};
 use crate::report::{Moved, Place, Stopwatch, WriteSummary};
-use crate::tables::{Request, keys_of, reads, run, text, unpacked};
+use crate::tables::{READ, Request, keys_of, reads, run, text, unpacked};
 
 /// The first rows, or the first in an order. They are printed where no output is named.
 pub(super) fn head(host: &dyn Host, args: &HeadArgs) -> Result<WriteSummary> {
@@ -22,8 +23,17 @@ pub(super) fn head(host: &dyn Host, args: &HeadArgs) -> Result<WriteSummary> {
     let keys = keys_of(&args.by, false)?;
     let text = text::options(&args.tables, &args.rows.text_flags()?, &files.inputs)?;
     let mut text = text.needing_keys(&keys)?;
-    if keys.is_empty() {
-        text.rows_max = Some(args.records);
+    let RecordCount { count, is_rest } = args.records;
+    if keys.is_empty() && !is_rest {
+        text.rows_max = Some(count);
+    }
+    let span = match is_rest {
+        true => RowSpan::AllBut(count),
+        false => RowSpan::First(count),
+    };
+    if is_rest && !keys.is_empty() {
+        let cause = "all rows but the last ones are not taken in the order of --by";
+        return Err(Error::usage(READ, cause).hint("sort the table first with `outcore sort --by`"));
     }
     let resources = host.load(&memory_request(args.memory_bytes)?)?;
     let is_written = !files.is_to_stdout() || host.kept_table().is_some();
@@ -32,33 +42,37 @@ pub(super) fn head(host: &dyn Host, args: &HeadArgs) -> Result<WriteSummary> {
         let request = Request::of_any(files, &args.tables, recording, &text);
         let ran = run(host, &request, resources, |job, ends| {
             match keys.is_empty() {
-                true => jobs::head(job, ends, args.records),
-                false => jobs::top(job, ends, &keys, args.records),
+                true => jobs::span(job, ends, span),
+                false => jobs::top(job, ends, &keys, count),
             }
         })?;
         return Ok(ran.report);
     }
-    print_rows(host, args, &text, &resources)
+    print_rows(
+        host,
+        (&files.inputs, &args.tables),
+        (&text, &resources),
+        span,
+    )
 }
 
-/// Prints the first rows.
-fn print_rows(
+/// Prints some rows.
+pub(crate) fn print_rows(
     host: &dyn Host,
-    args: &HeadArgs,
-    text: &TextOptions,
-    resources: &Resources,
+    (inputs, tables): (&[PathBuf], &TableArgs),
+    (text, resources): (&TextOptions, &Resources),
+    span: RowSpan,
 ) -> Result<WriteSummary> {
     let stopwatch = Stopwatch::start();
     let job = host.adopt(resources.job(Vec::new()));
-    let inputs = &args.files.inputs;
     let (copies, _spool) = unpacked(host, (&job, resources), (inputs, text.kind), Path::new("."))?;
     let reads = InputOptions {
         copies,
-        ..reads(&args.tables, text)
+        ..reads(tables, text)
     };
     let mut stdout = host.open_pipe(None, &job.control)?;
     let (rows, read_bytes) = watch(host, &job.control, &[], || {
-        print(&job, (inputs, &reads), args.records, &mut |text| {
+        print(&job, (inputs, &reads), span, &mut |text| {
             let failed = |error| Error::io("write standard output", &error);
             stdout.write_all(text.as_bytes()).map_err(failed)?;
             job.control.check()

@@ -125,6 +125,16 @@ impl OrderArgs {
         !self.line_keys.is_empty() || self.letters().next().is_some()
     }
 
+    /// Whether small letters compare as capitals.
+    pub(crate) fn ignores_case(&self) -> bool {
+        self.ignore_case
+    }
+
+    /// Whether a key or a letter is given, except for that of [`OrderArgs::ignores_case`].
+    pub(crate) fn has_keys_or_kinds(&self) -> bool {
+        !self.line_keys.is_empty() || self.letters().any(|letter| letter != b'f')
+    }
+
     /// The letters alone.
     pub(crate) fn global(&self, reverse: bool) -> Ordering {
         let mut global = Ordering::default();
@@ -445,7 +455,6 @@ pub struct LineArgs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "any",
-        conflicts_with_all = ["format", "record_bytes"],
         overrides_with = "is_lines"
     )]
     how: Option<LinesHow>,

@@ -358,6 +358,38 @@ pub fn parse_count(text: &str) -> Result<u64> {
         })
 }
 
+/// How many records are taken: a number, or the rest without so many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordCount {
+    /// The number.
+    pub count: u64,
+    /// Whether so many are left out, and not taken.
+    pub is_rest: bool,
+}
+
+/// A number as [`parse_count`] reads it, or with a minus all but so many at the end, as in GNU
+/// `head`.
+pub fn parse_head_count(text: &str) -> Result<RecordCount> {
+    let all_but = text.strip_prefix('-');
+    Ok(RecordCount {
+        count: parse_count(all_but.unwrap_or(text))?,
+        is_rest: all_but.is_some(),
+    })
+}
+
+/// The same with a plus: all from the record of this number on, counted from 1, as in GNU `tail`.
+pub fn parse_tail_count(text: &str) -> Result<RecordCount> {
+    let from = text.strip_prefix('+');
+    let count = parse_count(from.unwrap_or(text))?;
+    Ok(RecordCount {
+        count: match from {
+            Some(_) => count.saturating_sub(1),
+            None => count,
+        },
+        is_rest: from.is_some(),
+    })
+}
+
 /// What a job may use: what was set here, for the rest environment, file and defaults. The seed
 /// never changes the output.
 ///

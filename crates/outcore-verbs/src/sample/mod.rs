@@ -15,7 +15,7 @@ use page::{SampleArgs, SampleSummary};
 
 use crate::host::{Host, Weight};
 use crate::lines::what_is_moved;
-use crate::pass::{LinePass, PassRequest};
+use crate::pass::{LinePass, PassRequest, Taken};
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
 
@@ -64,13 +64,13 @@ impl Verb for Sample {
                 memory_bytes: args.memory_bytes,
                 record_io: &args.record_io,
                 name: "sample",
-                records: args.records,
+                taken: Taken::First(args.records),
                 reads_all: true,
                 is_explained: args.explain,
             },
         )?;
         let (end, limit_bytes) = (pass.end(), pass.memory_bytes());
-        let wrote = pass.run(host, |reader, writer| {
+        let wrote = pass.run(host, |reader, writer, _| {
             let kept = choose(reader, args.records, seed, limit_bytes)?;
             for (_, record) in &kept {
                 writer.put(record)?;

@@ -337,7 +337,7 @@ fn record_output(
     let item = prepared.execution.item()?;
     let is_array = |path: &Path| path.extension().is_some_and(|end| end == "npy");
     let header = match (target, request.grouping) {
-        (Target::File(path), Grouping::Counted) if is_array(path) => {
+        (Target::File(path), grouping) if grouping.is_counted() && is_array(path) => {
             Some(records::counted_header(&item).map_err(|error| error.path(path))?)
         }
         _ => output::header_for(target, &prepared.inputs, &item)?,

@@ -179,6 +179,7 @@ fn wanted(args: &JoinArgs) -> Result<Joined> {
         suffix: args.suffix.clone(),
         columns: (!columns.is_empty()).then_some(columns),
         is_unordered: args.unordered,
+        is_of_multisets: false,
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Contract: by bytes, in one pass over the input where the different ones fit into memory, else by
 //! a sort; `--explain` says which. A sort also keeps one of each key. Records of CSV are whole,
-//! after their header.
+//! after their header. The options of GNU uniq mean the same, of all lines and not of neighbours.
 
 mod page;
 #[cfg(feature = "tables")]
@@ -13,7 +13,9 @@ use std::path::PathBuf;
 use outcore::key::RecordFormat;
 use outcore::key::sort_key::SortKey;
 use outcore::primitives::Grouping;
-use outcore::sort::lines::{LineSortOptions, plan_lines, sample_lines, sort_lines};
+use outcore::sort::lines::{
+    LineSortOptions, Places, plan_lines, sample_lines, select_lines, sort_lines,
+};
 use outcore::{Error, Result};
 use outcore_front::inputs::refuse_streams;
 use outcore_front::resources::Resources;
@@ -21,6 +23,7 @@ use outcore_front::text::csv_files::{COUNT_COLUMN, CsvSort, Look};
 use outcore_front::text::gnu::GnuOrder;
 use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
+use outcore_front::text::part::PartOrder;
 use outcore_front::what::{Asked, What};
 use serde_json::json;
 
@@ -131,8 +134,9 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
     let mut lines = LineJob::prepare(host, resources_of(host, args)?, &request)?;
     let options = LineSortOptions {
         terminator: args.lines.terminator(),
-        unique: !args.count,
+        unique: !args.count && !args.occurrence.all_repeated,
         count: args.count,
+        occurrences: args.occurrence.occurrences(),
         replace: lines.replace,
         on_no_key: args.tables.on_no_key(&text.by)?,
         drops_blanks: text.jsonl,
@@ -143,6 +147,13 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
     if args.explain || args.dry_run {
         let output = lines.set_aside(&Dress::default())?;
         let size = lines.watch(host, || {
+            let options = LineSortOptions {
+                places: match args.keep_order {
+                    true => Places::Added,
+                    false => Places::None,
+                },
+                ..options
+            };
             sample_lines(&lines.job, &lines.inputs(), order, options)
         })?;
         let plan = plan_lines(size)?.to_string();
@@ -157,13 +168,11 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
     lines.begin(host, json!({}));
     let (output, pending) = lines.open_output(host, &dress)?;
     let done = lines.watch(host, || {
-        pending.finish(sort_lines(
-            &lines.job,
-            &lines.inputs(),
-            output,
-            order,
-            options,
-        ))
+        let (job, inputs) = (&lines.job, lines.inputs());
+        pending.finish(match args.keep_order {
+            true => select_lines(job, &inputs, output, order, options),
+            false => sort_lines(job, &inputs, output, order, options),
+        })
     })?;
     let wrote = lines.report(host, "line", LineDone::of_sort(&done))?;
     Ok(UniqueSummary::of(wrote))
@@ -206,6 +215,22 @@ fn order_of(args: &UniqueArgs, text: &FormatArgs) -> Result<Box<dyn SortKey>> {
     }
     if text.jsonl && !text.by.is_empty() {
         let order = JsonFields::new(&text.by, args.descending, true)?;
+        return Ok(Box::new(order));
+    }
+    if let Some(part) = args.part.part() {
+        let other = args.order.separator()?.is_some() || args.order.has_keys_or_kinds();
+        if other || text.is_given() {
+            let cause =
+                "a key and --skip-fields, --skip-chars or --check-chars both say what is compared";
+            return Err(Error::usage("read arguments", cause).hint(
+                "leave the key and its separator out, or give a key alone, with -k or --by",
+            ));
+        }
+        let order = PartOrder {
+            part,
+            ignores_case: args.order.ignores_case(),
+            is_descending: args.descending,
+        };
         return Ok(Box::new(order));
     }
     let mut sort = args.order.to_sort(args.descending, &args.record.keys)?;
@@ -257,8 +282,15 @@ fn resources_of(host: &dyn Host, args: &UniqueArgs) -> Result<Resources> {
 /// One of each record.
 fn of_records(host: &dyn Host, args: &UniqueArgs, format: &RecordFormat) -> Result<UniqueSummary> {
     if !format.is_all_key() || args.descending {
-        if args.count {
-            let cause = "--count cannot be combined with --descending, or with a key that is only part of the record";
+        let counting = [
+            ("--count", args.count),
+            ("--repeated", args.occurrence.repeated),
+            ("--unique", args.occurrence.unique),
+        ];
+        if let Some((option, _)) = counting.iter().find(|(_, is_given)| *is_given) {
+            let cause = format!(
+                "{option} cannot be combined with --descending, or with a key that is only part of the record"
+            );
             return Err(Error::usage("read arguments", cause)
                 .hint("use count-by to count values of a part of the record, and sort to order the counts"));
         }
@@ -282,10 +314,7 @@ fn of_records(host: &dyn Host, args: &UniqueArgs, format: &RecordFormat) -> Resu
         what: Unique::NAME,
         input: &input,
         output: args.files.output.as_deref(),
-        grouping: match args.count {
-            true => Grouping::Counted,
-            false => Grouping::Unique,
-        },
+        grouping: Grouping::of(args.count, args.occurrence.occurrences()),
     };
     group::of_records(host, &request)
 }

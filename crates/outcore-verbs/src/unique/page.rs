@@ -3,6 +3,8 @@
 //! Contract: each option stands here alone, with its name, type, default and help.
 
 use clap::Args;
+use outcore::sort::lines::Occurrences;
+use outcore_front::text::part::LinePart;
 
 use crate::option::lines::{FormatArgs, LineArgs, OrderArgs};
 use crate::option::tables::TableArgs;
@@ -13,6 +15,8 @@ Examples:
   outcore unique urls.txt -o distinct.txt
   outcore unique --count words.txt | sort -rn | head
   outcore unique -k1,1 access.log
+  outcore unique --repeated -f 2 access.log
+  outcore unique --keep-order urls.txt -o first-of-each.txt
   outcore unique --csv --by email users.csv
   outcore unique keys.bin --type u64 -o distinct.bin
   outcore unique --count ids.npy -o counts.npy";
@@ -22,8 +26,18 @@ Examples:
 /// The output is that of `sort -u`; with --count, that of `sort | uniq -c`, or for records each
 /// record followed by an 8-byte count. With keys (-k, or --by for CSV and JSON lines), one line
 /// or record is kept for each key: of lines, the first in the input.
+///
+/// outcore compares all lines of the input, as `sort | uniq` does, and not only neighbours. The
+/// options of GNU uniq (-c -d -D -u -i -f -s -w -z) have its meaning; with -f, -s or -w, the part
+/// of a line that they leave is its key, and lines are in the order of their keys.
 #[derive(Debug, Args)]
-#[command(after_long_help = UNIQUE_EXAMPLES)]
+#[command(
+    after_long_help = UNIQUE_EXAMPLES,
+    // Letters of GNU uniq, which mean something else to GNU sort.
+    mut_arg("dictionary_order", |option| option.short(None)),
+    mut_arg("ignore_nonprinting", |option| option.short(None)),
+    mut_arg("ignore_case", |option| option.short('i')),
+)]
 pub(crate) struct UniqueArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
@@ -33,6 +47,14 @@ pub(crate) struct UniqueArgs {
     /// each record
     #[arg(short, long, help_heading = "Order")]
     pub(crate) count: bool,
+    #[command(flatten)]
+    pub(crate) occurrence: OccurrenceArgs,
+    /// Keep the lines in the order of the input, as `awk '!seen[$0]++'` does: the first of each, or
+    /// of those that are kept. A table keeps the first row of each key in its place
+    #[arg(long, help_heading = "Order", conflicts_with_all = ["count", "descending"])]
+    pub(crate) keep_order: bool,
+    #[command(flatten)]
+    pub(crate) part: PartArgs,
     /// Reverse the key order (largest first)
     #[arg(short = 'r', long, alias = "reverse", help_heading = "Order")]
     pub(crate) descending: bool,
@@ -52,4 +74,63 @@ pub(crate) struct UniqueArgs {
     /// Print the plan and stop
     #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
     pub(crate) dry_run: bool,
+}
+
+/// Which lines or records are kept, by how often they occur.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Order")]
+pub(crate) struct OccurrenceArgs {
+    /// Keep only lines, records or keys that occur more than once, one of each
+    #[arg(short = 'd', long, overrides_with = "repeated")]
+    pub(crate) repeated: bool,
+    /// Keep only lines, records or keys that occur once
+    #[arg(
+        short = 'u',
+        long,
+        overrides_with = "unique",
+        conflicts_with = "repeated"
+    )]
+    pub(crate) unique: bool,
+    /// Keep all lines whose key occurs more than once, and not only one of each
+    #[arg(short = 'D', long, overrides_with = "all_repeated", conflicts_with_all = ["repeated", "unique", "count"])]
+    pub(crate) all_repeated: bool,
+}
+
+impl OccurrenceArgs {
+    /// What they say.
+    pub(crate) fn occurrences(&self) -> Occurrences {
+        match (self.repeated || self.all_repeated, self.unique) {
+            (true, _) => Occurrences::Repeated,
+            (false, true) => Occurrences::Once,
+            (false, false) => Occurrences::Any,
+        }
+    }
+}
+
+/// The part of a line that is compared.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Order of lines")]
+pub(crate) struct PartArgs {
+    /// Do not compare the first N fields. A field is a run of blanks and what follows it up to the
+    /// next blank
+    #[arg(short = 'f', long, value_name = "N")]
+    skip_fields: Option<u64>,
+    /// Do not compare the first N bytes, counted behind the fields that are skipped
+    #[arg(short = 's', long, value_name = "N")]
+    skip_chars: Option<u64>,
+    /// Compare at most N bytes of a line
+    #[arg(short = 'w', long, value_name = "N")]
+    check_chars: Option<u64>,
+}
+
+impl PartArgs {
+    /// The part, if it is not the whole line.
+    pub(crate) fn part(&self) -> Option<LinePart> {
+        let given = [self.skip_fields, self.skip_chars, self.check_chars];
+        given.iter().any(Option::is_some).then(|| LinePart {
+            fields_skipped: self.skip_fields.unwrap_or(0),
+            bytes_skipped: self.skip_chars.unwrap_or(0),
+            bytes_max: self.check_chars,
+        })
+    }
 }

@@ -4,7 +4,7 @@
 
 use outcore::Result;
 use outcore_front::resources::Resources;
-use outcore_table::jobs::{self, TableOrder};
+use outcore_table::jobs::{self, Keep, TableOrder};
 
 use super::page::UniqueArgs;
 use crate::host::Host;
@@ -29,6 +29,10 @@ pub(super) fn unique(
         is_descending: args.descending,
     };
     let ran = run(host, &request, resources, |job, ends| {
+        if args.keep_order {
+            let done = jobs::dedup(job, ends, (&order.keys, &Keep::First), None)?;
+            return Ok(done.table);
+        }
         jobs::unique(job, ends, &order)
     })?;
     Ok(UniqueSummary::of(ran.report))

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command};
+use outcore_verbs::option::RecordCount;
 use outcore_verbs::verb::Inputs;
 
 use super::plain::plain;
@@ -204,6 +205,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         TypeId::of::<u64>(),
         TypeId::of::<u128>(),
         TypeId::of::<usize>(),
+        TypeId::of::<RecordCount>(),
     ];
     let is_whole = numbers.into_iter().any(is);
     let choices = arg.get_possible_values();

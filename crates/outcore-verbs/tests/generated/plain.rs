@@ -9,12 +9,26 @@ use std::sync::Mutex;
 use outcore_front::Spelling;
 
 /// Phrases that Python says otherwise, or not at all.
-const PHRASES: [(&str, &str); 68] = [
+const PHRASES: [(&str, &str); 72] = [
     (
         "If the program is called `sort` (ln -s \"$(command -v outcore)\" ~/bin/sort), it behaves as GNU sort does: \
          errors exit with 2, inputs are lines, and file names say nothing about contents (x.gz is not decompressed).",
         "",
     ),
+    // Letters of GNU uniq, comm and head.
+    (
+        ", and not only neighbours. The options of GNU uniq (-c -d -D -u -i -f -s -w -z) have its meaning; with -f, -s or -w, the part of a line that they leave is its key, and lines are in the order of their keys",
+        ". With skip_fields, skip_chars or check_chars, the part of a line that they leave is its key, and lines are in the order of their keys",
+    ),
+    (
+        "one column of the three is kept, for example with -12",
+        "one column of the three is kept",
+    ),
+    (
+        "; with a minus, as in -5, all but so many at the end",
+        "; a negative number takes all but so many at the end",
+    ),
+    ("; with a plus, as in +5, all from that one on", ""),
     // Standard input and output.
     (
         "; - is standard input, and the default for lines. Records from standard input need the - and a type",

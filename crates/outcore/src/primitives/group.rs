@@ -37,6 +37,7 @@ use crate::key::order::{Order, OrderOptions};
 use crate::key::record::RecordFormat;
 use crate::key::sort_key::Tie;
 use crate::read::sample::distinct;
+use crate::sort::lines::Occurrences;
 use crate::sort::{self, SortOptions, sort};
 use outcore_io::drive::PrivateDir;
 use outcore_io::memory::{Budget, Pool};
@@ -68,6 +69,34 @@ pub enum Grouping {
     Unique,
     /// Items and counts.
     Counted,
+    /// Items alone that occur as often as wanted.
+    Only(Occurrences),
+    /// The same and their counts.
+    OnlyCounted(Occurrences),
+}
+
+impl Grouping {
+    /// Of items that occur as often as wanted, with their counts if `is_counted`.
+    pub fn of(is_counted: bool, occurrences: Occurrences) -> Self {
+        match (is_counted, occurrences) {
+            (false, Occurrences::Any) => Grouping::Unique,
+            (true, Occurrences::Any) => Grouping::Counted,
+            (false, wanted) => Grouping::Only(wanted),
+            (true, wanted) => Grouping::OnlyCounted(wanted),
+        }
+    }
+
+    /// Whether each item has its count behind it.
+    pub fn is_counted(self) -> bool {
+        matches!(self, Grouping::Counted | Grouping::OnlyCounted(_))
+    }
+
+    fn wants(self, count: u64) -> bool {
+        match self {
+            Grouping::Unique | Grouping::Counted => true,
+            Grouping::Only(wanted) | Grouping::OnlyCounted(wanted) => wanted.has(count),
+        }
+    }
 }
 
 /// How distinct items will be found.
@@ -234,15 +263,23 @@ impl WholeItems {
 }
 
 fn written_bytes(producer: &dyn Producer, grouping: Grouping) -> usize {
-    match grouping {
-        Grouping::Unique => producer.item_bytes(),
-        Grouping::Counted => producer.item_bytes() + COUNT_BYTES,
+    result_bytes_of(producer.item_bytes(), grouping)
+}
+
+/// Length of an item of the result.
+fn result_bytes_of(item_bytes: usize, grouping: Grouping) -> usize {
+    match grouping.is_counted() {
+        false => item_bytes,
+        true => item_bytes + COUNT_BYTES,
     }
 }
 
 fn put(into: &mut Vec<u8>, item: &[u8], count: u64, grouping: Grouping) {
+    if !grouping.wants(count) {
+        return;
+    }
     into.extend_from_slice(item);
-    if grouping == Grouping::Counted {
+    if grouping.is_counted() {
         into.extend_from_slice(&count.to_le_bytes());
     }
 }
@@ -585,10 +622,7 @@ fn count_runs(
     to: (&Output, bool),
 ) -> Result<Summary> {
     let item_bytes = whole.order.record_bytes();
-    let result_bytes = match grouping {
-        Grouping::Unique => item_bytes,
-        Grouping::Counted => item_bytes + COUNT_BYTES,
-    };
+    let result_bytes = result_bytes_of(item_bytes, grouping);
     let mut runs = Runs {
         whole,
         grouping,

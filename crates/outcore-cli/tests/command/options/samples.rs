@@ -42,7 +42,13 @@ pub(super) const NEUTRAL: [(&str, &str); 26] = [
 ];
 
 /// The same of some commands and kinds of input.
-pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 35] = [
+pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 37] = [
+    (
+        "unique",
+        "csv",
+        "unique",
+        "no key of the sample occurs twice",
+    ),
     (
         "lookup",
         "lines",
@@ -191,6 +197,12 @@ pub(super) const NEUTRAL_FOR: [(&str, &str, &str, &str); 35] = [
     ),
     (
         "head",
+        "npy",
+        "keys",
+        "a part of what a record is, and no order is made",
+    ),
+    (
+        "tail",
         "npy",
         "keys",
         "a part of what a record is, and no order is made",
@@ -391,7 +403,7 @@ pub(super) const OF_ORDER: [Sample; 19] = [
     sample("unique", "dataset", "@lines --volume drives.toml", "out"),
 ];
 
-pub(super) const OF_PLACES: [Sample; 33] = [
+pub(super) const OF_PLACES: [Sample; 40] = [
     sample("shuffle", "lines", "lines.txt", "out"),
     sample("shuffle", "csv", "rows.csv", "out.csv"),
     sample("shuffle", "jsonl", "rows.jsonl", "out.jsonl"),
@@ -407,6 +419,13 @@ pub(super) const OF_PLACES: [Sample; 33] = [
     sample("head", "npy", "array.npy -n 2", ""),
     sample("head", "table", "t.parquet -n 5", "out.parquet"),
     sample("head", "csv table", "rows.csv --infer -n 5", "out.parquet"),
+    sample("tail", "lines", "lines.txt -n 2", "out"),
+    sample("tail", "csv", "rows.csv -n 6", "out.csv"),
+    sample("tail", "jsonl", "rows.jsonl -n 7", "out.jsonl"),
+    sample("tail", "numbers", "numbers.bin --type u64 -n 2", "out"),
+    sample("tail", "npy", "array.npy -n 2", ""),
+    sample("tail", "table", "t.parquet -n 5", "out.parquet"),
+    sample("tail", "csv table", "rows.csv --infer -n 5", "out.parquet"),
     sample("sample", "lines", "lines.txt -n 4", "out"),
     sample("sample", "csv", "rows.csv -n 3", "out.csv"),
     sample("sample", "jsonl", "rows.jsonl -n 3", "out.jsonl"),
@@ -522,7 +541,7 @@ pub(super) const OF_EXPRESSIONS: [Sample; 37] = [
     sample("info", "jsonl table", "rows.jsonl", ""),
 ];
 
-pub(super) const OF_TABLES: [Sample; 20] = [
+pub(super) const OF_TABLES: [Sample; 23] = [
     sample("dedup", "table", "t.parquet --by name", "out.parquet"),
     sample("dedup", "csv table", "rows.csv --by b", "out.parquet"),
     sample("group-by", "table", "t.parquet --by name", "out.parquet"),
@@ -549,6 +568,19 @@ pub(super) const OF_TABLES: [Sample; 20] = [
         "diff",
         "table",
         "t.parquet few.parquet --by number",
+        "out.parquet",
+    ),
+    sample("comm", "lines", "lines.txt lines.txt", "out"),
+    sample(
+        "comm",
+        "table",
+        "t.parquet few.parquet --not-left --not-both",
+        "out.parquet",
+    ),
+    sample(
+        "comm",
+        "csv table",
+        "rows.csv few.csv --by a --not-right --not-both",
         "out.parquet",
     ),
     sample("view build", "lines", "lines.txt --lines", "out.view"),
@@ -616,6 +648,7 @@ fn common_value_of(kind: &str, id: &str) -> Option<&'static str> {
         "record_bytes" => "8",
         "keys" => "0:4",
         "line_keys" => "2",
+        "skip_fields" | "skip_chars" | "check_chars" => "1",
         "separator" => ";",
         "word" => "numeric",
         "by" | "columns" | "on" | "bloom_filters" | "near" | "of" => "a",

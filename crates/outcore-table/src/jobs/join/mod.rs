@@ -26,6 +26,7 @@
 //! both tables' rows to scratch and back as far as they do not fit. Time grows with the rows of
 //! both inputs and of the output.
 
+mod comm;
 mod held;
 mod lookup;
 mod plan;
@@ -56,6 +57,8 @@ use sink::JoinSink;
 use source::JoinSource;
 
 const JOIN: &str = "join tables";
+
+pub use comm::{CommColumn, comm};
 
 /// What becomes of rows without a partner, and of those with one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -176,6 +179,9 @@ pub struct Join {
     pub columns: Option<Vec<String>>,
     /// Rows may come in any order.
     pub is_unordered: bool,
+    /// Each right row is the partner of one left row at most, and nulls are equal to each other.
+    /// Only of [`JoinKind::Semi`] and [`JoinKind::Anti`].
+    pub is_of_multisets: bool,
 }
 
 impl Default for Join {
@@ -187,6 +193,7 @@ impl Default for Join {
             suffix: "_right".to_owned(),
             columns: None,
             is_unordered: false,
+            is_of_multisets: false,
         }
     }
 }

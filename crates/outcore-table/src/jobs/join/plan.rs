@@ -54,6 +54,8 @@ pub(super) struct Plan {
     /// The left one, then the right one.
     pub(super) sides: [Side; 2],
     pub(super) kind: JoinKind,
+    /// Each right row is the partner of one left row at most, and nulls are equal.
+    pub(super) is_of_multisets: bool,
     /// Types as which the columns of the key are compared, the one of an as-of join last.
     types: Vec<DataType>,
     /// Of the columns of the key.
@@ -175,6 +177,7 @@ impl Plan {
                 right.finish(kind.keeps_right())?,
             ],
             kind,
+            is_of_multisets: wanted.is_of_multisets,
             types,
             keys,
             asof: asof_plan,
@@ -183,6 +186,14 @@ impl Plan {
             schema,
             sorted_by,
         })
+    }
+
+    /// Of each row, whether it is equal to nothing since a column of its key is null.
+    fn null_rows(&self, keys: &[ArrayRef], rows_count: usize) -> Vec<bool> {
+        match self.is_of_multisets {
+            true => vec![false; rows_count],
+            false => null_rows(keys, rows_count),
+        }
     }
 
     /// Whether a left row gets every right row of its key as a partner, and these are wanted.
@@ -217,7 +228,7 @@ impl Plan {
     ) -> Result<()> {
         let side = &self.sides[which as usize];
         let keys = side.columns_of_key(batch, &self.types)?;
-        let is_null = null_rows(&keys, batch.num_rows());
+        let is_null = self.null_rows(&keys, batch.num_rows());
         let all: Vec<u32> = (0..batch.num_rows() as u32).collect();
         let chosen: Vec<u32> = match side.is_kept || !is_null.contains(&true) {
             true => all,
@@ -287,7 +298,7 @@ impl Plan {
     pub(super) fn left_rows(&self, batch: &RecordBatch) -> Result<(LeftKeys, RecordBatch)> {
         let side = &self.sides[Which::Left as usize];
         let keys = side.columns_of_key(batch, &self.types)?;
-        let is_null = null_rows(&keys, batch.num_rows());
+        let is_null = self.null_rows(&keys, batch.num_rows());
         let all: Vec<u32> = (0..batch.num_rows() as u32).collect();
         let (bytes, ends) = self.keys_of(Which::Left, &keys, (&is_null, 0), &all)?;
         let carried = batch.project(&side.carried);
@@ -347,7 +358,7 @@ impl Plan {
         });
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let all: Vec<u32> = (0..batch.num_rows() as u32).collect();
-        let is_null = null_rows(&keys, batch.num_rows());
+        let is_null = self.null_rows(&keys, batch.num_rows());
         let (bytes, ends) = self.keys_of(which, &keys, (&is_null, 0), &all)?;
         let mut from = 0;
         let mut row = Vec::new();

@@ -63,6 +63,7 @@ impl RowSink for JoinSink<'_> {
             key: Vec::new(),
             is_begun: false,
             has_left: false,
+            partners: 0,
             held: Held::new(&self.scratch, self.shape.batch_bytes),
             pairs: Pairs {
                 sink: self,
@@ -88,6 +89,8 @@ struct JoinPart<'a> {
     is_begun: bool,
     /// It has had a left row.
     has_left: bool,
+    /// Of multisets: right rows that no left row is paired with.
+    partners: u64,
     /// Its right rows; of an as-of join the last one, and where none is written the first.
     held: Held<'a>,
     pairs: Pairs<'a>,
@@ -118,6 +121,10 @@ impl JoinPart<'_> {
                 false => Ok(()),
             };
         }
+        if plan.is_of_multisets {
+            self.partners += 1;
+            return Ok(());
+        }
         if plan.asof.is_some() {
             self.held.clear();
         }
@@ -131,7 +138,11 @@ impl JoinPart<'_> {
         let plan = self.sink.plan;
         self.has_left |= !is_null;
         let placed = &mut Placed::default();
-        let has_partner = !is_null && !self.held.is_empty();
+        let has_partner = match plan.is_of_multisets {
+            true => self.partners > 0,
+            false => !is_null && !self.held.is_empty(),
+        };
+        self.partners = self.partners.saturating_sub(1);
         match (plan.kind, has_partner) {
             (JoinKind::Semi, true) => self.pairs.push(Some((row, placed)), None),
             (JoinKind::Anti, true) => Ok(()),
@@ -156,6 +167,7 @@ impl JoinPart<'_> {
         }
         self.held.clear();
         self.has_left = false;
+        self.partners = 0;
         Ok(())
     }
 }

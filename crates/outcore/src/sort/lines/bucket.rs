@@ -33,6 +33,12 @@ pub(super) struct TableLines {
     pub(super) bytes: u64,
     /// The bucket's lines have the key of those of the bucket in front of it, which was split.
     pub(super) is_continuation: bool,
+    /// The bucket has been split off one of equal keys that held several lines.
+    pub(super) is_repeated: bool,
+    /// Of equal lines that were only counted, those of the second of two sides.
+    pub(super) second_side: u64,
+    /// No lines, but the numbers of all before it.
+    pub(super) is_total: bool,
 }
 
 /// All lines of one range of keys.

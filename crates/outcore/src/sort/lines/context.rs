@@ -32,6 +32,8 @@ pub(super) struct Context<'a> {
     pub(super) rows: Option<&'a dyn RowSink>,
     /// Lines left out for having no key.
     pub(super) skipped: AtomicU64,
+    /// Of two sides that are compared: lines of the first alone, of the second alone, of both.
+    pub(super) sides: [AtomicU64; 3],
 }
 
 impl<'a> Deref for Context<'a> {
@@ -55,7 +57,7 @@ impl Context<'_> {
 
     /// Whether one line a key is written.
     pub(super) fn is_unique(&self) -> bool {
-        self.options.unique || self.options.count
+        self.options.is_unique()
     }
 
     /// Memory in which buckets may be sorted now.

@@ -13,11 +13,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::Places;
 use super::bucket::LineBucket;
 use super::context::Context;
-use super::plan::{ACROSS, INPUT, LONG_MADE};
+use super::place::{self, place_of};
+use super::plan::{ACROSS, INPUT, LONG_MADE, MARKED, MARKED_BATCH_BYTES};
 use super::refs::Ref;
 use super::rows::RowSource;
+use super::sides::Side;
 use super::splitters::{LineRoute, LineSplitters};
 use super::table::Table;
 use crate::key::sort_key::Tie;
@@ -32,6 +35,7 @@ use crate::read::csv::first_across_lines;
 use crate::read::framing::ItemFraming;
 use crate::read::json::is_blank;
 use crate::read::regions::{Chunks, Region, RegionReader, Terminated};
+use crate::read::terminators::Terminators;
 use outcore_io::memory::Pool;
 use outcore_io::{Error, Result};
 
@@ -40,6 +44,8 @@ use outcore_io::{Error, Result};
 struct Best {
     position: u64,
     line: Vec<u8>,
+    /// How many of the bucket's lines are of the second of two sides.
+    second_side: u64,
 }
 
 impl Best {
@@ -108,7 +114,10 @@ impl<const HAS_KEYS: bool> VaryingItems for Lines<'_, HAS_KEYS> {
             if let Err(why) = made {
                 keys.area.truncate(at);
                 let place = run.place;
-                let place = place.map(|(part, at)| (part, at + u64::from(line.at)));
+                let place = match context.options.places {
+                    Places::Added => place_of(line.bytes(run.bytes), context.parts),
+                    _ => place.map(|(part, at)| (part, at + u64::from(line.at))),
+                };
                 context.no_key(place, &why)?;
                 continue;
             }
@@ -130,11 +139,16 @@ impl<const HAS_KEYS: bool> VaryingItems for Lines<'_, HAS_KEYS> {
             let context = self.context;
             let best = &mut self.best[line.bucket];
             let is_first = |best: &Best| best.is_behind(context, line.bytes, line.position);
+            let before = best.as_ref().map_or(0, |best| best.second_side);
             if best.as_ref().is_none_or(is_first) {
                 *best = Some(Best {
                     position: line.position,
                     line: line.bytes.to_vec(),
+                    second_side: before,
                 });
+            }
+            if let Some(best) = best.as_mut().filter(|_| context.options.sides.is_some()) {
+                best.second_side += u64::from(Side::of(line.bytes) == Side::Second);
             }
         }
         true
@@ -177,6 +191,7 @@ fn distribute_regions<const HAS_KEYS: bool>(
     let slots = sizes.slots() * plan.size.threads;
     let pool = Pool::new(&context.job.budget, INPUT, sizes.slot_bytes(), slots)?;
     let _lines = context.job.budget.reserve(ACROSS, plan.across_bytes())?;
+    let _marked = context.job.budget.reserve(MARKED, plan.marked_bytes())?;
     let framing = Terminated {
         terminator: context.options.terminator,
     };
@@ -261,6 +276,20 @@ fn take_region(
         begin,
         end: begin + region_bytes as u64,
     });
+    if context.options.mark_bytes() > 0 {
+        let append_mark = |at: u64, line: &mut Vec<u8>| match context.options.sides {
+            Some(sides) => line.push(sides.of_input(region.part).mark()),
+            None => place::append_mark(begin + at, line),
+        };
+        return each_marked(context, region, append_mark, |bytes| {
+            let run = Run {
+                bytes,
+                position: begin,
+                place: None,
+            };
+            mover.take(worker, run)
+        });
+    }
     let mut at = 0;
     for bytes in region.slices() {
         if let Some(separator) = context.options.csv_separator {
@@ -278,6 +307,42 @@ fn take_region(
         at += bytes.len() as u64;
     }
     Ok(())
+}
+
+/// Gives the lines of a region, each behind a mark, in batches.
+fn each_marked(
+    context: &Context<'_>,
+    region: &Region,
+    append_mark: impl Fn(u64, &mut Vec<u8>),
+    mut take: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let options = &context.options;
+    let mark_bytes = options.mark_bytes();
+    let mut batch = Vec::with_capacity(MARKED_BATCH_BYTES);
+    let mut at = 0;
+    for bytes in region.slices() {
+        if let Some(separator) = options.csv_separator {
+            check_records(context, (region, at), bytes, separator)?;
+        }
+        let mut from = 0;
+        for end in Terminators::of(options.terminator, bytes) {
+            let (line, line_at) = (&bytes[from..=end], at + from as u64);
+            from = end + 1;
+            if options.drops_blanks && is_blank(&line[..line.len() - 1]) {
+                continue;
+            }
+            if batch.len() + mark_bytes + line.len() > MARKED_BATCH_BYTES {
+                take(&batch)?;
+                batch.clear();
+                batch.shrink_to(MARKED_BATCH_BYTES);
+                batch.reserve_exact(mark_bytes + line.len());
+            }
+            append_mark(line_at, &mut batch);
+            batch.extend_from_slice(line);
+        }
+        at += bytes.len() as u64;
+    }
+    take(&batch)
 }
 
 /// Whether the lines of `bytes`, which are `at` bytes into a region, are whole records of CSV.
@@ -402,14 +467,20 @@ fn join(
                 (None, Some(_)) => true,
                 (_, None) => false,
             };
+            let second_side =
+                [&*best, &other].map(|best| best.as_ref().map_or(0, |b| b.second_side));
             if is_first {
                 *best = other;
+            }
+            if let Some(best) = best {
+                best.second_side = second_side.iter().sum();
             }
         }
         outs.push(worker.outs);
     }
     let mut buckets = join_outs(buckets, outs);
     for (bucket, best) in buckets.iter_mut().zip(best) {
+        bucket.kind.second_side = best.as_ref().map_or(0, |best| best.second_side);
         bucket.copies_of = best.map_or(bucket.copies_of.take(), |best| Some(best.line.into()));
     }
     buckets

@@ -20,6 +20,8 @@ pub(crate) enum Counts {
     Padded,
     /// The same as the first field of CSV, with what stands between fields.
     Column(u8),
+    /// As often this byte, which moves the line to its column.
+    Columns(u8),
 }
 
 /// Lines that are being written.
@@ -28,6 +30,8 @@ pub(crate) struct Gather<'a> {
     /// Bytes of an item in front of its content, and all that frame it.
     head_bytes: usize,
     around_bytes: usize,
+    /// Bytes at the front of a line that are not written.
+    mark_bytes: usize,
     refs: &'a [Ref],
     /// Lines not begun; the references are gone through again and again if there are more.
     left: u64,
@@ -54,6 +58,7 @@ impl<'a> Gather<'a> {
             area,
             head_bytes: framing.head_bytes(),
             around_bytes: framing.around_bytes(),
+            mark_bytes: 0,
             refs,
             left: lines,
             next: 0,
@@ -64,6 +69,11 @@ impl<'a> Gather<'a> {
             line_from: 0,
             line_to: 0,
         }
+    }
+
+    /// The same without the first bytes of each line; only where nothing frames its front.
+    pub(super) fn without_marks(self, mark_bytes: usize) -> Self {
+        Gather { mark_bytes, ..self }
     }
 
     /// Lines that have not been begun.
@@ -83,10 +93,10 @@ impl<'a> Gather<'a> {
             Counts::None => 0,
             Counts::Padded => count_bytes(r.word),
             Counts::Column(_) => digits_of(r.word) + 1,
+            Counts::Columns(_) => r.word,
         };
-        refs.iter()
-            .map(|r| head(r) + u64::from(r.len_bytes) + self.around_bytes as u64)
-            .sum()
+        let item_bytes = |r: &Ref| self.item(r).1 as u64;
+        refs.iter().map(|r| head(r) + item_bytes(r)).sum()
     }
 
     /// Whether all has been given.
@@ -152,8 +162,11 @@ impl<'a> Gather<'a> {
     /// Where an item lies in the area, and how long it is.
     #[inline(always)]
     fn item(&self, r: &Ref) -> (usize, usize) {
-        let at = r.at as usize - self.head_bytes;
-        (at, r.len_bytes as usize + self.around_bytes)
+        let at = r.at as usize - self.head_bytes + self.mark_bytes;
+        (
+            at,
+            r.len_bytes as usize + self.around_bytes - self.mark_bytes,
+        )
     }
 
     fn step(&mut self) {
@@ -183,6 +196,11 @@ impl<'a> Gather<'a> {
 /// so.
 fn put_count(count: u64, counts: Counts, head: &mut [u8; COUNT_BYTES_MAX]) -> usize {
     let (len, behind) = match counts {
+        Counts::Columns(separator) => {
+            let len = (count as usize).min(head.len());
+            head[..len].fill(separator);
+            return len;
+        }
         Counts::Column(separator) => (digits_of(count) as usize + 1, separator),
         Counts::None | Counts::Padded => (count_bytes(count) as usize, b' '),
     };
@@ -244,7 +262,7 @@ mod tests {
                 .take(6)
                 .flat_map(|r| {
                     let head = match counts {
-                        Counts::None => "",
+                        Counts::None | Counts::Columns(_) => "",
                         Counts::Padded => "12345678 ",
                         Counts::Column(_) => "12345678;",
                     };

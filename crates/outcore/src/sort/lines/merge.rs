@@ -13,6 +13,7 @@
 
 use std::cmp::Ordering;
 
+use super::SideCounts;
 use super::files::{self, FileReader, FileSizes, LineFile};
 use super::offset_value::Coding;
 use super::sort::check_output;
@@ -276,6 +277,7 @@ fn merge_at_once(
         lines_in,
         lines_out: written.items,
         skipped,
+        sides: SideCounts::default(),
         bytes_out: written.bytes,
         seconds: served.seconds,
         read_bytes: served.read_bytes,

@@ -21,10 +21,12 @@ mod line_bytes;
 mod made;
 mod merge;
 mod offset_value;
+mod place;
 mod plan;
 mod refs;
 pub mod rows;
 mod sample;
+mod sides;
 mod sort;
 mod sort_task;
 mod split;
@@ -34,8 +36,10 @@ mod table;
 pub use check::{Disorder, check_lines};
 pub use made::{RowSortOptions, sort_rows};
 pub use merge::{merge_lines, merge_passes};
+pub use place::select_lines;
 pub(crate) use plan::lines_text;
 pub use plan::{LinePlan, LineSize, LongLine, plan_lines};
+pub use sides::{SideCounts, Sides};
 pub use sort::{sample_lines, sort_lines};
 
 pub(crate) use arrange::{KEY_HEAD_BYTES, key_ref, sort_keys, to_line};
@@ -57,6 +61,42 @@ pub enum OnNoKey {
     Skip,
 }
 
+/// Which lines, or records, are written, by how often their key occurs in the whole input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Occurrences {
+    /// All of them.
+    #[default]
+    Any,
+    /// Those whose key occurs more than once.
+    Repeated,
+    /// Those whose key occurs once.
+    Once,
+}
+
+impl Occurrences {
+    /// Whether a key that occurs `count` times is wanted.
+    #[inline(always)]
+    pub fn has(self, count: u64) -> bool {
+        match self {
+            Occurrences::Any => true,
+            Occurrences::Repeated => count > 1,
+            Occurrences::Once => count == 1,
+        }
+    }
+}
+
+/// What is done with the places of lines in the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Places {
+    /// Nothing.
+    #[default]
+    None,
+    /// Each line is written behind its place; of equal keys the first comes first.
+    Added,
+    /// Lines that have their places in front are written without them.
+    Removed,
+}
+
 /// How lines are sorted, besides their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineSortOptions {
@@ -73,6 +113,12 @@ pub struct LineSortOptions {
     pub unique: bool,
     /// The same, with the number of lines of that key in front, as `uniq -c` writes it.
     pub count: bool,
+    /// Which keys are wanted. Without `unique` and `count`, all lines of these keys are written.
+    pub occurrences: Occurrences,
+    /// The inputs are two sides, which are compared; see [`Sides`].
+    pub sides: Option<Sides>,
+    /// What is done with the places of lines in the input; see [`select_lines`].
+    pub places: Places,
     /// Counts are the first field of CSV with this separator, instead of being padded as `uniq -c`
     /// does.
     pub count_separator: Option<u8>,
@@ -94,6 +140,9 @@ impl Default for LineSortOptions {
             csv_separator: None,
             unique: false,
             count: false,
+            occurrences: Occurrences::Any,
+            sides: None,
+            places: Places::None,
             count_separator: None,
             replace: false,
             on_no_key: OnNoKey::Fail,
@@ -103,8 +152,44 @@ impl Default for LineSortOptions {
 }
 
 impl LineSortOptions {
+    /// Whether one line per key is written.
+    fn is_unique(&self) -> bool {
+        self.unique || self.count || self.sides.is_some()
+    }
+
+    /// Bytes that are put in front of each line when it is read.
+    fn mark_bytes(&self) -> usize {
+        match (self.sides, self.places) {
+            (Some(_), _) => sides::MARK_BYTES,
+            (None, Places::Added) => place::MARK_BYTES,
+            (None, Places::None | Places::Removed) => 0,
+        }
+    }
+
+    /// Bytes in front of each line that are not written.
+    fn hidden_bytes(&self) -> usize {
+        match (self.sides, self.places) {
+            (Some(_), _) => sides::MARK_BYTES,
+            (None, Places::Removed) => place::MARK_BYTES,
+            (None, Places::None | Places::Added) => 0,
+        }
+    }
+
+    /// Whether lines may be left out, so that the length of the output is not known before.
+    fn is_thinned(&self) -> bool {
+        self.is_unique() || self.occurrences != Occurrences::Any || self.places != Places::None
+    }
+
+    /// Whether the lines of a key are counted where one of them is written.
+    fn has_counts(&self) -> bool {
+        self.count || (self.unique && self.occurrences != Occurrences::Any)
+    }
+
     /// What stands in front of lines.
     fn counts(&self) -> Counts {
+        if let Some(sides) = self.sides {
+            return Counts::Columns(sides.separator);
+        }
         match (self.count, self.count_separator) {
             (false, _) => Counts::None,
             (true, None) => Counts::Padded,
@@ -122,6 +207,8 @@ pub struct LineSummary {
     pub lines_out: u64,
     /// Lines left out for having no key.
     pub skipped: u64,
+    /// Of two sides that were compared: the lines of one alone, and those of both.
+    pub sides: SideCounts,
     /// Bytes of the output.
     pub bytes_out: u64,
     /// Wall time.

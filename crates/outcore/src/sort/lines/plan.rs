@@ -62,6 +62,9 @@ pub(super) const LONG_KEYS: &str = "a sample of long keys";
 pub(super) const SORTING: &str = "buckets that are sorted, and their output";
 pub(super) const LONG_READ: &str = "long lines that are read back";
 pub(super) const LONG_MADE: &str = "keys of long rows";
+pub(super) const MARKED: &str = "lines that are marked";
+/// Bytes of lines that are marked together, unless one is longer.
+pub(super) const MARKED_BATCH_BYTES: usize = 64 << 10;
 /// Bytes of a table a distinct line, besides the line itself.
 pub(super) const TABLE_ENTRY_BYTES: f64 = 40.0;
 
@@ -84,6 +87,8 @@ pub struct LineSize {
     pub is_read: bool,
     /// The longest line, where it was measured; the longest row, where that is known.
     pub longest: Option<LongLine>,
+    /// Bytes that are put in front of each line when it is read, and count in all lengths here.
+    pub mark_bytes: usize,
 }
 
 /// The longest of the lines of a sort.
@@ -206,6 +211,14 @@ impl LinePlan {
         self.size.threads as u64 * each_bytes
     }
 
+    /// Memory for lines that are marked: a batch or a long line a thread.
+    pub(super) fn marked_bytes(&self) -> u64 {
+        match self.size.mark_bytes {
+            0 => 0,
+            _ => (self.size.threads * (2 * MARKED_BATCH_BYTES + self.line_bytes_max)) as u64,
+        }
+    }
+
     /// Memory for a bucket that the longest line is in, where that was measured: it is sorted
     /// alone.
     pub(super) fn long_bucket_space(&self) -> Space {
@@ -270,6 +283,7 @@ impl Planned for LinePlan {
             false => ledger.during("distribute", LONG_MADE, self.long_made_bytes()),
         };
         ledger
+            .during("distribute", MARKED, self.marked_bytes())
             .during("split", SPLIT_SEGMENTS, self.split_bytes())
             .during("split", LONG_KEYS, self.long_keys_bytes())
             .during("split", LONG_READ, self.long_read_bytes())
@@ -505,6 +519,7 @@ mod tests {
             is_unique: false,
             is_read: true,
             longest: None,
+            mark_bytes: 0,
         }
     }
 

@@ -204,6 +204,7 @@ impl LineSample {
             is_unique,
             is_read: true,
             longest: None,
+            mark_bytes: 0,
         }
     }
 }

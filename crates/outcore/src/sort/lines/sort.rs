@@ -21,6 +21,7 @@ use super::distribute::distribute_input;
 use super::plan::{LinePlan, LineSize, LongLine, plan_lines};
 use super::rows::{LongRow, RowSink};
 use super::sample::{LineSample, Lines, Wanted, sample_input};
+use super::sides::{MarkedOrder, SideCounts, TOTAL_BYTES_MAX, Unmarked};
 use super::sort_task::sort_buckets;
 use super::split::split_oversized;
 use super::splitters::{LineSplitters, SplitterSize};
@@ -54,6 +55,9 @@ pub fn sort_lines(
     options: LineSortOptions,
 ) -> Result<LineSummary> {
     check_output(&output, options)?;
+    if let Some(sides) = options.sides {
+        sides.check(order)?;
+    }
     let framing = ItemFraming::Terminated(options.terminator);
     let mut source = Files {
         inputs,
@@ -201,28 +205,35 @@ pub(super) fn sort_from<S: ItemSource>(
         .memory_bytes()
         .max(rows.map_or(0, |rows| rows.memory_bytes()));
     let _beside = job.budget.reserve("making and taking rows", beside_bytes)?;
-    let is_unique = options.unique || options.count;
-    let room = match is_unique {
+    let is_unique = options.is_unique();
+    let room = match options.is_thinned() {
         true => Room::AtMost,
         false => Room::Exactly,
     };
     // What counts add is known later.
-    let mut staged = match options.count {
+    let adds_bytes = options.count || options.mark_bytes() > 0;
+    let mut staged = match adds_bytes {
         true => None,
         // A file may lack its last terminator.
         false => ends.stage(options.replace, room, data_bytes + ends.parts.len() as u64)?,
     };
     phases.end("prepare", &ends.volume);
     job.control.begin_phase("sample", 0);
+    // Marks are put in front of lines when these are distributed.
+    let (unmarked, marked) = (Unmarked(order), MarkedOrder::new(order, options));
+    let (sampled, order): (&dyn SortKey, &dyn SortKey) = match options.mark_bytes() {
+        0 => (order, order),
+        _ => (&unmarked, &marked),
+    };
     let lines = Lines {
-        order,
+        order: sampled,
         framing: source.framing(),
     };
     let mut sample = source.sample(job, &ends, lines)?;
     sample.sort();
     let drive_count = ends.volume.drives().len();
     let size = sample.size(job, lines, data_bytes, is_unique, drive_count);
-    let plan = plan_for(source, rows, size)?;
+    let plan = plan_for(source, rows, size.marked(options.mark_bytes()))?;
     job.control.show_plan(&plan);
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.scratch_bytes > 0)?;
@@ -237,6 +248,7 @@ pub(super) fn sort_from<S: ItemSource>(
         parts: &ends.parts,
         rows,
         skipped: AtomicU64::new(0),
+        sides: Default::default(),
     };
     let splitters = choose_splitters(&context, &sample);
     drop(sample);
@@ -250,14 +262,19 @@ pub(super) fn sort_from<S: ItemSource>(
     let mut tables = Tables::assign(&context, tables, &splitters, &mut buckets)?;
     let (buckets, splits) = split_oversized(&context, &mut tables, buckets)?;
     phases.end("distribute", &ends.volume);
-    if options.count {
-        let counted_bytes = buckets.iter().map(LineBucket::counted_bytes_max).sum();
+    if adds_bytes {
+        let counted_bytes = buckets
+            .iter()
+            .map(LineBucket::counted_bytes_max)
+            .sum::<u64>()
+            + TOTAL_BYTES_MAX;
         staged = ends.stage(options.replace, room, counted_bytes)?;
     }
     let written = sort_buckets(&context, &tables, buckets, (&ends, staged.as_ref()))?;
     phases.end("sort", &ends.volume);
     let skipped = context.skipped.load(Ordering::Relaxed);
-    if !is_unique && lines_in != written.items + skipped {
+    let sides = SideCounts::of(&context.sides);
+    if !options.is_thinned() && lines_in != written.items + skipped {
         let cause = format!(
             "{} were read, and {} were written",
             units::counted(lines_in - skipped, "line"),
@@ -272,6 +289,7 @@ pub(super) fn sort_from<S: ItemSource>(
         lines_in,
         lines_out: written.items,
         skipped,
+        sides,
         bytes_out: written.bytes,
         seconds: served.seconds,
         read_bytes: served.read_bytes,
@@ -296,11 +314,11 @@ fn plan_for<S: ItemSource>(
     };
     if let Some(longest) = source.longest() {
         size.longest = Some(LongLine {
-            bytes: longest.bytes,
+            bytes: longest.bytes + size.mark_bytes as u64,
             key_bytes: longest.bytes,
             is_grouped: false,
         });
-        size.line_bytes = longest.mean_of_others_bytes;
+        size.line_bytes = longest.mean_of_others_bytes + size.mark_bytes as f64;
     }
     if let Some(longest) = source.longest_row() {
         size.longest = Some(LongLine {
@@ -332,15 +350,20 @@ pub fn sample_lines(
     let volume = Volume::new(Arc::clone(&job.device), &job.options.drives)?;
     let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
     let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
-    let is_unique = options.unique || options.count;
+    let is_unique = options.is_unique();
+    let unmarked = Unmarked(order);
     let lines = Lines {
-        order,
+        order: match options.mark_bytes() {
+            0 => order,
+            _ => &unmarked,
+        },
         framing: ItemFraming::Terminated(options.terminator),
     };
     let mut sample = sample_input(job, &volume, &parts, lines, Wanted::Splitters)?;
     sample.sort();
     let drive_count = volume.drives().len().max(1);
-    Ok(sample.size(job, lines, data_bytes, is_unique, drive_count))
+    let size = sample.size(job, lines, data_bytes, is_unique, drive_count);
+    Ok(size.marked(options.mark_bytes()))
 }
 
 /// How long the lines and keys of files that are open are; how many differ is not told.

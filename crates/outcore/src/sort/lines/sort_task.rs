@@ -10,6 +10,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::Occurrences;
 use super::arrange::{key_ref, sort_keys, to_line};
 use super::bucket::{LineBucket, Space, TableLines};
 use super::context::Context;
@@ -19,6 +20,7 @@ use super::line_bytes::is_same;
 use super::plan::SORTING;
 use super::refs::{AnyTie, Ref, sort_refs};
 use super::rows::{RowPart, RowSink};
+use super::sides::{Side, Sides};
 use super::split::check_room;
 use super::table::{Tables, met};
 use crate::key::sort_key::Tie;
@@ -105,9 +107,13 @@ pub(super) fn sort_buckets(
         buckets.reverse();
     }
     buckets.retain(|bucket| bucket.lines_max() > 0);
+    if context.options.sides.is_some_and(|sides| sides.has_total) {
+        buckets.push(total_bucket());
+    }
     ends.write(context.job, staged, |sink| {
         let sizes = TaskSizes::of(context, &buckets);
-        let takes_turns = context.is_unique() || staged.is_none();
+        let is_thinned = context.options.is_thinned();
+        let takes_turns = is_thinned || staged.is_none();
         let copies_bytes_max = (!takes_turns).then_some(context.plan.bucket_bytes_max);
         let list = tasks_in_order(buckets, copies_bytes_max);
         // What is too large for all threads at once is sorted by one.
@@ -132,7 +138,7 @@ pub(super) fn sort_buckets(
             .rows
             .map(|sink| Parts::of(context, sink, &list, (&alone, &is_with_last)));
         let ends = parts.iter().flat_map(|parts| parts.ends.iter().copied());
-        let tasks = Tasks::new(list, sink, context.is_unique()).in_parts(ends.collect());
+        let tasks = Tasks::new(list, sink, is_thinned).in_parts(ends.collect());
         let done = Done::default();
         let shared = (tables, parts.as_ref(), &done);
         let mut from = 0;
@@ -222,7 +228,7 @@ impl<'a> Parts<'a> {
         Parts {
             sink,
             ends,
-            rows_before: (!context.is_unique()).then_some(rows_before),
+            rows_before: (!context.options.is_thinned()).then_some(rows_before),
         }
     }
 
@@ -307,7 +313,7 @@ impl BucketWork<TableLines> for Sorting<'_> {
         let mut refs = std::mem::take(&mut self.refs);
         refs.clear();
         refs.reserve_exact(bucket.lines_max() as usize);
-        let has_counts = self.context.options.count;
+        let has_counts = self.context.options.has_counts();
         let mut at = end;
         for from in &bucket.kind.from {
             at = self
@@ -334,7 +340,8 @@ impl BucketWork<TableLines> for Sorting<'_> {
             }
             None => {
                 let counts = self.context.options.counts();
-                let gather = Gather::new((&area, framing), &refs, count, counts);
+                let gather = Gather::new((&area, framing), &refs, count, counts)
+                    .without_marks(self.context.options.hidden_bytes());
                 let spot = match spot {
                     Some(spot) => spot,
                     None => {
@@ -382,7 +389,9 @@ impl<'a> Sorting<'a> {
             sort_refs(area, refs, depth, &AnyTie);
             self.finish_order(area, refs, (counted_from, &known));
         } else if bucket.is_equal {
-            self.find_lines(area, runs, refs);
+            if bucket.kind.is_repeated || self.wants(bucket.counts.items) {
+                self.find_lines(area, runs, refs);
+            }
             match order.tie() {
                 Tie::Position => {}
                 Tie::Bytes => sort_refs(area, refs, 0, &AnyTie),
@@ -400,9 +409,14 @@ impl<'a> Sorting<'a> {
                     Tie::Bytes | Tie::BytesDescending => Known::default(),
                 };
                 sort_keys(order, (area, &keys), refs, depth);
-                // Tables have lines that are their own keys.
-                self.finish_order(&keys, refs, (usize::MAX, &known));
-                refs.iter_mut().for_each(|key| to_line(&keys, key));
+                match self.context.options.sides {
+                    Some(sides) => self.pair(sides, (area, &keys), refs),
+                    None => {
+                        // Tables have lines that are their own keys.
+                        self.finish_order(&keys, refs, (usize::MAX, &known));
+                        refs.iter_mut().for_each(|key| to_line(&keys, key));
+                    }
+                }
             }
             self.keys = keys;
             made?;
@@ -413,12 +427,16 @@ impl<'a> Sorting<'a> {
     /// Leaves the first of equal strings where one is wanted, with their number for its word, as
     /// far as that is worth it.
     fn keep_first(&mut self, bucket: &LineBucket, area: &[u8], refs: &mut Vec<Ref>) -> Known {
-        let has_counts = self.context.options.count;
+        let options = &self.context.options;
+        let has_counts = options.has_counts();
         // Lines from tables have how often they were met behind them, not in their words.
         if !self.context.is_unique() || (has_counts && !bucket.kind.from.is_empty()) {
             return Known::default();
         }
         let is_distinct = self.distinct.keep_first(area, refs);
+        if is_distinct && has_counts {
+            refs.retain(|r| self.wants(r.word));
+        }
         let times = has_counts.then(|| Times::of(refs));
         Known { is_distinct, times }
     }
@@ -480,13 +498,14 @@ impl<'a> Sorting<'a> {
             refs.reverse();
         }
         if !self.context.is_unique() {
+            self.leave_out(keys, refs);
             return;
         }
         if known.is_distinct {
             refs.iter_mut().for_each(|r| r.word = known.times(r));
             return;
         }
-        let mut kept = 0;
+        let mut kept: usize = 0;
         for index in 0..refs.len() {
             if let Some(ahead) = refs.get(index + FETCH_AHEAD) {
                 ahead.fetch(keys);
@@ -496,12 +515,7 @@ impl<'a> Sorting<'a> {
                 true => known.times(&next),
                 false => met(keys, &next),
             };
-            let is_same = kept > 0 && {
-                let last = &refs[kept - 1];
-                let (last_at, at) = (last.at as usize, next.at as usize);
-                last.len_bytes == next.len_bytes
-                    && is_same((keys, last_at), (keys, at), next.len_bytes as usize)
-            };
+            let is_same = kept > 0 && is_equal(keys, &refs[kept - 1], &next);
             if is_same {
                 refs[kept - 1].word += times;
             } else {
@@ -511,6 +525,65 @@ impl<'a> Sorting<'a> {
                 };
                 kept += 1;
             }
+        }
+        refs.truncate(kept);
+        if self.context.options.occurrences != Occurrences::Any {
+            refs.retain(|r| self.wants(r.word));
+        }
+    }
+
+    /// Leaves of the lines of two sides those that are shown, each with its column for its word.
+    fn pair(&self, sides: Sides, (area, keys): (&[u8], &[u8]), refs: &mut Vec<Ref>) {
+        let (mut kept, mut from) = (0, 0);
+        while from < refs.len() {
+            let first = refs[from];
+            let others = refs[from + 1..].iter();
+            let more = others.take_while(|next| is_equal(keys, &first, next));
+            let to = from + 1 + more.count();
+            let mut line = first;
+            to_line(keys, &mut line);
+            let is_second = |key: &&Ref| {
+                let mut line = **key;
+                to_line(keys, &mut line);
+                Side::of(line.bytes(area)) == Side::Second
+            };
+            let second = refs[from..to].iter().filter(is_second).count() as u64;
+            let first = (to - from) as u64 - second;
+            for shown in sides.shown(first, second, &self.context.sides) {
+                let copies = Ref {
+                    word: shown.column,
+                    ..line
+                };
+                let count = shown.lines as usize;
+                refs[kept..kept + count].fill(copies);
+                kept += count;
+            }
+            from = to;
+        }
+        refs.truncate(kept);
+    }
+
+    /// Whether lines are wanted whose key occurs `count` times.
+    fn wants(&self, count: u64) -> bool {
+        self.context.options.occurrences.has(count)
+    }
+
+    /// Leaves out all lines of keys that do not occur as often as wanted.
+    fn leave_out(&self, keys: &[u8], refs: &mut Vec<Ref>) {
+        if self.context.options.occurrences == Occurrences::Any {
+            return;
+        }
+        let (mut kept, mut from) = (0, 0);
+        while from < refs.len() {
+            let first = refs[from];
+            let others = refs[from + 1..].iter();
+            let more = others.take_while(|next| is_equal(keys, &first, next));
+            let to = from + 1 + more.count();
+            if self.wants((to - from) as u64) {
+                refs.copy_within(from..to, kept);
+                kept += to - from;
+            }
+            from = to;
         }
         refs.truncate(kept);
     }
@@ -525,12 +598,16 @@ impl<'a> Sorting<'a> {
         let Some(line) = &bucket.copies_of else {
             return Ok(());
         };
+        if let Some(sides) = self.context.options.sides {
+            return self.write_pairs(worker, loaded, sides);
+        }
         let framing = self.context.framing;
         let len_bytes = (line.len() - framing.around_bytes()) as u32;
         let word = bucket.counts.items;
-        let lines = match self.context.is_unique() {
-            true => 1,
-            false => word,
+        let lines = match (self.wants(word), self.context.is_unique()) {
+            (false, _) => 0,
+            (true, true) => 1,
+            (true, false) => word,
         };
         let at = framing.head_bytes() as u32;
         let copy = Ref {
@@ -544,10 +621,74 @@ impl<'a> Sorting<'a> {
             return self.hand_on(worker, loaded, parts, (&mut copies, lines, bytes));
         }
         let refs = vec![copy; lines.min(COPIES_MAX) as usize];
-        let gather = Gather::new((line, framing), &refs, lines, self.context.options.counts());
+        let gather = Gather::new((line, framing), &refs, lines, self.context.options.counts())
+            .without_marks(self.context.options.hidden_bytes());
         let bytes = gather.bytes_left();
         let spot = worker.place(loaded, |_| bytes)?;
         self.emit(worker, spot, gather)
+    }
+
+    /// A bucket of equal lines of two sides that were only counted.
+    fn write_pairs(
+        &mut self,
+        worker: &mut TaskWorker<'_, TableLines>,
+        loaded: &Loaded<TableLines>,
+        sides: Sides,
+    ) -> Result<()> {
+        let bucket = &loaded.task.bucket;
+        if bucket.kind.is_total {
+            return self.write_total(worker, loaded, sides);
+        }
+        let line = bucket.copies_of.as_deref().unwrap_or_default();
+        let framing = self.context.framing;
+        let second = bucket.kind.second_side;
+        let first = bucket.counts.items - second;
+        let shown = sides.shown(first, second, &self.context.sides);
+        let copies = shown.map(|shown| {
+            let copy = Ref {
+                word: shown.column,
+                at: 0,
+                len_bytes: (line.len() - framing.around_bytes()) as u32,
+            };
+            (
+                vec![copy; shown.lines.min(COPIES_MAX) as usize],
+                shown.lines,
+            )
+        });
+        let mut gathers = copies.each_ref().map(|(refs, lines)| {
+            Gather::new((line, framing), refs, *lines, self.context.options.counts())
+                .without_marks(self.context.options.hidden_bytes())
+        });
+        let bytes = gathers.iter().map(Gather::bytes_left).sum();
+        let lines = gathers.iter().map(Gather::lines_left).sum();
+        let spot = worker.place(loaded, |_| bytes)?;
+        self.done.lines.fetch_add(lines, Ordering::Relaxed);
+        worker.emit(spot, |out| {
+            let mut filled = 0;
+            for gather in &mut gathers {
+                filled += gather.fill(&mut out[filled..]);
+            }
+        })
+    }
+
+    /// The numbers of all columns, which are known when it is this bucket's turn.
+    fn write_total(
+        &self,
+        worker: &mut TaskWorker<'_, TableLines>,
+        loaded: &Loaded<TableLines>,
+        sides: Sides,
+    ) -> Result<()> {
+        let mut total = Vec::new();
+        let spot = worker.place(loaded, |_| {
+            total = sides.total(&self.context.sides, self.context.options.terminator);
+            total.len() as u64
+        })?;
+        let mut rest = &total[..];
+        worker.emit(spot, |out| {
+            let (now, later) = rest.split_at(out.len().min(rest.len()));
+            out[..now.len()].copy_from_slice(now);
+            rest = later;
+        })
     }
 
     /// Passes the rows of a bucket to their sink.
@@ -589,6 +730,25 @@ impl<'a> Sorting<'a> {
             gather.fill(out);
         })
     }
+}
+
+/// A bucket for the numbers of all columns.
+fn total_bucket() -> LineBucket {
+    LineBucket {
+        copies_of: Some(Box::default()),
+        kind: TableLines {
+            is_total: true,
+            ..TableLines::default()
+        },
+        ..LineBucket::default()
+    }
+}
+
+/// Whether two references are to the same strings.
+#[inline(always)]
+fn is_equal(area: &[u8], a: &Ref, b: &Ref) -> bool {
+    let (a_at, b_at) = (a.at as usize, b.at as usize);
+    a.len_bytes == b.len_bytes && is_same((area, a_at), (area, b_at), a.len_bytes as usize)
 }
 
 #[cfg(test)]

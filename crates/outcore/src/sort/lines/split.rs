@@ -185,6 +185,7 @@ fn split(
         for (index, part) in parts.iter_mut().enumerate() {
             part.is_equal = true;
             part.kind.is_continuation = index > 0 || bucket.kind.is_continuation;
+            part.kind.is_repeated = bucket.kind.is_repeated || bucket.counts.items > 1;
         }
     }
     Ok(parts)

@@ -1,0 +1,162 @@
+//! `comm` of lines, compared with GNU `comm` on sorted files, and of tables, as multisets.
+//!
+//! Contract: without GNU sort and comm the comparisons are skipped visibly.
+
+use std::process::{Command, Stdio};
+
+use crate::support::*;
+
+/// What GNU comm prints of both files, sorted; none without it.
+fn by_gnu(place: &TestDir, options: &str) -> Option<Vec<u8>> {
+    let z = if options.contains('z') { "-z" } else { "" };
+    let script = format!(
+        "sort --version | grep -q GNU && sort {z} a > sorted-a && sort {z} b > sorted-b && \
+         comm {options} sorted-a sorted-b"
+    );
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .env("LC_ALL", "C")
+        .current_dir(place.dir())
+        .stderr(Stdio::null())
+        .output()
+        .unwrap();
+    if !output.status.success() {
+        println!("SKIP: there is no GNU comm to compare with");
+    }
+    output.status.success().then_some(output.stdout)
+}
+
+fn run(place: &TestDir, words: &str) -> Vec<u8> {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    place.run(&words).ok().stdout
+}
+
+/// Some of few lines, of which some are empty or long, without a terminator at the end.
+fn random_lines(seed: u64, count: usize, end: u8) -> Vec<u8> {
+    let mut numbers = Numbers(seed);
+    let lines: Vec<Vec<u8>> = (0..count)
+        .map(|_| match numbers.next() % 90 {
+            0 => Vec::new(),
+            1 => vec![b'y'; 70_000],
+            number @ 2..6 => [&b"\t\xff\0"[..], &[number as u8 + b'a']].concat(),
+            number => format!("line {number}").into_bytes(),
+        })
+        .collect();
+    let mut text = lines.join(&end);
+    if end == 0 {
+        text.iter_mut()
+            .filter(|byte| **byte == b'\xff')
+            .for_each(|byte| *byte = b'\n');
+    }
+    text
+}
+
+#[test]
+fn lines_of_both_sides_are_those_of_gnu_comm() {
+    let place = TestDir::in_memory();
+    for (end, letters) in [(b'\n', ""), (0, "-z")] {
+        place.write("a", &random_lines(1, 300, end));
+        place.write("b", &random_lines(2, 200, end));
+        for options in [
+            "",
+            "-1",
+            "-2",
+            "-3",
+            "-12",
+            "-23",
+            "-13",
+            "-123",
+            "--total",
+            "-13 --total",
+        ] {
+            let options = format!("{options} {letters}");
+            let Some(wanted) = by_gnu(&place, &options) else {
+                return;
+            };
+            let ours = run(&place, &format!("comm --lines {options} a b"));
+            assert!(ours == wanted, "{options}");
+        }
+    }
+    place.write("b", b"");
+    assert_eq!(run(&place, "comm --lines -z -12 a b"), b"");
+    assert_eq!(run(&place, "comm --total b b"), b"0\t0\t0\ttotal\n");
+}
+
+#[test]
+fn inputs_larger_than_memory_are_compared_however_often_a_line_comes() {
+    let place = TestDir::in_memory();
+    let text = |seed| {
+        let mut numbers = Numbers(seed);
+        let mut text = Vec::new();
+        for _ in 0..40_000 {
+            match numbers.next() % 4 {
+                0 => text.extend_from_slice(b"the same line in both inputs\n"),
+                1 => text.extend_from_slice(format!("{}\n", numbers.next() % 5_000).as_bytes()),
+                _ => {
+                    let number = numbers.next() % 60_000;
+                    text.extend_from_slice(
+                        format!("{number} is one of many {number:0150}\n").as_bytes(),
+                    );
+                }
+            }
+        }
+        text
+    };
+    place.write("a", &text(3));
+    place.write("b", &text(4));
+    for options in ["", "-3", "-12", "-23 --total"] {
+        let Some(wanted) = by_gnu(&place, options) else {
+            return;
+        };
+        run(
+            &place,
+            &format!("comm {options} a b -o out --force --memory 5MiB"),
+        );
+        assert!(place.read("out") == wanted, "{options}");
+    }
+    let words = [
+        "comm", "a", "b", "-o", "out", "--force", "--memory", "5MiB", "--json",
+    ];
+    let done = place.run(&words).ok().event("summary");
+    let count = |name: &str| done[name].as_u64().unwrap();
+    assert_eq!(count("first") + count("second") + 2 * count("both"), 80_000);
+    assert!(done["scratch_bytes"].as_u64().unwrap() > 0, "{done}");
+}
+
+#[test]
+fn rows_of_tables_are_compared_as_multisets_and_null_is_equal_to_null() {
+    let place = TestDir::in_memory();
+    place.write("a.csv", b"id,name\n1,x\n1,x\n1,x\n2,\n2,\n3,z\n");
+    place.write("b.csv", b"id,name\n1,x\n2,\n1,x\n4,w\n4,w\n3,other\n");
+    let found = |words: &str| {
+        run(
+            &place,
+            &format!("comm {words} a.csv b.csv -o out.csv --force"),
+        );
+        String::from_utf8(place.read("out.csv")).unwrap()
+    };
+    assert_eq!(found("-12"), "id,name\n1,x\n1,x\n2,\n");
+    assert_eq!(found("-23"), "id,name\n1,x\n2,\n3,z\n");
+    assert_eq!(found("-13"), "id,name\n3,other\n4,w\n4,w\n");
+    assert_eq!(found("-12 --by id"), "id,name\n1,x\n1,x\n2,\n3,z\n");
+    assert_eq!(found("-13 --by id"), "id,name\n4,w\n4,w\n");
+}
+
+#[test]
+fn what_comm_cannot_do_is_an_error_with_the_way_out() {
+    let place = TestDir::in_memory();
+    place.write("a.csv", b"id,name\n1,x\n");
+    place.write("b.csv", b"id,other\n1,x\n");
+    place.write("n", &random_u64(4, 1));
+    let both = ["comm", "a.csv", "b.csv", "-o", "out.csv"];
+    place
+        .run(&both)
+        .fails(2, &["one column of the three"], "-12");
+    let columns = ["comm", "-12", "a.csv", "b.csv", "-o", "out.csv"];
+    place.run(&columns).fails(2, &["column `name`"], "--by");
+    let records = ["comm", "n.npy", "n.npy"];
+    place
+        .run(&["map", "x", "n", "--type", "u64", "-o", "n.npy"])
+        .ok();
+    place.run(&records).fails(2, &["records"], "lookup");
+}

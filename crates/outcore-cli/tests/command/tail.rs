@@ -1,0 +1,132 @@
+//! `tail`, and `head` of all but the last: compared with the GNU tools on lines, and with slices on
+//! records and tables.
+//!
+//! Contract: without GNU head and tail the comparisons are skipped visibly.
+
+use std::process::{Command, Stdio};
+
+use crate::support::*;
+
+/// What a GNU tool prints of standard input; none without it.
+fn by_gnu(place: &TestDir, words: &str) -> Option<Vec<u8>> {
+    let script = format!("tail --version | grep -q GNU && cat a b | {words}");
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .env("LC_ALL", "C")
+        .current_dir(place.dir())
+        .stderr(Stdio::null())
+        .output()
+        .unwrap();
+    if !output.status.success() {
+        println!("SKIP: there are no GNU head and tail to compare with");
+    }
+    output.status.success().then_some(output.stdout)
+}
+
+fn words_of(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+#[test]
+fn the_ends_of_lines_are_those_of_gnu_head_and_tail() {
+    let place = TestDir::in_memory();
+    let mut numbers = Numbers(5);
+    let mut text = Vec::new();
+    // More than is read at once from the end.
+    for line in 0..3000 {
+        text.extend_from_slice(format!("line {line}").as_bytes());
+        if numbers.next() % 3 == 0 {
+            text.resize(text.len() + (numbers.next() % 4000) as usize, b'x');
+        }
+        text.push(b'\n');
+    }
+    place.write("a", &text);
+    place.write("b", b"\nlast but one\nlast\n");
+    let both = [text, place.read("b")].concat();
+    for words in [
+        "head -n -5",
+        "head -n -1",
+        "head -n -0",
+        "head -n -2999",
+        "head -n -9000",
+        "tail -n 5",
+        "tail -n 0",
+        "tail -n 1",
+        "tail -n 900",
+        "tail -n 9000",
+        "tail -n +1",
+        "tail -n +0",
+        "tail -n +2998",
+        "tail -n +9000",
+        "tail -z -n 1",
+        "head -z -n -1",
+    ] {
+        let Some(wanted) = by_gnu(&place, words) else {
+            return;
+        };
+        let of_files = place
+            .run(&words_of(&format!("{words} --lines a b")))
+            .ok()
+            .stdout;
+        let of_stream = place
+            .run_with_input(&words_of(&format!("{words} --lines")), &both)
+            .ok()
+            .stdout;
+        if words.contains("-z") {
+            // A last line without its end gets one.
+            assert_eq!(
+                of_stream.strip_suffix(b"\0").unwrap_or(&of_stream),
+                wanted,
+                "{words}"
+            );
+            continue;
+        }
+        assert!(of_files == wanted, "{words} of files");
+        assert!(of_stream == wanted, "{words} of a stream");
+    }
+}
+
+#[test]
+fn the_ends_of_csv_records_and_tables_are_whole_and_under_their_header() {
+    let place = TestDir::in_memory();
+    place.write("t.csv", b"a,b\n1,\"x\ny\"\n2,z\n3,\"v\nw\"\n");
+    let run = |line: &str| place.run(&words_of(line)).ok().stdout;
+    assert_eq!(run("tail -n 1 t.csv"), b"a,b\n3,\"v\nw\"\n");
+    assert_eq!(run("tail -n +2 t.csv"), b"a,b\n2,z\n3,\"v\nw\"\n");
+    assert_eq!(run("head -n -1 t.csv"), b"a,b\n1,\"x\ny\"\n2,z\n");
+    run("tail -n 2 t.csv -o t.csv.gz");
+    assert_eq!(run("tail -n 1 t.csv.gz"), b"a,b\n3,\"v\nw\"\n");
+    let numbers: Vec<u8> = (0..100_u64).flat_map(u64::to_le_bytes).collect();
+    place.write("n", &numbers);
+    assert_eq!(run("tail -n 3 n --type u64"), numbers[97 * 8..]);
+    assert_eq!(run("tail -n 3 n n --type u64"), numbers[97 * 8..]);
+    assert_eq!(
+        run("tail -n 150 n n --type u64"),
+        [&numbers[50 * 8..], &numbers].concat()
+    );
+    assert_eq!(run("tail -n +99 n --type u64"), numbers[98 * 8..]);
+    assert_eq!(run("head -n -98 n --type u64"), numbers[..2 * 8]);
+    run("map x n --type u64 -o n.npy");
+    run("tail -n 3 n.npy -o last.npy");
+    assert_eq!(run("map x last.npy -o -"), numbers[97 * 8..]);
+    run("convert t.csv -o t.parquet");
+    assert_eq!(run("tail -n 1 t.parquet"), b"a\tb\n3\tv\\nw\n");
+    assert_eq!(run("head -n -2 t.parquet"), b"a\tb\n1\tx\\ny\n");
+    run("tail -n +2 t.parquet -o rest.csv");
+    assert_eq!(place.read("rest.csv"), b"a,b\n2,z\n3,\"v\nw\"\n");
+}
+
+#[test]
+fn the_end_of_a_stream_that_memory_does_not_hold_is_an_error_with_the_way_out() {
+    let place = TestDir::in_memory();
+    let text = format!("{}\n", "x".repeat(1 << 20)).repeat(40);
+    let words = ["tail", "-n", "39", "--memory", "16MiB"];
+    place
+        .run_with_input(&words, text.as_bytes())
+        .fails(6, &["stream"], "to a file");
+    place.write("in", text.as_bytes());
+    let whole = place
+        .run(&["tail", "-n", "39", "in", "--memory", "16MiB"])
+        .ok();
+    assert!(whole.stdout == text.as_bytes()[(1 << 20) + 1..]);
+}

@@ -1,0 +1,99 @@
+//! Rows that are in one of two tables, or in both, as multisets.
+//!
+//! Contract: [`comm`] is a join in which each right row is the partner of one left row at most, and
+//! nulls are equal. Rows of a key that is `m` times in the left table and `n` times in the right one
+//! are the smaller number of times in both, the first of them in their order, and the rest in one.
+//!
+//! Bounds: those of a [`join`], which holds a number per key here and no rows.
+
+use std::path::PathBuf;
+
+use outcore::Job;
+use outcore_io::memory::Budget;
+use outcore_io::{Error, Result};
+
+use super::{ColumnPair, Join, JoinKind, join};
+use crate::input::{InputOptions, TableInput};
+use crate::jobs::{TableEnds, TableSummary};
+
+const COMPARE: &str = "compare tables";
+
+/// Which rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommColumn {
+    /// Those of the left table alone.
+    Left,
+    /// Those of the right table alone.
+    Right,
+    /// Those of both, as the left table has them.
+    Both,
+}
+
+/// Writes the rows of one column, in the order of the columns `by`, or of all columns if there are
+/// none.
+///
+/// # Errors
+/// As [`join`]; usage: tables of other columns, if none is named.
+pub fn comm(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    (right, right_reads): (&[PathBuf], &InputOptions),
+    (by, column): (&[String], CommColumn),
+) -> Result<TableSummary> {
+    let on = match by {
+        [] => all_columns(job, ends, (right, right_reads))?,
+        by => by.to_vec(),
+    };
+    let pairs = on.into_iter().map(|name| ColumnPair {
+        left: name.clone(),
+        right: name,
+    });
+    let wanted = Join {
+        on: pairs.collect(),
+        kind: match column {
+            CommColumn::Left | CommColumn::Right => JoinKind::Anti,
+            CommColumn::Both => JoinKind::Semi,
+        },
+        is_of_multisets: true,
+        ..Join::default()
+    };
+    if column == CommColumn::Right {
+        let swapped = TableEnds {
+            inputs: right,
+            reads: right_reads,
+            ..*ends
+        };
+        return join(job, &swapped, (ends.inputs, ends.reads), &wanted);
+    }
+    join(job, ends, (right, right_reads), &wanted)
+}
+
+/// The names of all columns, which both tables must have.
+fn all_columns(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    (right, right_reads): (&[PathBuf], &InputOptions),
+) -> Result<Vec<String>> {
+    let reading = Job {
+        budget: Budget::new(job.budget.free_bytes() / 2),
+        ..job.clone()
+    };
+    let names = |inputs: &[PathBuf], reads: &InputOptions| -> Result<Vec<String>> {
+        let input = TableInput::open(&reading, inputs, reads)?;
+        let fields = input.schema().fields().iter();
+        Ok(fields.map(|field| field.name().clone()).collect())
+    };
+    let (left, right) = (names(ends.inputs, ends.reads)?, names(right, right_reads)?);
+    let lacks = |one: &[String], other: &[String]| {
+        let name = one.iter().find(|name| !other.contains(name));
+        name.cloned()
+    };
+    match lacks(&left, &right).or_else(|| lacks(&right, &left)) {
+        None => Ok(left),
+        Some(name) => {
+            let cause = format!("only one of the tables has a column `{name}`");
+            Err(Error::usage(COMPARE, cause)
+                .hint("name the columns that both have with --by, or choose them with --columns"))
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What `comm` is asked, and what it reports.
+//!
+//! Contract: each option and each field stands here alone, with its name, type, default and help.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::option::JobArgs;
+use crate::option::lines::LineArgs;
+use crate::option::tables::{TableArgs, TextArgs};
+use crate::report::{WriteSummary, report};
+
+const COMM_EXAMPLES: &str = "\
+Examples:
+  outcore comm -12 monday.txt tuesday.txt               lines of both
+  outcore comm -23 urls.txt done.txt -o left.txt        lines of the first that the second has not
+  outcore comm -3 --total old.txt new.txt               what differs, and how many lines
+  outcore comm -13 old.parquet new.parquet -o added.parquet
+  outcore comm -12 a.csv b.csv --by id -o both.csv      rows of a.csv whose id is in b.csv";
+
+/// Compare two inputs: lines or rows of the first alone, of the second alone, of both
+///
+/// For lines the output is that of `comm <(sort LEFT) <(sort RIGHT)` in the C locale: three columns,
+/// with tabs in front of the second and third. The inputs need not be sorted, so there is no
+/// --check-order. A line that is 3 times in LEFT and 2 times in RIGHT is 2 times in both and once in
+/// LEFT alone.
+///
+/// Tables, CSV and JSON lines are compared by row, and one column of the three is kept, for example
+/// with -12. Null is equal to null.
+#[derive(Debug, Args)]
+#[command(after_long_help = COMM_EXAMPLES)]
+pub(crate) struct CommArgs {
+    /// The first input: a file of lines or a table; - is standard input. Compressed lines are
+    /// decompressed
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) left: PathBuf,
+    /// The second input
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) right: PathBuf,
+    /// Leave out the first column: what LEFT alone has
+    #[arg(short = '1', long, overrides_with = "not_left")]
+    pub(crate) not_left: bool,
+    /// Leave out the second column: what RIGHT alone has
+    #[arg(short = '2', long, overrides_with = "not_right")]
+    pub(crate) not_right: bool,
+    /// Leave out the third column: what both have
+    #[arg(short = '3', long, overrides_with = "not_both")]
+    pub(crate) not_both: bool,
+    /// Write the numbers of lines of the three columns at the end
+    #[arg(long)]
+    pub(crate) total: bool,
+    /// Key columns by which rows of both tables are matched, with commas between. Default: all
+    /// columns. Rows of both are written as LEFT has them
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) by: Vec<String>,
+    /// Output: a file of lines, compressed if its name ends in .gz, .zst, .bz2 or .xz, or a table.
+    /// Default: standard output
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
+    #[command(flatten)]
+    pub(crate) text: TextArgs,
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+    /// Replace an existing output
+    #[arg(long, help_heading = "Files")]
+    pub(crate) force: bool,
+    /// Print the plan (passes, buffers, predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
+    /// Print the plan and stop
+    #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
+    pub(crate) dry_run: bool,
+}
+
+impl CommArgs {
+    /// Whether what is in the first alone, in the second alone, and in both is written.
+    pub(crate) fn is_shown(&self) -> [bool; 3] {
+        [!self.not_left, !self.not_right, !self.not_both]
+    }
+}
+
+report! {
+    /// What a comparison of two inputs found.
+    pub(crate) struct CommSummary {
+        [wrote: WriteSummary],
+        /// Lines of the first input alone; none of tables, of which only one column is found.
+        first: Option<u64>,
+        /// Lines of the second input alone.
+        second: Option<u64>,
+        /// Lines of both inputs, each pair once.
+        both: Option<u64>,
+    }
+}
+
+impl CommSummary {
+    /// The summary where columns are not counted.
+    pub(crate) fn of(wrote: WriteSummary) -> Self {
+        CommSummary {
+            wrote,
+            first: None,
+            second: None,
+            both: None,
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! `tail` of tables.
+//!
+//! Contract: as [`super`]. Rows are printed where no output is named.
+
+use outcore::Result;
+use outcore_table::input::RowSpan;
+use outcore_table::jobs;
+
+use super::page::TailArgs;
+use crate::head::table::print_rows;
+use crate::host::Host;
+use crate::option::memory_request;
+use crate::report::WriteSummary;
+use crate::tables::{Request, run, text};
+
+/// The last rows.
+pub(super) fn tail(host: &dyn Host, args: &TailArgs) -> Result<WriteSummary> {
+    let files = &args.files;
+    let text = text::options(&args.tables, &args.rows.text_flags()?, &files.inputs)?;
+    let resources = host.load(&memory_request(args.memory_bytes)?)?;
+    let span = match args.records.is_rest {
+        true => RowSpan::AfterFirst(args.records.count),
+        false => RowSpan::Last(args.records.count),
+    };
+    let is_written = !files.is_to_stdout() || host.kept_table().is_some();
+    if is_written || args.tables.to.is_some() {
+        let recording = (&args.record_io, args.explain);
+        let request = Request::of_any(files, &args.tables, recording, &text);
+        let ran = run(host, &request, resources, |job, ends| {
+            jobs::span(job, ends, span)
+        })?;
+        return Ok(ran.report);
+    }
+    print_rows(
+        host,
+        (&files.inputs, &args.tables),
+        (&text, &resources),
+        span,
+    )
+}
