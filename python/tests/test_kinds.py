@@ -96,13 +96,14 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("ended.jsonl").write_bytes(b'{"a":2}\0{"a":1}\0')
     Path("numbers.bin").write_bytes(numpy.array(NUMBERS, "<u8").tobytes())
     numpy.save("array.npy", numpy.array(NUMBERS, "<u8"))
+    numpy.save("fields.npy", numpy.array([(1, 9), (2, 3), (3, 7)], [("b", "<u4"), ("a", "<u4")]))
     numpy.save("sorted.npy", numpy.sort(numpy.array(NUMBERS, "<u8")))
     outcore.convert("rows.csv", "t.parquet")
     return tmp_path
 
 
 def _sort(src: str, **options: Any) -> Any:
-    is_by_column = bool(options.get("by")) and not options.get("csv")
+    is_by_column = bool(options.get("by")) and not options.get("csv") and not src.endswith(".npy")
     makes_table = {"columns", "codec", "schema", "null", "infer"} & options.keys()
     out = "out" if options.get("lines") else _output(src, is_by_column or bool(makes_table))
     outcore.sort(src, out, **options)
@@ -229,7 +230,7 @@ OF_JSON = {
 }
 #: Places of which all records of the sample have the same.
 OF_RECORDS = {"stable": Other(base={"record": (8, "7:1")})}
-OF_ARRAYS = {**OF_RECORDS, "record": Other(value=8)}
+OF_ARRAYS = {**OF_RECORDS, "record": Other(value=8), "by": Other("fields.npy")}
 
 CASES = [
     Case(outcore.sort, _sort, "lines.txt", {}, OF_LINES, {**IS_LINES, **SEED}),

@@ -206,6 +206,8 @@ pub fn choose(
     (streams, holds): (Streams, Holds),
 ) -> Result<Target> {
     let is_pattern = holds != Holds::Bytes;
+    // Where there are no streams, that is no file either.
+    let name = name.filter(|name| streams == Streams::Taken || !is_stdout(name));
     if let Some(name) = name.filter(|_| is_pattern) {
         check_placeholders(name, &[PLACEHOLDER])?;
         refuse_manifest(name)?;
@@ -217,8 +219,8 @@ pub fn choose(
         None if consent.replace => place_of_input(sources)?,
         None if streams == Streams::Taken => Target::Pipe(None),
         None => {
-            return Err(Error::usage(CREATE, "no output given")
-                .hint("add -o OUT, or --replace to sort in place"));
+            return Err(Error::usage(CREATE, "no output is named")
+                .hint("give a dst; only tables are kept without one"));
         }
     };
     check(&target, sources, consent, holds)?;

@@ -121,9 +121,13 @@ impl TypeArgs {
 
     /// What records of the kind `what` are to options: an array if their fields may have names.
     pub fn kind_of(&self, what: What) -> What {
-        match (&self.format, what) {
-            (Some(RecordType::Described { .. }), _) | (_, What::Array) => What::Array,
-            _ => What::Records,
+        let has_fields = match &self.format {
+            Some(RecordType::Described { descr, .. }) => descr.starts_with('['),
+            _ => false,
+        };
+        match has_fields || what == What::Array {
+            true => What::Array,
+            false => What::Records,
         }
     }
 
