@@ -65,24 +65,11 @@ _OPTIONS: dict[str, Option] = {
 
 
 def gen(
-    dtype: npt.DTypeLike,
-    dst: StrPath,
-    count: SupportsIndex,
-    *,
-    dist: str = "uniform",
-    seed: SupportsIndex = 1,
-    ascii: bool = False,
-    skewed: bool = False,
-    first: SupportsIndex | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    force: bool = False,
-    explain: bool = False,
-    record_io: StrPath | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    dtype: npt.DTypeLike, dst: StrPath, count: SupportsIndex, *, dist: str = "uniform",
+    seed: SupportsIndex = 1, ascii: bool = False, skewed: bool = False, first: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), force: bool = False, explain: bool = False, record_io: StrPath | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> GenSummary:
     """Generate records for tests and measurements.
 
@@ -119,24 +106,11 @@ def gen(
 
 
 def zip(
-    src: Paths,
-    dst: StrPath,
-    *,
-    zip: Paths = (),
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: Paths, dst: StrPath, *, zip: Paths = (), where: Expressions = (), dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    force: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary:
     """Zip the records of several files.
 
@@ -157,24 +131,11 @@ def zip(
 
 
 def flat_map(
-    src: Paths,
-    expressions: Expressions,
-    dst: StrPath,
-    *,
-    zip: Paths = (),
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    volume: StrPath | None = None,
+    src: Paths, expressions: Expressions, dst: StrPath, *, zip: Paths = (), where: Expressions = (),
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, force: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> WriteSummary:
     """Compute several numbers from each record.
@@ -201,24 +162,11 @@ def flat_map(
 
 
 def enumerate(
-    src: Paths,
-    dst: StrPath,
-    *,
-    zip: Paths = (),
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: Paths, dst: StrPath, *, zip: Paths = (), where: Expressions = (), dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    force: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary:
     """Put the position of each record before it.
 
@@ -239,24 +187,11 @@ def enumerate(
 
 
 def windows(
-    src: Paths,
-    length: SupportsIndex,
-    dst: StrPath,
-    *,
-    zip: Paths = (),
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    volume: StrPath | None = None,
+    src: Paths, length: SupportsIndex, dst: StrPath, *, zip: Paths = (), where: Expressions = (),
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, force: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> WriteSummary:
     """Write each record together with the records that follow it.
@@ -279,24 +214,11 @@ def windows(
 
 
 def reverse(
-    src: Paths,
-    dst: StrPath,
-    *,
-    zip: Paths = (),
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: Paths, dst: StrPath, *, zip: Paths = (), where: Expressions = (), dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    force: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary:
     """Write the last record first.
 
@@ -314,24 +236,11 @@ def reverse(
 
 
 def reduce(
-    src: Paths,
-    how: Expression,
-    *,
-    zip: Paths = (),
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    map: Expression | None = None,
-    volume: StrPath | None = None,
+    src: Paths, how: Expression, *, zip: Paths = (), where: Expressions = (),
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, force: bool = False, map: Expression | None = None, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> ReduceSummary:
     """Reduce all records to one value: sum, count, min, max, mean or an expression.
@@ -361,26 +270,12 @@ def reduce(
 
 
 def scan(
-    src: Paths,
-    op: Literal["sum", "product", "min", "max"],
-    dst: StrPath,
-    *,
-    zip: Paths = (),
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    map: Expression | None = None,
-    exclusive: bool = False,
-    volume: StrPath | None = None,
+    src: Paths, op: Literal["sum", "product", "min", "max"], dst: StrPath, *, zip: Paths = (),
+    where: Expressions = (), dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, explain: bool = False, force: bool = False,
+    map: Expression | None = None, exclusive: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> WriteSummary:
     """Write prefix sums, products, minima or maxima.
@@ -405,25 +300,12 @@ def scan(
 
 
 def histogram(
-    src: Paths,
-    *,
-    zip: Paths = (),
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    map: Expression | None = None,
-    bins: SupportsIndex = 10,
-    range: tuple[float, float] | None = None,
-    volume: StrPath | None = None,
+    src: Paths, *, zip: Paths = (), where: Expressions = (), dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    force: bool = False, map: Expression | None = None, bins: SupportsIndex = 10,
+    range: tuple[float, float] | None = None, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> HistogramSummary:
     """Count numbers in bins of equal width.
@@ -446,26 +328,12 @@ def histogram(
 
 
 def top(
-    src: Paths,
-    k: SupportsIndex,
-    *,
-    zip: Paths = (),
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    map: Expression | None = None,
-    smallest: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: Paths, k: SupportsIndex, *, zip: Paths = (), where: Expressions = (),
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, force: bool = False, map: Expression | None = None, smallest: bool = False,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> TopSummary:
     """Find the largest numbers, largest first.
 
@@ -485,23 +353,11 @@ def top(
 
 
 def find(
-    src: Paths,
-    condition: Expression,
-    *,
-    zip: Paths = (),
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    volume: StrPath | None = None,
+    src: Paths, condition: Expression, *, zip: Paths = (), where: Expressions = (),
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, force: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> FindSummary:
     """Find the first record for which an expression is true.
@@ -522,25 +378,11 @@ def find(
 
 
 def partition(
-    src: Paths,
-    expression: Expression,
-    dst: StrPath,
-    *,
-    zip: Paths = (),
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    parts: SupportsIndex = 2,
-    volume: StrPath | None = None,
+    src: Paths, expression: Expression, dst: StrPath, *, zip: Paths = (), where: Expressions = (),
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, force: bool = False, parts: SupportsIndex = 2, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> PartitionSummary:
     """Write each record to one of several files.
@@ -572,34 +414,20 @@ def partition(
 
 
 def gather(
-    src: Paths,
-    dst: StrPath,
-    at: StrPath,
-    *,
-    at_type: str | None = None,
-    zip: Paths = (),
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: Paths, dst: StrPath, at: StrPath, *, at_type: str | None = None, zip: Paths = (),
+    where: Expressions = (), dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, explain: bool = False, force: bool = False,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary:
     """Write the records at given positions, in the order given.
 
     Positions are read in sorted order, each block once, at full queue depth.
 
     Args:
-        at: File of positions, counted from 0: u64, or .npy of any integers There may be more of them than the
-            memory holds: they are sorted, the records are read in ascending order and sorted back..
+        at: File of positions, counted from 0: u64, or .npy of any integers. There may be more of them than
+            the memory holds: they are sorted, the records are read in ascending order and sorted back.
         at_type: Type of positions without a header: u64, i64, u32, i32, u16, i16, u8 or i8 [default: u64].
         dst: As in `gen`.
         zip, where, force: As in `map`.
@@ -614,30 +442,13 @@ def gather(
 
 
 def lookup_file(
-    src: Paths,
-    dst: StrPath,
-    keys: StrPath,
-    *,
-    side: Literal["left", "right"] = "left",
-    index: StrPath | None = None,
-    lines: LinesHow = False,
-    zero_terminated: bool = False,
-    values: bool = False,
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    zip: Paths = (),
-    where: Expressions = (),
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: Paths, dst: StrPath, keys: StrPath, *, side: Literal["left", "right"] = "left",
+    index: StrPath | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    values: bool = False, dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, explain: bool = False, force: bool = False, zip: Paths = (),
+    where: Expressions = (), volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> LookupSummary:
     """Find where keys belong in sorted files, as numpy.searchsorted does.
 

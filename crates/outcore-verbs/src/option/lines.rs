@@ -422,7 +422,7 @@ impl FormatArgs {
 
 /// The bytes that are taken for lines where the caller says that the input is lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LinesHow {
+pub(crate) enum LinesHow {
     /// Any bytes
     Any,
     /// Text; binary data are rejected

@@ -115,7 +115,7 @@ pub(crate) struct Keyword {
     pub(crate) annotation: String,
     /// Nothing where it has to be given.
     pub(crate) default: Option<String>,
-    /// What makes words of it, and of which option; nothing for files that stand behind the options.
+    /// What makes words of it, and of which option; nothing for files, which stand behind them.
     pub(crate) option: Option<(&'static str, String)>,
     pub(crate) doc: String,
 }
@@ -164,8 +164,10 @@ pub(crate) fn keyword(arg: &Arg, inputs: Inputs) -> Keyword {
     let (annotation, default, method) = kind_of(arg, &name, inputs);
     let option = (method != "operands").then_some((method, flag));
     let help = help_of(arg);
-    let mut doc = plain(&help).replace('\\', "\\\\");
-    doc.push('.');
+    let mut doc = plain(&help.replace("\n\n", ". ")).replace('\\', "\\\\");
+    if !doc.ends_with('.') {
+        doc.push('.');
+    }
     if OPPOSITES.contains(&id) {
         doc = format!("`False` if this is so: {doc}");
     }

@@ -1,8 +1,8 @@
 //! Help of the command as Python's documentation says it.
 //!
 //! Contract: [`plain`] says options as keywords, values by the names of parameters and verbs as
-//! functions, and leaves out what is only for a shell. [`wrong`] has the texts that still have words
-//! of a shell, so that they, or [`PHRASES`], get better words.
+//! functions, and leaves out what is only for a shell. [`wrong`] has the texts that still have
+//! words of a shell, so that they, or [`PHRASES`], get better words.
 
 use std::sync::Mutex;
 
