@@ -7,9 +7,8 @@ RANDOM_SEED ?= 1
 SCHEMAS ?= 3000
 TARGET_DIR = $(or $(CARGO_TARGET_DIR),target)
 COMMAND = $(TARGET_DIR)/release/outcore
-# The command needs no shared libraries, where the C library is there to be linked statically: docs/decisions/0024-the-command-is-linked-statically.md.
-STATIC = $(if $(filter /%,$(shell cc -print-file-name=libc.a)),-- -C target-feature=+crt-static -C relocation-model=static)
-BUILD = cargo rustc --release --package outcore-cli --bin outcore
+# What `outcore bench`, `replay` and `sim` start.
+LAB = $(TARGET_DIR)/release/outcore-lab
 export PYTHON
 
 .DEFAULT_GOAL := help
@@ -20,8 +19,8 @@ help:
 	@echo 'make test      everything that must hold: style, Rust, Python (N passed, N failed, N skipped)'
 	@echo 'make lint      style only: rustfmt, clippy, the house rules'
 	@echo 'make deny      licences, advisories and versions of all dependencies, and those that nobody uses (installs cargo-deny, cargo-machete)'
-	@echo 'make build     the command: $(COMMAND)'
-	@echo 'make install   the command, its man pages and completions, below PREFIX=$(PREFIX)'
+	@echo 'make build     the commands: $(COMMAND), $(LAB)'
+	@echo 'make install   the commands, their man pages and completions, below PREFIX=$(PREFIX)'
 	@echo 'make wheel     the Python package, into dist/'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs nightly, cargo-fuzz)'
 	@echo 'make mutations damaged files and text through the checks of the fuzz targets, where there is no cargo-fuzz (minutes)'
@@ -41,12 +40,12 @@ help:
 
 build:
 	@scripts/setup.sh rust
-	$(BUILD) $(STATIC)
+	scripts/build.sh --package outcore-cli --package outcore-lab
 
 # Without tables, which it does not show: half the time.
 demo:
 	@scripts/setup.sh rust
-	$(BUILD) --no-default-features $(STATIC)
+	scripts/build.sh --package outcore-cli --no-default-features
 	$(COMMAND) demo
 
 test:
@@ -65,11 +64,12 @@ wheel:
 	VIRTUAL_ENV='$(CURDIR)/.venv' .venv/bin/maturin build --release --manifest-path python/Cargo.toml --out dist
 
 install: build
-	install -D -m 755 $(COMMAND) '$(DESTDIR)$(PREFIX)/bin/outcore'
+	install -D -m 755 -t '$(DESTDIR)$(PREFIX)/bin' $(COMMAND) $(LAB)
 	@scripts/install_docs.sh $(COMMAND) '$(DESTDIR)$(PREFIX)'
+	@scripts/install_docs.sh $(LAB) '$(DESTDIR)$(PREFIX)'
 
 uninstall:
-	rm -f '$(DESTDIR)$(PREFIX)/bin/outcore'
+	rm -f '$(DESTDIR)$(PREFIX)/bin/outcore' '$(DESTDIR)$(PREFIX)/bin/outcore-lab'
 	@scripts/install_docs.sh --remove '$(DESTDIR)$(PREFIX)'
 
 fuzz:
@@ -91,7 +91,7 @@ random-drives:
 
 test-parquet:
 	cargo test --package outcore-sim --features parquet --lib requests
-	cargo check --package outcore-cli --features parquet
+	cargo check --package outcore-lab --features parquet
 
 test-tables:
 	cargo build --package outcore-cli

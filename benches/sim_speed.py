@@ -86,7 +86,6 @@ def main() -> None:
     parser.add_argument("--mqsim-requests", type=int, default=128_000)
     args = parser.parse_args()
     outcore = str(args.outcore.resolve())
-    ours = [outcore] if args.outcore.name == "outcore-sim" else [outcore, "sim"]
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         mqsim = str(build_mqsim(args.mqsim.resolve(), place / "mqsim"))
@@ -102,7 +101,7 @@ def main() -> None:
                 print(f"{name}: MQSim {rates[0][-1]:,.0f}/s, {cpu:.2f} s of processor",
                       file=sys.stderr)
                 ssd, workload = inputs(place, blocks, args.warm_up + args.requests)
-                command = [*ours, "run", "--ssd", str(ssd), "--workload", str(workload),
+                command = [outcore, "sim", "run", "--ssd", str(ssd), "--workload", str(workload),
                            "--compat", "mqsim", "--json", "--time", "--warm-up", str(args.warm_up)]
                 seconds, cpu = timed(command, r"event loop: ([\d.]+) s")
                 rates[1].append(args.requests / seconds)

@@ -72,7 +72,7 @@ CASES = {
     "filter": "filter 'x % 3 == 0' u64.bin --type u64 -o out --memory 256MiB",
     "reduce": "reduce sum u64.bin --type u64 --memory 256MiB",
     "scan": "scan sum u64.bin --type u64 -o out --memory 256MiB",
-    "top": "top 1000 u64.bin --type u64",
+    "top": "top -n 1000 u64.bin --type u64",
     "verify": "verify sorted.bin --type u64",
     "verify-gensort": "verify gensort-sorted.bin --type gensort",
     "view-build": "view build u64.bin --type u64 -o view --memory 256MiB",

@@ -1,15 +1,18 @@
 #!/bin/sh
-# Installs the man pages and the shell completions that the command itself prints, so that they
-# always match it: scripts/install_docs.sh COMMAND PREFIX, or --remove PREFIX to take them away.
+# Installs the man pages and the shell completions that a program itself prints, so that they
+# always match it: scripts/install_docs.sh PROGRAM PREFIX, or --remove PREFIX to take away those of all.
 set -eu
 prefix=$2
 man_dir=$prefix/share/man/man1
-bash_file=$prefix/share/bash-completion/completions/outcore
-zsh_file=$prefix/share/zsh/site-functions/_outcore
-fish_file=$prefix/share/fish/vendor_completions.d/outcore.fish
+bash_dir=$prefix/share/bash-completion/completions
+zsh_dir=$prefix/share/zsh/site-functions
+fish_dir=$prefix/share/fish/vendor_completions.d
 
 if [ "$1" = --remove ]; then
-    rm -f "$man_dir/outcore.1" "$man_dir"/outcore-*.1 "$bash_file" "$zsh_file" "$fish_file"
+    rm -f "$man_dir/outcore.1" "$man_dir"/outcore-*.1
+    for name in outcore outcore-lab; do
+        rm -f "$bash_dir/$name" "$zsh_dir/_$name" "$fish_dir/$name.fish"
+    done
     exit 0
 fi
 
@@ -26,8 +29,9 @@ put() {
     echo "$file"
 }
 
+name=$(basename "$1")
 mkdir -p "$man_dir"
 "$1" man --force "$man_dir"
-put "$bash_file" "$1" completions bash
-put "$zsh_file" "$1" completions zsh
-put "$fish_file" "$1" completions fish
+put "$bash_dir/$name" "$1" completions bash
+put "$zsh_dir/_$name" "$1" completions zsh
+put "$fish_dir/$name.fish" "$1" completions fish

@@ -356,10 +356,10 @@ def copy(bench: Bench) -> list[str]:
                     target.write_bytes(bytes(1 << 20) * (size >> 20))
                     target.unlink()
                 start = time.monotonic()
-                run(*tool, name, *words, "--force", "--volume", str(drives), group=bench.group)
+                run(*tool, "volume", name, *words, "--force", "--volume", str(drives), group=bench.group)
                 rows[name].append(size / (time.monotonic() - start))
             # A drive has room for one.
-            run(*tool, "rm", "@x", "--volume", str(drives))
+            run(*tool, "volume", "rm", "@x", "--volume", str(drives))
     finally:
         bench.throttle(False)
     sums = {"put": THROTTLE["write_bps"] * DRIVES, "get": THROTTLE["read_bps"] * DRIVES}

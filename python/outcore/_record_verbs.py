@@ -24,7 +24,8 @@ _OPTIONS: dict[str, Option] = {
     "at_type": Option("text", "--at-type", None),
     "bins": Option("number", "--bins", 10),
     "condition": Option("text", "condition", ...),
-    "count": Option("number", "--count", ...),
+    "gen.count": Option("number", "--count", ...),
+    "count": Option("number", "--count", 10),
     "dist": Option("text", "--dist", "uniform"),
     "drives": Option("drives", "--drive", ()),
     "dst": Option("path", "--output", None),
@@ -39,10 +40,9 @@ _OPTIONS: dict[str, Option] = {
     "how": Option("text", "how", ...),
     "index": Option("path", "--index", None),
     "io": Option("text", "--io", None),
-    "k": Option("number", "k", ...),
     "key": Option("texts", "--key", None),
     "keys": Option("path", "--keys", ...),
-    "length": Option("number", "length", ...),
+    "length": Option("number", "--length", ...),
     "lines": Option("lines", "--lines", False),
     "map": Option("text", "--map", None),
     "memory": Option("size", "--memory", None),
@@ -187,7 +187,7 @@ def enumerate(
 
 
 def windows(
-    src: Paths, length: SupportsIndex, dst: StrPath, *, zip: Paths = (), where: Expressions = (),
+    src: Paths, dst: StrPath, length: SupportsIndex, *, zip: Paths = (), where: Expressions = (),
     dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
@@ -328,7 +328,7 @@ def histogram(
 
 
 def top(
-    src: Paths, k: SupportsIndex, *, zip: Paths = (), where: Expressions = (),
+    src: Paths, *, count: SupportsIndex = 10, zip: Paths = (), where: Expressions = (),
     dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
@@ -338,7 +338,7 @@ def top(
     """Find the largest numbers, largest first.
 
     Args:
-        k: How many numbers to find.
+        count: How many numbers to find.
         smallest: Find the smallest numbers, smallest first.
         zip, where, force: As in `map`.
         map: As in `reduce`.

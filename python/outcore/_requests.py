@@ -42,6 +42,7 @@ class GraphConvertRequest(TypedDict):
 
     inputs: list[str]
     output: str
+    numbers: str | None
     format: str | None
     undirected: bool
     weights: bool

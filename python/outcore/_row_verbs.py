@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _OPTIONS: dict[str, Option] = {
     "against": Option("paths", "--against", ()),
     "bloom": Option("columns", "--bloom", None),
+    "by": Option("keys", "--by", None),
     "count-by.by": Option("listed", "by", ()),
-    "by": Option("texts", "--by", None),
     "by_count": Option("flag", "--by-count", False),
     "codec": Option("text", "--codec", None),
     "columns": Option("columns", "--columns", None),
@@ -90,7 +90,8 @@ def verify(
     Args:
         src: Files to check, in order, as one input.
         against: Files that must hold the same records in any order: the input of the sort.
-        by: Tables only: column of the expected order, COLUMN:desc for the largest first; a list for several.
+        by: Tables only: columns of the expected order, with commas between; COLUMN:desc for the largest
+            first.
         columns: Tables only: look at these columns and no others.
         descending: Expect the reverse order (largest first).
         unique: Report equal keys as out of order.
@@ -343,7 +344,7 @@ def merge(
         >>> outcore.merge(["monday.parquet", "tuesday.parquet"], "both.parquet", by=["host", "time:desc"])
 
     Args:
-        by: Column by which all files are sorted, as in `sort`; a list for several.
+        by: Columns by which all files are sorted, as in `sort`.
         descending: The largest keys come first.
         stable: Equal keys keep the order of the inputs.
         src, dst, zip, where, force, csv, jsonl, header: As in `map`.

@@ -24,7 +24,7 @@ _OPTIONS: dict[str, Option] = {
     "aggregates": Option("texts", "--agg", None),
     "asof": Option("text", "--asof", None),
     "bloom": Option("columns", "--bloom", None),
-    "by": Option("texts", "--by", None),
+    "by": Option("keys", "--by", None),
     "codec": Option("text", "--codec", None),
     "columns": Option("columns", "--columns", None),
     "csv": Option("flag", "--csv", False),
@@ -45,9 +45,9 @@ _OPTIONS: dict[str, Option] = {
     "near": Option("text", "--near", None),
     "null": Option("texts", "--null", None),
     "of": Option("text", "--of", None),
-    "on": Option("texts", "--on", None),
+    "on": Option("columns", "--on", None),
     "on_error": Option("text", "--on-error", None),
-    "order": Option("texts", "--order", None),
+    "order": Option("keys", "--order", None),
     "ordered": Option("unless", "--unordered", True),
     "parts": Option("number", "--parts", None),
     "record_io": Option("path", "--record-io", None),
@@ -233,7 +233,7 @@ def dedup(
     Args:
         dst: Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or .jsonl,
             these also with .gz or .zst. Without it the result is a `Table`.
-        by: Columns that make two rows duplicates; a list for several. Default: all columns.
+        by: Columns that make two rows duplicates, with commas between. Default: all columns.
         force: Replace existing outputs.
         keep: Which row of each key to keep: first, last, or a column: the row with its least value, or with
             COLUMN:desc its greatest.
@@ -315,8 +315,8 @@ def group_by(
         >>> outcore.group_by("t.parquet", "g.parquet", "country", aggregates="sum(bytes),count,mean(ms)")
 
     Args:
-        by: Columns to group by, with :desc for the largest first; a list for several. st.a is the field a of
-            objects st.
+        by: Columns to group by, with commas between; :desc behind one puts its largest values first. st.a is
+            the field a of objects st.
         aggregates: What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count.
         src: As in `convert`.
         dst, force: As in `dedup`.
@@ -385,10 +385,10 @@ def window(
         >>> outcore.window("t.parquet", "latest.parquet", "user", order="time:desc", first=1)
 
     Args:
-        by: Columns of the groups, with :desc for the largest first; a list for several. Default: all rows are
-            one group.
-        order: Columns that order the rows of a group, with :desc for the largest first; a list for several.
-            Default: input order.
+        by: Columns of the groups, with commas between; :desc behind one puts its largest values first.
+            Default: all rows are one group.
+        order: Columns that order the rows of a group, with commas between; :desc behind one puts its largest
+            values first. Default: input order.
         added: What to add, as in rank or previous=lag(amount).
         first: Write only the first N rows of each group.
         src: As in `convert`.
@@ -476,8 +476,8 @@ def join(
     Args:
         left: The left table: a file of Parquet, Arrow, CSV or JSON lines, or a directory of them.
         right: The right table.
-        on: Column by which rows are matched: NAME, or `left`=`right` where the tables call it differently; a
-            list for several.
+        on: Columns by which rows are matched, with commas between: NAME, or `left`=`right` where the tables
+            call it differently.
         how: Which rows to write: inner, left, right, full, semi (rows of `left` that have a partner) or anti
             (those that have none). Default: inner, and left with asof=.
         asof: Take as the partner the last row of `right` whose column is not greater.
@@ -555,8 +555,8 @@ def diff(
         right: The right table, with the same columns.
         dst: Write the differences as a table: .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl.
             Without it the result is a `Table`.
-        by: Key column by which rows of both tables are matched; a list for several. Default: all columns, so
-            that a row is in both tables or in one, and never changed.
+        by: Key columns by which rows of both tables are matched, with commas between. Default: all columns,
+            so that a row is in both tables or in one, and never changed.
         explain: Print the plan of each sort on `sys.stderr`, then run.
         left: As in `join`.
         csv, jsonl, header: As in `map`.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: The words of keywords; a verb that differs has its name in front.
 _OPTIONS: dict[str, Option] = {
     "bloom": Option("columns", "--bloom", None),
-    "by": Option("texts", "--by", None),
+    "by": Option("keys", "--by", None),
     "by_lines": Option("number", "--by-lines", None),
     "bytes": Option("size", "--bytes", None),
     "codec": Option("text", "--codec", None),
@@ -167,10 +167,11 @@ def sort(
             columns and stays first. separator= is by default that of a sample of the records.
         jsonl: Input is JSON lines: one JSON value per line. Types are ordered null, false, true, numbers,
             strings, arrays, objects.
-        by: Sort key: name or number (from 1) of a column; for JSON lines a path such as .user.id or .tags[0].
-            After colons: asc, desc, nulls-first or nulls-last, as in price:desc; for CSV also the letters of
-            `order`, as in price:nr. Null is an empty field of CSV. Several keys are a list, the most
-            significant first.
+        by: Sort keys with commas between, most significant first: a name, or for CSV the number (from 1) of a
+            column, for JSON lines a path such as .user.id or .tags[0], for .npy a field. After colons, in any
+            order: a type as in price:f64, asc or desc, nulls-first or nulls-last; for CSV also the letters of
+            `order`, as in price:nr. Null is an empty field of CSV. A name in backquotes may hold commas and
+            colons.
         header: `False` if this is so: The CSV has no header line.
         columns: Keep these columns, in this order; the others are not read. st.a is the field a of objects
             st. A name in backquotes may hold commas, or be empty.
@@ -360,7 +361,7 @@ def shuffle(
         seed: Random seed.
         epoch: Number of the epoch: each one gives an independent order for the same seed.
         by: Keep rows of a table together that have equal values in these columns, in the order of the input;
-            the groups come in a random order. A list for several columns.
+            the groups come in a random order. Commas stand between columns.
         csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines. The first line
             of each file names the columns, and comes first in every output, once.
         jsonl: Input is JSON lines, whatever its name: one JSON value per line.
@@ -428,8 +429,8 @@ def head(
 
     Args:
         count: Number of lines or records to take.
-        by: Take the first rows in the order of this column, or with COLUMN:desc the last ones; a list for
-            several columns.
+        by: Take the first rows in the order of these columns, with commas between: COLUMN:desc takes the last
+            ones.
         memory: Memory to use. Default: half of the free memory.
         key, csv, jsonl, separator: As in `shuffle`.
         force, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows, bloom,
@@ -547,7 +548,7 @@ def split(
         train: Tables only: write a random SHARE of the rows, such as 0.9, to the part train, and the rest to
             the part test.
         by: Tables only: write a directory for each value of this column, as in
-            `dst`/country=de/part-0.parquet; a list makes nested directories.
+            `dst`/country=de/part-0.parquet. Of several with commas between, each is nested in the one before.
         seed: Random seed of train=.
         force: Replace existing parts.
         columns: Keep these columns, in this order; the others are not read.

@@ -7,6 +7,7 @@ mean, and whether they make sense, is for the verb to say.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, cast
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from ._table import Table
 
+#: A name and the words of its order.
+_ORDERED = re.compile(r"(.*?)((?::(?:asc|desc|r|nulls-first|nulls-last))*)", re.DOTALL)
 _Report = TypeVar("_Report", bound=JobReport)
 #: What stands behind the options.
 _OPERANDS = ("src", "left", "right")
@@ -111,6 +114,10 @@ class Words:
         """Two numbers."""
         first, last = values
         self._add(option, [f"{float(first)!r}:{float(last)!r}"])
+
+    def keys(self, option: str, keys: Keys | None) -> None:
+        """Columns and their orders; names with commas come between backquotes."""
+        self._add(option, map(_key, texts(keys)))
 
     def schema(self, option: str, schema: str | Mapping[str, str]) -> None:
         """Types of columns."""
@@ -298,6 +305,14 @@ def _expressions(given: Expressions) -> list[str]:
 def _file(name: str) -> str:
     """A file, which is called `-` for once."""
     return os.path.join(os.curdir, name) if name == "-" else name
+
+
+def _key(text: str) -> str:
+    """A column and its order, between backquotes where its name would be a list."""
+    if "," not in text or text.startswith(("`", ".")):
+        return text
+    parts = _ORDERED.fullmatch(text)
+    return text if parts is None else quoted(parts[1]) + parts[2]
 
 
 def _type_text(dtype: npt.DTypeLike) -> str:

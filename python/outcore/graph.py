@@ -399,7 +399,8 @@ def convert(
     edges: Paths,
     path: StrPath,
     *,
-    type: str | None = None,
+    dtype: str | None = None,
+    format: str | None = None,
     undirected: bool = False,
     weights: bool | str = False,
     weight_type: str | None = None,
@@ -424,8 +425,8 @@ def convert(
         edges: Files of edges, all of one format: pairs of numbers, text (SNAP, `.el`, `.wel`), `.csv`,
             `.mtx`, `.sg`, `.wsg`, `.npz` of SciPy, or tables (Parquet, Arrow).
         path: The graph's directory, which is made, or `"@name"` for a dataset on all drives of a volume.
-        type: The format, if names do not tell: `"u32"`, `"u64"`, `"text"`, `"csv"`, `"mtx"`, `"sg"`, `"wsg"`,
-            `"graph500"`, `"npz"`.
+        dtype: The files hold pairs of numbers of this type, `"u32"` or `"u64"`, little endian.
+        format: The format, if names do not tell: `"text"`, `"csv"`, `"mtx"`, `"sg"`, `"wsg"`, `"graph500"`, `"npz"`.
         undirected: Edges have no direction.
         weights: Edges have weights; the name of their column for CSV and tables.
         weight_type: How weights are stored: `"f32"`, `"f64"` or `"i64"`; by default as the files have them, those of text as
@@ -451,7 +452,8 @@ def convert(
     request = GraphConvertRequest(
         inputs=inputs,
         output=path_text(path),
-        format=type,
+        numbers=dtype,
+        format=format,
         undirected=bool(undirected),
         weights=bool(weights),
         weight_column=weights if isinstance(weights, str) else None,
@@ -459,7 +461,7 @@ def convert(
         bipartite=bool(bipartite),
         relabel=relabel if isinstance(relabel, str) else "auto" if relabel else None,
         no_header=not header,
-        is_table=type is None and bool(inputs) and inputs[0].lower().endswith(_TABLES),
+        is_table=dtype is None and format is None and bool(inputs) and inputs[0].lower().endswith(_TABLES),
         columns=list(columns),
         dedup=bool(dedup),
         drop_loops=bool(drop_loops),
@@ -547,7 +549,7 @@ def from_scipy(
         return convert(
             file.name,
             path,
-            type="u32",
+            dtype="u32",
             undirected=undirected,
             weights=weights,
             weight_type=None if stored is None else _TYPES[stored.dtype.str],

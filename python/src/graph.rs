@@ -33,6 +33,7 @@ use crate::run::Run;
 pub(crate) struct ConvertRequest {
     inputs: Vec<PathBuf>,
     output: PathBuf,
+    numbers: Option<String>,
     format: Option<String>,
     undirected: bool,
     weights: bool,
@@ -92,11 +93,14 @@ pub(crate) fn convert(mut request: ConvertRequest, run: &Run) -> Result<String> 
     let mut options = ConvertOptions {
         read: ReadOptions {
             called: Vec::new(),
-            format: request
-                .format
-                .as_deref()
-                .map(EdgeFormat::parse)
-                .transpose()?,
+            format: match (&request.numbers, &request.format) {
+                (Some(_), Some(_)) => {
+                    let cause = "dtype and format both say how the files hold edges";
+                    return Err(Error::usage("read arguments", cause).hint("leave out one of both"));
+                }
+                (Some(numbers), None) => Some(EdgeFormat::parse_numbers(numbers)?),
+                (None, format) => format.as_deref().map(EdgeFormat::parse).transpose()?,
+            },
             is_weighted: request.weights,
             weight_type: request
                 .weight_type

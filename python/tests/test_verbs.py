@@ -43,7 +43,7 @@ def test_functions_write_what_they_make_of_records(numbers: str) -> None:
     assert written("t.npy", twice) == [2 * x for x in numpy.maximum.accumulate(NUMBERS)]
     numpy.save("at.npy", numpy.array([4, 0]))
     assert written("a.npy", outcore.gather(numbers, "a.npy", "at.npy")) == [3, 5]
-    assert outcore.windows(numbers, 2, "w.npy").records == 5
+    assert outcore.windows(numbers, "w.npy", 2).records == 5
     assert numpy.load("w.npy").tolist() == [list(pair) for pair in zip(NUMBERS, NUMBERS[1:])]
     assert outcore.zip(numbers, "z.npy", zip=["r.npy"]).records == 6
     assert outcore.enumerate(numbers, "e.npy").records == 6
@@ -56,8 +56,8 @@ def test_functions_write_what_they_make_of_records(numbers: str) -> None:
 def test_functions_report_what_they_find_in_records(numbers: str) -> None:
     reduced = outcore.reduce(numbers, "sum,max", where="x > 4").results
     assert [(one.how, one.value) for one in reduced] == [("sum", 29), ("max", 9)]
-    assert outcore.top(numbers, 2).results == (9, 8)
-    assert outcore.top(numbers, 2, smallest=True, map="x % 5").results == (0, 1)
+    assert outcore.top(numbers, count=2).results == (9, 8)
+    assert outcore.top(numbers, count=2, smallest=True, map="x % 5").results == (0, 1)
     found = outcore.histogram(numbers, bins=2, range=(0, 10))
     assert (found.range, found.counts) == ((0, 10), (2, 4))
     assert outcore.find(numbers, outcore.x == 7).position == 3
@@ -87,7 +87,7 @@ def test_only_tables_need_no_output(numbers: str) -> None:
         with pytest.raises(outcore.UsageError, match="no output is named"):
             getattr(outcore, name)(numbers)
     with pytest.raises(outcore.UsageError, match="neither the name of a file"):
-        outcore.top(numpy.arange(3), 2)  # type: ignore[arg-type]
+        outcore.top(numpy.arange(3), count=2)  # type: ignore[arg-type]
     pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     table = pyarrow.table({"a,b": [3, 1, 2], "c": ["x", "y", "x"]})
     few = outcore.filter(table, "`a,b` < 3")

@@ -77,7 +77,7 @@ def outcore_on_dataset(
 def outcore_forget(outcore: Outcore, volume: Path, names: Sequence[str]) -> None:
     """Removes datasets, where they are there."""
     for name in names:
-        argv = [str(outcore.binary), "rm", name, "--volume", str(volume)]
+        argv = [str(outcore.binary), "volume", "rm", name, "--volume", str(volume)]
         subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL)
 
 
@@ -192,7 +192,7 @@ class Checks:
 
         def check(command: Command) -> tuple[str, Json]:
             result = command.work_dir / "result.bin"
-            _quietly(outcore, "get", target, result, "--volume", volume)
+            _quietly(outcore, "volume", "get", target, result, "--volume", volume)
             report = self.data.right(primitive, inputs, [result])
             return f"all {report['records']} records", report
 

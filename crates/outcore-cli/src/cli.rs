@@ -9,7 +9,7 @@ pub(crate) mod deferred;
 pub(crate) mod gnu;
 pub(crate) mod graph;
 pub(crate) mod help;
-pub(crate) mod store;
+pub(crate) mod lab;
 pub(crate) mod vectors;
 pub(crate) mod verb;
 pub(crate) mod view;
@@ -19,11 +19,11 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use outcore::IoMode;
-use outcore_bench::args::{BenchCommand, ReplayArgs};
 use outcore_io::units;
-use outcore_sim::cli::SimCommand;
+use outcore_terminal::common::Common;
+use outcore_terminal::docs::{CompletionsArgs, ManArgs};
 
 pub(crate) use outcore_verbs::kinds;
 pub(crate) use outcore_verbs::option::{
@@ -31,7 +31,6 @@ pub(crate) use outcore_verbs::option::{
 };
 
 use deferred::Deferred;
-use store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
 use verb::VerbCommand;
 use volume::VolumeCommand;
 
@@ -42,8 +41,10 @@ First steps:
   outcore sort keys.bin -o sorted.bin --type u64       sort them
   outcore verify sorted.bin --type u64 --against keys.bin
 
-Sizes take a unit: 4GiB is 4 * 2^30 bytes, 4GB is 4 * 10^9 bytes; without a unit they are bytes. Data go to \
-standard output, everything else to standard error.
+Sizes take a unit: 4GiB is 4 * 2^30 bytes, 4GB is 4 * 10^9 bytes; without a unit they are bytes.
+
+A verb that writes one file writes it to -o OUT, or without -o to standard output, and replaces a file \
+only with --force; - names standard input and output. Messages go to standard error.
 
 Exit codes: 0 success, 1 a check failed, 2 usage, 3 I/O, 4 corrupt data, 5 no space, 6 memory, \
 130 interrupted (SIGINT, SIGTERM or SIGHUP), 141 the reader of a pipe closed it.
@@ -63,6 +64,11 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
+    /// The whole definition, with the commands that another program has.
+    pub(crate) fn whole() -> clap::Command {
+        deferred::whole(Cli::command).subcommands(lab::stubs())
+    }
+
     /// The definition with no command but `name`; none if no command is called that. It reads a
     /// line of that command as the whole definition does, but makes the flags that all commands
     /// have for one of them, not for fifty.
@@ -72,77 +78,6 @@ impl Cli {
         let command = commands.find_subcommand(name)?.clone();
         Some(Common::augment_args(root()).subcommand(command))
     }
-}
-
-/// Flags of every subcommand.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Common {
-    /// Print JSON Lines (begin, progress, summary, error; see docs/json.md): on standard output,
-    /// or on standard error if standard output carries data
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        display_order = 900,
-        help_heading = "Messages"
-    )]
-    pub(crate) json: bool,
-    /// Print errors only
-    #[arg(
-        short,
-        long,
-        global = true,
-        hide_short_help = true,
-        display_order = 901,
-        help_heading = "Messages",
-        conflicts_with = "verbose"
-    )]
-    pub(crate) quiet: bool,
-    /// Print more: settings, phases and drives
-    #[arg(
-        short,
-        long,
-        global = true,
-        hide_short_help = true,
-        display_order = 902,
-        help_heading = "Messages"
-    )]
-    pub(crate) verbose: bool,
-    /// Drives file of the volume that holds the datasets (@NAME), as written by `outcore drives
-    /// probe`
-    #[arg(
-        long,
-        global = true, hide_short_help = true,
-        display_order = 899,
-        help_heading = "Volume",
-        value_name = "FILE",
-        env = outcore_front::volumes::VOLUME_VARIABLE,
-        value_hint = ValueHint::FilePath
-    )]
-    pub(crate) volume: Option<PathBuf>,
-    /// When to use colours
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        display_order = 903,
-        help_heading = "Messages",
-        value_name = "WHEN",
-        value_enum,
-        default_value = "auto"
-    )]
-    pub(crate) color: ColorWhen,
-}
-
-/// When to use colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ColorWhen {
-    /// On a terminal, unless NO_COLOR is set
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
 }
 
 #[derive(Debug, Subcommand)]
@@ -167,39 +102,11 @@ pub(crate) enum Command {
     /// Measure drives once, so that jobs can use each at its speed
     #[command(subcommand)]
     Drives(Deferred<DrivesCommand>),
-    /// Create and check volumes, which hold datasets on many drives
+    /// Store datasets on many drives, and create and check the volumes that hold them
     #[command(subcommand)]
     Volume(Deferred<VolumeCommand>),
-    Put(Deferred<PutArgs>),
-    Get(Deferred<GetArgs>),
-    Ls(Deferred<LsArgs>),
-    Rm(Deferred<RmArgs>),
-    Cp(Deferred<CpArgs>),
-    /// Benchmark drives, and outcore on them: tables, charts and an HTML report
-    #[command(subcommand)]
-    Bench(Deferred<BenchCommand>),
-    /// Replay a block trace on drives, or summarise it
-    ///
-    /// Requests go to files that the command makes and removes again, or to an empty device.
-    Replay(Deferred<ReplayArgs>),
-    /// Simulate SSDs, arrays of SSDs, and a GPU inside the storage
-    #[command(subcommand)]
-    Sim(Deferred<SimCommand>),
-    /// Print a completion script for a shell
-    Completions {
-        /// The shell
-        #[arg(value_enum)]
-        shell: clap_complete::Shell,
-    },
-    /// Print the man page, or write all pages to a directory
-    Man {
-        /// Directory for outcore.1, outcore-sort.1, ...
-        #[arg(value_hint = ValueHint::DirPath)]
-        dir: Option<PathBuf>,
-        /// Replace existing pages
-        #[arg(long, requires = "dir")]
-        force: bool,
-    },
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 /// Generate, sort and verify data larger than memory, and report the speed
@@ -284,24 +191,22 @@ pub(crate) struct ProbeArgs {
 
 #[cfg(test)]
 mod tests {
-    use super::deferred::whole;
     use super::*;
-    use clap::CommandFactory;
     use outcore_front::what::What;
 
     #[test]
     fn the_definition_is_sound() {
-        whole(Cli::command).debug_assert();
+        Cli::whole().debug_assert();
     }
 
     #[test]
     fn every_rule_names_options_that_there_are_and_is_reached() {
-        assert_eq!(kinds::unreached(&whole(Cli::command)), [""; 0]);
+        assert_eq!(kinds::unreached(&Cli::whole()), [""; 0]);
     }
 
     #[test]
     fn short_flags_of_sort_mean_nothing_that_gnu_sort_gives_another_meaning() {
-        let command = whole(Cli::command);
+        let command = Cli::whole();
         let sort = command.find_subcommand("sort").unwrap();
         let shorts: Vec<char> = sort
             .get_arguments()
@@ -315,7 +220,7 @@ mod tests {
     #[test]
     fn an_option_for_another_kind_is_rejected_by_its_name_and_defaults_are_not() {
         let given = |words: &[&str]| {
-            let mut root = whole(Cli::command);
+            let mut root = Cli::whole();
             let matches = root.try_get_matches_from_mut(words).unwrap();
             kinds::Given::of(&root, &matches)
         };

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,79 +13,33 @@ use outcore::job::Control;
 use outcore_front::inputs::{Names, Streams};
 use outcore_front::output::Sink;
 use outcore_front::resources::{Resources, ResourcesRequest};
-use outcore_front::staging::Work;
 use outcore_front::what::{Asked, What};
-use outcore_io::drive::Device;
-use outcore_store::dataset::Watch;
-use outcore_verbs::datasets::{self, DatasetHost};
+use outcore_terminal::progress;
+use outcore_terminal::resources::of_request;
+use outcore_terminal::session::Terminal;
+use outcore_verbs::host::{Host, Kept, Weight};
 use outcore_verbs::report::IoTrace;
 use serde_json::Value;
 
 use crate::cli::RecordingArgs;
 use crate::cli::kinds::Given;
-use crate::report::Reporter;
-use crate::signals::Interrupt;
-use crate::{pipe, progress, resources};
-use outcore_verbs::host::{Host, Kept, Weight};
+use crate::pipe;
 
-/// What names of files mean.
-pub(crate) type Files = datasets::Files<Copying>;
-
-/// How datasets are copied: with progress, until a signal comes.
-#[derive(Clone)]
-pub(crate) struct Copying {
-    /// How the command talks.
-    pub(crate) reporter: Reporter,
-    /// Whether the user asked to stop.
-    pub(crate) interrupt: Interrupt,
-}
-
-impl DatasetHost for Copying {
-    fn device(&self) -> Result<Arc<dyn Device>> {
-        Ok(resources::without_flags()?.device())
-    }
-
-    fn call(&self, path: &Path, name: &Path) {
-        self.reporter.call(path, name);
-    }
-
-    fn copy(&self, bytes: u64, work: &Work<'_>) -> Result<()> {
-        let (reporter, interrupt) = (&self.reporter, &self.interrupt);
-        let control = Control::default();
-        control.begin_phase("copy", bytes);
-        // The events of a command begin with its own.
-        let is_stopped = || interrupt.check();
-        let is_cancelled = || control.check();
-        let check: &dyn Fn() -> Result<()> = match reporter.is_json() {
-            true => &is_stopped,
-            false => &is_cancelled,
-        };
-        let told = Watch {
-            check,
-            advance: &|bytes| control.advance(bytes),
-        };
-        match reporter.is_json() {
-            true => work(told),
-            false => progress::watch(reporter, interrupt, &control, &[("copy", 1.0)], || {
-                work(told)
-            }),
-        }
-    }
-}
-
-/// What every subcommand gets.
+/// The terminal, which it dereferences to, and the options of the run; every subcommand gets it.
 #[derive(Clone)]
 pub(crate) struct Context {
-    /// Drives file of the volume, if one is named.
-    pub(crate) volume: Option<PathBuf>,
     /// The options on the command line.
     pub(crate) given: Arc<Given>,
-    /// What names of files mean.
-    pub(crate) files: Files,
-    /// How it talks.
-    pub(crate) reporter: Reporter,
-    /// Whether the user asked to stop.
-    pub(crate) interrupt: Interrupt,
+    /// How it talks, whether it is stopped, what names of files mean.
+    pub(crate) terminal: Terminal,
+}
+
+impl Deref for Context {
+    type Target = Terminal;
+
+    fn deref(&self) -> &Terminal {
+        &self.terminal
+    }
 }
 
 impl Host for Context {
@@ -109,7 +64,7 @@ impl Host for Context {
     }
 
     fn load(&self, request: &ResourcesRequest) -> Result<Resources> {
-        resources::of_request(request)
+        of_request(request)
     }
 
     fn with_datasets(&self, resources: Resources) -> Result<Resources> {

@@ -3,54 +3,50 @@
 //! Contract: [`run`] reads the arguments, runs one subcommand and gives the exit code: that of the
 //! error's kind ([`outcore::Kind::exit_code`]), or 141 if the reader of a pipe went away. Data go
 //! to standard output, all else to standard error. [`definition`] is the one definition of all
-//! flags. A panic is an error that names the step and the file. The binary is a shell around it, so
-//! that documentation can be made from the same source. Called by the name `sort` it is `outcore
-//! sort`, and answers as GNU sort does: errors are `sort: ...` and exit code 2.
+//! flags. The binary is a shell around it, so that documentation can be made from the same source.
+//! Called by the name `sort` it is `outcore sort`, and answers as GNU sort does: errors are
+//! `sort: ...` and exit code 2. `bench`, `replay` and `sim` are commands of another program, which
+//! takes the place of this one.
 //!
 //! | file | does |
 //! |---|---|
 //! | `cli` | the flags |
+//! | `context` | what every subcommand gets |
 //! | `resources` | flags as what a job may use |
-//! | `recorder` | what is recorded of a run |
 //! | `pipe` | streams in and out |
-//! | `report`, `progress`, `measure` | what is said, while and after |
-//! | `stdout` | where results are printed, and that none is lost |
-//! | `signals` | SIGINT, SIGTERM and SIGHUP |
 //! | `floor` | the drive's own speed |
+//! | `lab` | the start of `outcore-lab` |
 //! | `commands` | the subcommands |
+//!
+//! The crate `outcore-terminal` has messages, progress, signals, help and exit codes.
 
 mod cli;
 mod commands;
 mod context;
 mod floor;
-mod measure;
+mod lab;
 mod pipe;
-mod progress;
-mod recorder;
-mod report;
 mod resources;
-mod signals;
-mod stdout;
 
 use std::ffi::OsString;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::{CommandFactory, FromArgMatches};
-use outcore::{Error, Result};
-use outcore_front::inputs::is_stdout;
-use outcore_front::resources::unknown_variables;
-use outcore_io::config::Environment;
-
-use outcore_verbs::usage;
+use clap::FromArgMatches;
+use outcore::Result;
+use outcore_terminal::common::Common;
+use outcore_terminal::docs;
+use outcore_terminal::pages::arranged;
+use outcore_terminal::report::Reporter;
+use outcore_terminal::session::{Session, answer, finish, first_file, print};
+// What the subcommands report with.
+use outcore_terminal::{measure, progress};
 
 use cli::gnu::Read;
+use cli::help::CONTENTS;
 use cli::kinds::Given;
-use cli::{Cli, ColorWhen, Command, Common};
-use context::{Context, Copying, Files};
-use report::Reporter;
-use signals::Interrupt;
+use cli::{Cli, Command};
+use context::Context;
 
 /// What `sort --version` says. It is not a GNU sort, and does not say so to whoever looks for one.
 const SORT_VERSION: &str = concat!(
@@ -61,15 +57,18 @@ const SORT_VERSION: &str = concat!(
 
 /// The definition of all flags, for man pages and completions.
 pub fn definition() -> clap::Command {
-    cli::help::arranged(cli::deferred::whole(Cli::command))
+    arranged(Cli::whole(), CONTENTS)
 }
 
 /// Runs the command with these arguments, the first of which is its name; gives its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let is_gnu = cli::gnu::is_called_sort(&arguments);
-    let common = common_of(&arguments);
+    let common = Common::of_words(&arguments);
     let reporter = || Reporter::new("outcore", &common).called_sort(is_gnu);
+    if !is_gnu && cli::lab::called(&arguments) {
+        return finish(&reporter(), Err(lab::start(&arguments)));
+    }
     let mut definition_of_one = cli::gnu::definition_for(&arguments);
     let arguments = match cli::gnu::read(arguments, &mut definition_of_one) {
         Ok(Read::Words(arguments)) => arguments,
@@ -80,15 +79,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let parsed = parse(definition_of_one, &arguments);
     match parsed.or_else(|_| parse(definition(), &arguments)) {
         Ok((mut cli, given)) => dispatch(&mut cli, given, is_gnu, first_file(&arguments)),
-        Err(error) => match usage::read(&error) {
-            usage::Parsed::Text(text) => print(&reporter(), &text),
-            usage::Parsed::Wrong(wrong) => finish(&reporter(), Err(wrong)),
-            usage::Parsed::Nothing(wrong, help) => {
-                let reporter = reporter();
-                reporter.human(help.trim_end());
-                finish(&reporter, Err(wrong))
-            }
-        },
+        Err(said) => answer(&reporter(), &said),
     }
 }
 
@@ -99,38 +90,6 @@ fn parse(
     let mut matches = definition.try_get_matches_from_mut(arguments)?;
     let given = Given::of(&definition, &matches);
     Ok((Cli::from_arg_matches_mut(&mut matches)?, given))
-}
-
-/// Prints a text that is all that was asked for.
-fn print(reporter: &Reporter, text: &str) -> u8 {
-    reporter.stdout().write(text.as_bytes());
-    finish(reporter, Ok(0))
-}
-
-/// The flags that matter for an error about arguments that could not be read.
-fn common_of(arguments: &[OsString]) -> Common {
-    let mut flags = arguments.iter().take_while(|argument| *argument != "--");
-    Common {
-        json: flags.any(|argument| argument == "--json"),
-        quiet: false,
-        verbose: false,
-        volume: None,
-        color: ColorWhen::Auto,
-    }
-}
-
-/// As many files open at once as the system lets this user have: data often come in thousands.
-fn allow_open_files() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    // Where it is refused, fewer will do for most.
-    let _ = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: maximum,
-            maximum,
-        },
-    );
 }
 
 /// The name of a command, and whether its results go to standard output.
@@ -146,73 +105,33 @@ fn name_of(command: &Command) -> (&'static str, bool) {
         Command::Scratch(_) => ("scratch", false),
         Command::Config(_) => ("config", false),
         Command::Drives(_) => ("drives", false),
-        Command::Volume(_) => ("volume", false),
-        Command::Put(_) => ("put", false),
-        Command::Get(args) => ("get", is_stdout(&args.target)),
-        Command::Ls(_) => ("ls", false),
-        Command::Rm(_) => ("rm", false),
-        Command::Cp(_) => ("cp", false),
-        Command::Bench(_) => ("bench", false),
-        Command::Replay(_) => ("replay", false),
-        Command::Sim(_) => ("sim", false),
-        Command::Completions { .. } => ("completions", true),
-        Command::Man { dir, .. } => ("man", dir.is_none()),
+        Command::Volume(command) => ("volume", command.takes_stdout()),
+        Command::Completions(_) => ("completions", true),
+        Command::Man(args) => ("man", args.dir.is_none()),
     }
-}
-
-/// The first file that is named, for an error that knows of none.
-fn first_file(arguments: &[OsString]) -> Option<PathBuf> {
-    let mut names = arguments.iter().skip(2).map(PathBuf::from);
-    names.find(|name| name.is_file())
 }
 
 fn dispatch(cli: &mut Cli, given: Given, is_gnu: bool, first_file: Option<PathBuf>) -> u8 {
-    signals::survive_file_limit();
-    let interrupt = match cli.command {
-        // It has nothing to clean up, and nobody who would look at a flag.
-        Command::Sim(_) => Interrupt::default(),
-        _ => Interrupt::install(),
-    };
-    allow_open_files();
     let (name, is_stdout_taken) = name_of(&cli.command);
-    let reporter = Reporter::new(name, &cli.common)
-        .with_stdout_taken(is_stdout_taken)
-        .called_sort(is_gnu);
-    for unknown in unknown_variables(&Environment::of_process()) {
-        reporter.note(&unknown);
-    }
-    // A view lays its runs on the drives that it is given: they would not be in the dataset.
-    let lends_drives = !matches!(cli.command, Command::View(_));
-    let volume = cli.common.volume.clone();
-    let copying = Copying {
-        reporter: reporter.clone(),
-        interrupt: interrupt.clone(),
+    let session = Session {
+        name,
+        reporter: Reporter::new(name, &cli.common)
+            .with_stdout_taken(is_stdout_taken)
+            .called_sort(is_gnu),
+        common: &cli.common,
+        cleans_up: true,
+        // A view lays its runs on the drives that it is given: they would not be in the dataset.
+        lends_drives: !matches!(cli.command, Command::View(_)),
+        first_file,
     };
-    let context = Context {
-        files: Files::new(volume.clone(), lends_drives, copying),
-        given: Arc::new(given),
-        reporter,
-        volume,
-        interrupt,
-    };
-    let command = &mut cli.command;
-    let work = || run_command(&context, command);
-    let result = catch_unwind(AssertUnwindSafe(work));
-    let result = result.unwrap_or_else(|panic| Err(Error::panicked(name, panic)));
-    let result = result.map_err(|error| match &first_file {
-        Some(path) if error.is_panic() && error.file_path().is_none() => error.path(path),
-        _ => error,
-    });
-    let reporter = &context.reporter;
-    let result = result.and_then(|code| {
-        let recorded = reporter.recorder().close()?;
-        recorded.iter().for_each(|text| reporter.human(text));
-        match code {
-            0 => context.files.finish().map(|()| code),
-            code => Ok(code),
-        }
-    });
-    finish(reporter, result)
+    let (given, command) = (Arc::new(given), &mut cli.command);
+    session.run(|terminal| {
+        let context = Context {
+            given,
+            terminal: terminal.clone(),
+        };
+        run_command(&context, command)
+    })
 }
 
 /// Runs the command; gives its exit code.
@@ -229,27 +148,7 @@ fn run_command(context: &Context, command: &mut Command) -> Result<u8> {
         Command::Config(command) => commands::config::run(context, command),
         Command::Drives(command) => commands::drives::run(context, command),
         Command::Volume(command) => commands::volume::run(context, command),
-        Command::Put(args) => commands::store::put(context, args),
-        Command::Get(args) => commands::store::get(context, args),
-        Command::Ls(args) => commands::store::list(context, args),
-        Command::Rm(args) => commands::store::remove(context, args),
-        Command::Cp(args) => commands::store::copy(context, args),
-        Command::Bench(command) => commands::bench::run(context, command),
-        Command::Replay(args) => commands::replay::run(context, args),
-        Command::Sim(command) => commands::sim::run(context, command),
-        Command::Completions { shell } => commands::docs::completions(context, *shell),
-        Command::Man { dir, force } => commands::docs::man(context, dir.as_deref(), *force),
-    }
-}
-
-/// The exit code, after saying what went wrong if something did; results that could not be printed
-/// did.
-fn finish(reporter: &Reporter, result: Result<u8>) -> u8 {
-    match result.and_then(|code| reporter.stdout().check().map(|()| code)) {
-        Ok(code) => code,
-        Err(error) => {
-            reporter.error(&error);
-            reporter.exit_code(&error)
-        }
+        Command::Completions(args) => Ok(docs::completions(&context.reporter, Cli::whole(), args)),
+        Command::Man(args) => docs::man(&context.reporter, Cli::whole(), CONTENTS, args),
     }
 }

@@ -20,8 +20,7 @@ use rustix::io::Errno;
 
 use outcore_front::inputs::is_ready;
 
-/// Exit code if the reader of a pipe went away, as for a process that SIGPIPE ended.
-pub(crate) const CLOSED_PIPE: u8 = 141;
+pub(crate) use outcore_terminal::stdout::CLOSED_PIPE;
 
 /// The longest wait before the next look for a cancellation.
 const WAIT: Timespec = Timespec {

@@ -194,7 +194,7 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 /// The target that `name` means. Without a name, the result takes the place of the only input if
-/// inputs may be replaced.
+/// inputs may be replaced, and otherwise goes to standard output where streams are taken.
 ///
 /// # Errors
 /// Usage for anything that must not be written; I/O if the directory is not there.
@@ -215,9 +215,10 @@ pub fn choose(
         Some(name) if is_pattern && has_placeholder(name, PLACEHOLDER) => shards(name, drives)?,
         Some(name) => file_or_pipe(name, streams)?,
         None if consent.replace => place_of_input(sources)?,
+        None if streams == Streams::Taken => Target::Pipe(None),
         None => {
             return Err(Error::usage(CREATE, "no output given")
-                .hint("add -o OUT, -o - for standard output, or --replace to sort in place"));
+                .hint("add -o OUT, or --replace to sort in place"));
         }
     };
     check(&target, sources, consent, holds)?;

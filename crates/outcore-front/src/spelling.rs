@@ -34,7 +34,7 @@ enum Takes {
 
 /// Options of the command and their names in Python, where these differ or values follow. Python
 /// calls all others as the command does.
-const OPTIONS: [(&str, &str, Takes); 38] = [
+const OPTIONS: [(&str, &str, Takes); 39] = [
     ("--field-separator", "separator", Takes::Text),
     ("--scratch-limit", "scratch_limit", Takes::Text),
     ("--delete-input", "delete_input", Takes::Nothing),
@@ -66,6 +66,7 @@ const OPTIONS: [(&str, &str, Takes); 38] = [
     ("--dist", "dist", Takes::Text),
     ("--seed", "seed", Takes::Unquoted),
     ("--type", "dtype", Takes::Text),
+    ("--from", "format", Takes::Text),
     ("--union", "union", Takes::Nothing),
     ("--asof", "asof", Takes::Text),
     ("--null", "null", Takes::Text),
@@ -90,7 +91,7 @@ const WORDS: [&str; 12] = [
     "drives.toml",
 ];
 /// Longer texts that have no option in them, or not in this form.
-const PHRASES: [(&str, &str); 20] = [
+const PHRASES: [(&str, &str); 21] = [
     (
         "with --lines its bytes are lines",
         "with lines=\"any\" its bytes are lines",
@@ -106,9 +107,9 @@ const PHRASES: [(&str, &str); 20] = [
     ("`outcore gen --help`", "`help(outcore.gen)`"),
     ("--no-header", "header=False"),
     ("--unordered", "ordered=False"),
-    ("`outcore ls --volume FILE`", "`Volume(...).ls()`"),
-    ("`outcore ls @NAME`", "`Volume(...).ls(NAME)`"),
-    ("`outcore ls`", "`Volume(...).ls()`"),
+    ("`outcore volume ls --volume FILE`", "`Volume(...).ls()`"),
+    ("`outcore volume ls @NAME`", "`Volume(...).ls(NAME)`"),
+    ("`outcore volume ls`", "`Volume(...).ls()`"),
     ("`outcore volume create`", "`outcore.Volume.create(...)`"),
     ("with --map or in the expression", "with map()"),
     (
@@ -119,6 +120,7 @@ const PHRASES: [(&str, &str); 20] = [
     ("see --help", "see help()"),
     ("use `-o -`", "use the command: outcore sort -o -"),
     ("; to write the result there, name it with -o", ""),
+    (". Default: standard output", ""),
     ("; -t names another separator", "; separator= names another"),
 ];
 

@@ -100,7 +100,7 @@ pub fn check_parts_name(name: &Path) -> Result<()> {
         return Err(
             Error::usage("create output", "parts are files, not datasets")
                 .path(name)
-                .hint("write files, and store each with `outcore put`; ./@NAME is a file of that name"),
+                .hint("write files, and store each with `outcore volume put`; ./@NAME is a file of that name"),
         );
     }
     check_placeholders(name, &[PLACEHOLDER])

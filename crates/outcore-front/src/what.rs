@@ -10,6 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use outcore::Result;
+use outcore::key::column::listed;
 use outcore::read::text_kind::TextKind;
 use outcore_store::dataset::Named;
 #[cfg(feature = "tables")]
@@ -168,7 +169,7 @@ impl Asked<'_> {
 
     /// Whether text is a table.
     fn is_table_of_text(&self) -> bool {
-        let is_text_key = |by: &String| is_text_key(by);
+        let is_text_key = |list: &String| listed(list).any(is_text_key);
         let is_by = !self.by.is_empty() && self.text.is_none();
         let is_by_column = is_by && !self.is_text_order && !self.by.iter().any(is_text_key);
         self.is_table || is_by_column || self.output.is_some_and(is_named_table)

@@ -38,7 +38,7 @@ pub(crate) fn column_index(schema: &Schema, name: &str, operation: &str) -> Resu
         && names.contains(&column)
     {
         let hint = format!(
-            "`{order}` is not an order of `{column}`: write desc, asc, nulls-first or nulls-last after the colon"
+            "`{order}` is neither a type nor an order of `{column}`: write desc, asc, nulls-first or nulls-last after the colon"
         );
         return Err(error.hint(hint));
     }
@@ -358,7 +358,10 @@ mod tests {
         let error = column_index(&table, "time:nr", "sort")
             .unwrap_err()
             .to_string();
-        assert!(error.contains("`nr` is not an order of `time`"), "{error}");
+        assert!(
+            error.contains("`nr` is neither a type nor an order of `time`"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -21,7 +21,7 @@ use serde_json::json;
 
 use crate::host::{Host, Kept, Weight, watch};
 use crate::option::{
-    DriveArgs, RecordType, RecordingArgs, ResourceArgs, SEED, TypeArgs, parse_count,
+    DriveArgs, RecordType, RecordingArgs, ResourceArgs, SEED, STDOUT, TypeArgs, parse_count,
     resources_request,
 };
 use crate::report::{JobSummary, Moved, Phase, Place, Stopwatch, report};
@@ -48,9 +48,9 @@ pub(crate) struct GenArgs {
     /// Number of records
     #[arg(short = 'n', long = "count", value_name = "COUNT", value_parser = parse_count)]
     pub records: u64,
-    /// Output: a file (.npy gets a header), - for standard output, or one shard per drive if the
-    /// name contains {drive}
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Output: a file (.npy gets a header), or one shard per drive if the name contains {drive}.
+    /// Default: standard output
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, default_value = STDOUT, hide_default_value = true)]
     pub output: PathBuf,
     /// Distribution of the keys: uniform (the whole range: of floats all finite ones, so distances
     /// between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS],

@@ -37,6 +37,7 @@ const LINES: Kinds = Kinds::of(&[What::Lines]);
 const CSV: Kinds = Kinds::of(&[What::Csv]);
 const JSON: Kinds = Kinds::of(&[What::JsonLines]);
 const TEXT: Kinds = LINES.and(CSV).and(JSON);
+const ARRAYS: Kinds = Kinds::of(&[What::Array]);
 const RECORDS: Kinds = Kinds::of(&[What::Records, What::Array]);
 const JSON_ROWS: Kinds = Kinds::of(&[What::JsonLines, What::JsonTable]);
 const CSV_TABLE: Kinds = Kinds::of(&[What::CsvTable]);
@@ -77,7 +78,7 @@ impl Rule {
     }
 }
 
-const BY: &str = "--by NAME[:desc][:nulls-first] names the columns of an order";
+const BY: &str = "--by NAME[:desc][:nulls-first],... names the columns of an order";
 const EXPLAIN: &str = "--explain shows the plan of a table's job, and the job goes on";
 const INFER: &str =
     "CSV and JSON lines become a table with --infer, and standard input with --from";
@@ -192,17 +193,21 @@ static RULES: [Rule; 41] = [
     rule(&["null"], CSV_TABLE, "tables of CSV").instead(INFER),
     rule(
         &["by"],
-        CSV.and(JSON).and(TABLES),
-        "CSV, JSON lines and tables",
+        CSV.and(JSON).and(TABLES).and(ARRAYS),
+        "CSV, JSON lines, tables and fields of .npy files",
     )
     .of(&["sort", "unique", "view build"])
     .instead(WHAT_TEXT),
     rule(&["by"], TABLES, "columns of tables")
         .of(&["head"])
         .instead("sort it first with `outcore sort`"),
-    rule(&["by"], TABLES, "columns of tables")
-        .of(&["verify", "merge"])
-        .instead(RECORD_TYPE),
+    rule(
+        &["by"],
+        TABLES.and(ARRAYS),
+        "columns of tables and fields of .npy files",
+    )
+    .of(&["verify", "merge"])
+    .instead(RECORD_TYPE),
     rule(&["by"], TABLES, "columns of tables").instead(INFER),
     // Tables.
     rule(&["parts"], ALL, "").of(&["split", "partition"]),
@@ -232,7 +237,7 @@ static RULES: [Rule; 41] = [
     rule(&["by_count"], TABLES, "tables")
         .of(&["count-by"])
         .instead("write the counts with -o, and sort them with --key count:desc"),
-    rule(&["numbers"], RECORDS, "records"),
+    rule(&["integers"], RECORDS, "records"),
 ];
 
 /// An option on the command line.

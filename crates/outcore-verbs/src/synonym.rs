@@ -40,7 +40,7 @@ const COMMANDS: [(&str, &str); 41] = [
         "index",
         "`outcore view build` makes a sorted view, `outcore vector index` an index of vectors",
     ),
-    ("list", "`outcore ls` lists datasets"),
+    ("list", "`outcore volume ls` lists datasets"),
     ("louvain", "`outcore graph louvain` finds communities"),
     (
         "mount",

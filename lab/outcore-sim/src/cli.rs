@@ -10,7 +10,7 @@ mod run;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Subcommand};
 use outcore_io::units::{parse_bytes, parse_rate};
 use outcore_io::{Error, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -23,15 +23,6 @@ use crate::presets::preset;
 
 /// Of each thread: as much as the first one of a process has.
 const STACK_BYTES: usize = 8 << 20;
-
-/// Simulate SSDs and arrays of them.
-#[derive(Debug, Parser)]
-#[command(name = "outcore-sim", version)]
-pub struct SimArgs {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: SimCommand,
-}
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
@@ -167,27 +158,17 @@ fn shared(text: Option<&String>) -> Result<u64> {
     }
 }
 
-/// Where nothing was measured: integers of 8 bytes on a core of the day.
-const GUESSED: CpuCost = CpuCost {
-    distribute_ns: 15.0,
-    sort_ns: 60.0,
-};
-
 /// As said, as recorded, or as measured here; what was not said is told on standard error.
-fn cpu_cost(args: &PlanArgs, measure: Option<MeasureCpu<'_>>) -> Result<CpuCost> {
+fn cpu_cost(args: &PlanArgs, measure: MeasureCpu<'_>) -> Result<CpuCost> {
     if let (Some(distribute_ns), Some(sort_ns)) = (args.distribute_ns, args.sort_ns) {
         return Ok(CpuCost {
             distribute_ns,
             sort_ns,
         });
     }
-    let (mut cost, source) = match (&args.cpu_from, measure) {
-        (Some(path), _) => (recorded(path, args.record_bytes)?, "as recorded"),
-        (None, Some(measure)) => (measure(args.record_bytes)?, "as measured here"),
-        (None, None) => (
-            GUESSED,
-            "a guess (outcore sim measures it, --cpu-from takes it from a recorded sort)",
-        ),
+    let (mut cost, source) = match &args.cpu_from {
+        Some(path) => (recorded(path, args.record_bytes)?, "as recorded"),
+        None => (measure(args.record_bytes)?, "as measured here"),
     };
     cost.distribute_ns = args.distribute_ns.unwrap_or(cost.distribute_ns);
     cost.sort_ns = args.sort_ns.unwrap_or(cost.sort_ns);
@@ -198,7 +179,7 @@ fn cpu_cost(args: &PlanArgs, measure: Option<MeasureCpu<'_>>) -> Result<CpuCost>
     Ok(cost)
 }
 
-fn plan_command(args: &PlanArgs, measure: Option<MeasureCpu<'_>>) -> Result<u8> {
+fn plan_command(args: &PlanArgs, measure: MeasureCpu<'_>) -> Result<u8> {
     let job = SortJob {
         size_bytes: parse_bytes(&args.size)?,
         record_bytes: args.record_bytes,
@@ -266,12 +247,12 @@ fn drive(path: &PathBuf, compat: Compat, warnings: &mut Vec<String>) -> Result<D
     import_drive(path, compat, warnings)
 }
 
-/// Runs a subcommand; the exit code of a command that worked. `measure` is asked by plans that do
-/// not say what a record costs; without it they guess.
+/// Runs a subcommand; the exit code of a command that worked. Plans that do not say what a record
+/// costs ask `measure`.
 ///
 /// # Errors
 /// What the subcommand says; [`Error::kind`] has the exit code.
-pub fn run(command: &SimCommand, measure: Option<MeasureCpu<'_>>) -> Result<u8> {
+pub fn run(command: &SimCommand, measure: MeasureCpu<'_>) -> Result<u8> {
     match threads() {
         Some(threads) => threads.install(|| run_here(command, measure)),
         None => run_here(command, measure),
@@ -296,7 +277,7 @@ fn threads() -> Option<ThreadPool> {
     }
 }
 
-fn run_here(command: &SimCommand, measure: Option<MeasureCpu<'_>>) -> Result<u8> {
+fn run_here(command: &SimCommand, measure: MeasureCpu<'_>) -> Result<u8> {
     match command {
         SimCommand::Run(args) => run::run(args),
         SimCommand::Sweep(args) => run::sweep_command(args),

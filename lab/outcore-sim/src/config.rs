@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantities::{MS, NS, Rate, Size, Time, Transfers, US};
 
-pub(crate) use keys::{split_setting, toml_error};
+#[cfg(feature = "cli")]
+pub(crate) use keys::split_setting;
+pub(crate) use keys::toml_error;
 
 /// Whose behaviour is reproduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -322,7 +324,7 @@ pub enum Cell {
 
 impl Cell {
     /// Number of latency classes.
-    pub const fn bits(self) -> usize {
+    pub(crate) const fn bits(self) -> usize {
         match self {
             Cell::Slc => 1,
             Cell::Mlc => 2,

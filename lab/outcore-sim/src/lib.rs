@@ -10,7 +10,7 @@
 //! | [`run`] | a drive and its flows from the first to the last event |
 //! | [`fit`] | what becomes of requests beyond the drives |
 //! | [`array`] | several drives, and the replay of a recorded trace on them |
-//! | [`sweep`], [`plot`] | any parameter over values, as table, CSV and SVG; charts of one run |
+//! | `sweep`, [`plot`] | any parameter over values, as table, CSV and SVG; charts of one run |
 //! | [`requests`] | every request of a run as CSV or Parquet |
 //! | [`calibrate`] | a drive fitted to one that was measured |
 //! | [`workload_file`] | workloads as TOML |
@@ -77,6 +77,7 @@ pub mod report;
 mod requests;
 pub mod rng;
 pub mod run;
-pub mod sweep;
+#[cfg(feature = "cli")]
+mod sweep;
 pub mod workload;
 pub mod workload_file;

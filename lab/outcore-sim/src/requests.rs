@@ -64,7 +64,7 @@ impl Table {
                 "this program was built without Parquet",
             )
             .path(path)
-            .hint("name the file .csv, or build outcore-cli with --features parquet")),
+            .hint("name the file .csv, or build outcore-lab with --features parquet")),
             _ => Err(
                 Error::usage(OPERATION, "the name says no format of a table")
                     .path(path)

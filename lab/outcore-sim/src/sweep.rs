@@ -23,11 +23,11 @@ const POINTS_MAX: usize = 100_000;
 
 /// A parameter and its values: `flash.channels=4,8,16`, or `flow.depth=1,16,64` of the workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Axis {
+pub(crate) struct Axis {
     /// The key, as in the drive's TOML; `flow.` and a key for the workload's.
-    pub key: String,
+    pub(crate) key: String,
     /// The values.
-    pub values: Vec<String>,
+    pub(crate) values: Vec<String>,
 }
 
 impl std::str::FromStr for Axis {
@@ -51,17 +51,17 @@ impl std::str::FromStr for Axis {
 
 /// One combination and its outcome.
 #[derive(Debug, Clone, Serialize)]
-pub struct Point {
+pub(crate) struct Point {
     /// Key and value of every axis.
-    pub settings: Vec<(String, String)>,
+    pub(crate) settings: Vec<(String, String)>,
     /// What came out.
-    pub summary: Summary,
+    pub(crate) summary: Summary,
 }
 
 /// What of a run is shown and drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Metric {
+pub(crate) enum Metric {
     /// Requests a second.
     #[default]
     Iops,
@@ -79,7 +79,7 @@ pub enum Metric {
 
 impl Metric {
     /// All, by name.
-    pub const ALL: [(&'static str, Metric); 6] = [
+    pub(crate) const ALL: [(&'static str, Metric); 6] = [
         ("iops", Metric::Iops),
         ("bytes_per_s", Metric::BytesPerS),
         ("mean_ns", Metric::MeanNs),
@@ -89,7 +89,7 @@ impl Metric {
     ];
 
     /// Its value in a run.
-    pub fn of(self, summary: &Summary) -> f64 {
+    pub(crate) fn of(self, summary: &Summary) -> f64 {
         let total = &summary.total;
         match self {
             Metric::Iops => total.iops,
@@ -102,7 +102,7 @@ impl Metric {
     }
 
     /// Its name.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         Metric::ALL
             .iter()
             .find(|(_, metric)| *metric == self)
@@ -128,7 +128,7 @@ impl std::str::FromStr for Metric {
 ///
 /// # Errors
 /// No axis, too many combinations, or the first error of a run with its settings.
-pub fn sweep(
+pub(crate) fn sweep(
     drive: &DriveConfig,
     workload: &WorkloadFile,
     axes: &[Axis],

@@ -11,7 +11,7 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 /// Each package, by its folder, and the packages of ours that it may use.
-const PACKAGES: [(&str, &[&str]); 18] = [
+const PACKAGES: [(&str, &[&str]); 20] = [
     ("crates/outcore-io", &[]),
     ("crates/outcore-store", &["outcore-io"]),
     ("crates/outcore", ENGINE_BELOW),
@@ -29,13 +29,18 @@ const PACKAGES: [(&str, &[&str]); 18] = [
     ("crates/outcore-verbs", BELOW_VERBS),
     ("crates/outcore-mount", BELOW_MOUNT),
     ("lab/outcore-bench", BELOW_BENCH),
+    ("crates/outcore-terminal", BELOW_TERMINAL),
     ("crates/outcore-cli", BELOW_CLI),
+    ("lab/outcore-lab", BELOW_LAB),
     ("examples", BELOW_MOUNT),
-    ("python", BELOW_CLI),
+    ("python", BELOW_PYTHON),
     ("xtask", &[]),
 ];
-/// Packages that may use more for their tests: whole jobs on simulated drives, and their traces.
-const FOR_TESTS: [(&str, &[&str]); 2] = [
+/// Packages that may use more for their tests: whole jobs on simulated drives, and their traces;
+/// the command that starts another.
+const FOR_TESTS: [(&str, &[&str]); 4] = [
+    ("crates/outcore-cli", &["outcore-traces"]),
+    ("lab/outcore-lab", &["outcore-cli"]),
     ("lab/outcore-sim", &["outcore"]),
     ("lab/outcore-traces", &["outcore"]),
 ];
@@ -80,6 +85,18 @@ const BELOW_BENCH: &[&str] = &[
     "outcore-gen",
     "outcore-traces",
 ];
+const BELOW_TERMINAL: &[&str] = &[
+    "outcore-io",
+    "outcore-store",
+    "outcore",
+    "outcore-table",
+    "outcore-graph",
+    "outcore-vector",
+    "outcore-front",
+    "outcore-gen",
+    "outcore-verbs",
+];
+/// Nothing that only the lab has.
 const BELOW_CLI: &[&str] = &[
     "outcore-io",
     "outcore-store",
@@ -87,22 +104,42 @@ const BELOW_CLI: &[&str] = &[
     "outcore-table",
     "outcore-graph",
     "outcore-vector",
-    "outcore-chart",
     "outcore-front",
-    "outcore-verbs",
     "outcore-gen",
-    "outcore-traces",
+    "outcore-verbs",
+    "outcore-terminal",
     "outcore-mount",
+];
+const BELOW_LAB: &[&str] = &[
+    "outcore-io",
+    "outcore-store",
+    "outcore",
+    "outcore-front",
+    "outcore-terminal",
+    "outcore-traces",
     "outcore-sim",
     "outcore-bench",
+];
+const BELOW_PYTHON: &[&str] = &[
+    "outcore-io",
+    "outcore-store",
+    "outcore",
+    "outcore-table",
+    "outcore-graph",
+    "outcore-vector",
+    "outcore-front",
+    "outcore-gen",
+    "outcore-verbs",
+    "outcore-sim",
 ];
 /// This file, for findings about its own list.
 const OWN_PATH: &str = "xtask/src/tidy/crates.rs";
 const FUZZ: &str = "fuzz";
 const FOR_TEST: &str = "dev-dependencies";
 const KINDS: [&str; 3] = ["dependencies", FOR_TEST, "build-dependencies"];
-const WHY: &str = "io < store < engine < table, graph, vector < front < verbs, mount, bench < cli, python; io < chart, traces < sim < cli; \
-                   engine < gen < verbs, bench: each crate must make sense to a reader of those below it alone";
+const WHY: &str = "io < store < engine < table, graph, vector < front < verbs, mount, bench; verbs < terminal < cli, lab; verbs < python; \
+                   io < chart, traces < sim < lab, python; bench < lab; engine < gen < verbs, bench: each crate must make sense to a \
+                   reader of those below it alone";
 
 /// Checks every package manifest.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -293,6 +330,15 @@ mod tests {
             found("lab/outcore-bench", "[dependencies]\noutcore-cli = '1'"),
             [4]
         );
+        for lab in [
+            "outcore-sim",
+            "outcore-bench",
+            "outcore-chart",
+            "outcore-lab",
+        ] {
+            let needs = format!("[dependencies]\n{lab} = '1'");
+            assert_eq!(found("crates/outcore-cli", &needs), [4], "{lab}");
+        }
     }
 
     #[test]
@@ -305,9 +351,11 @@ mod tests {
             assert_eq!(found(folder, below), [0; 0], "{folder}");
         }
         assert_eq!(
-            found("crates/outcore-cli", "[dependencies]\noutcore-sim = '1'"),
+            found("lab/outcore-lab", "[dependencies]\noutcore-sim = '1'"),
             [0; 0]
         );
+        let for_tests = "[dev-dependencies]\noutcore-cli.workspace = true";
+        assert_eq!(found("lab/outcore-lab", for_tests), [0; 0]);
         assert_eq!(found("fuzz", "[dependencies]\noutcore-cli = '1'"), [0; 0]);
     }
 

@@ -12,7 +12,7 @@ use super::{Finding, Severity};
 
 /// The crates whose modules stand in layers, by folder, each from the ground up; modules of one
 /// entry may name each other.
-const ROOMS: [(&str, &[&[&str]]); 16] = [
+const ROOMS: [(&str, &[&[&str]]); 18] = [
     (
         "crates/outcore-io/",
         &[
@@ -137,13 +137,29 @@ const ROOMS: [(&str, &[&[&str]]); 16] = [
     (
         "crates/outcore-cli/",
         &[
-            &[
-                "cli", "closed", "floor", "measure", "pipe", "recorder", "signals", "stdout",
-            ],
-            &["report", "resources"],
-            &["progress"],
+            &["cli", "floor", "lab", "pipe"],
+            &["resources"],
             &["context"],
             &["commands"],
+        ],
+    ),
+    (
+        "crates/outcore-terminal/",
+        &[
+            &[
+                "closed",
+                "common",
+                "measure",
+                "pages",
+                "recorder",
+                "resources",
+                "signals",
+                "stdout",
+            ],
+            &["page_check", "report"],
+            &["docs", "progress", "steps"],
+            &["files"],
+            &["session"],
         ],
     ),
     (
@@ -182,6 +198,10 @@ const ROOMS: [(&str, &[&[&str]]); 16] = [
             &["graph", "replay", "vectors"],
             &["args"],
         ],
+    ),
+    (
+        "lab/outcore-lab/",
+        &[&["cli"], &["bench", "help", "sim"], &["replay"]],
     ),
     (
         "lab/outcore-traces/",

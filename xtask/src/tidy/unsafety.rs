@@ -38,7 +38,7 @@ const PLACES: [(&str, &str); 13] = [
         "settings of the C library's allocator",
     ),
     (
-        "crates/outcore-cli/src/closed.rs",
+        "crates/outcore-terminal/src/closed.rs",
         "a look at the standard streams before the runtime opens them",
     ),
     (

@@ -25,7 +25,9 @@ use clap::{Arg, ArgAction, Args, CommandFactory, ValueHint};
 use outcore::{Error, Result};
 use outcore_front::text::gnu::of_old_form;
 
-use super::{Cli, Common};
+use outcore_terminal::common::Common;
+
+use super::Cli;
 use names::{
     CHECKS, EQUAL, LONGS, VERSION, WORDS, check_batch_size, joined, joined_to, name_of, one_of,
 };
@@ -106,7 +108,7 @@ pub(crate) fn read(words: Vec<OsString>, definition: &mut clap::Command) -> Resu
 }
 
 /// Where the subcommand stands, after the flags of every command.
-fn position_of_command(words: &[OsString]) -> Option<usize> {
+pub(crate) fn position_of_command(words: &[OsString]) -> Option<usize> {
     let root = Common::augment_args(clap::Command::new(""));
     let mut at = 1;
     while let Some(word) = words.get(at) {

@@ -320,7 +320,7 @@ impl GraphCommand {
 /// Names of files tell their formats: .txt, .tsv, .el, .wel and .edges have an edge a line, ids
 /// apart by blanks or tabs; .csv has columns; .mtx is Matrix Market; .sg and .wsg are GAP's
 /// serialized graphs; .npz is a sparse matrix of SciPy. Compressed text (.txt.gz, .csv.zst) is
-/// unpacked to scratch, and `-` is standard input, whose format --type names. Tables are Parquet or
+/// unpacked to scratch, and `-` is standard input, whose format --from or --type names. Tables are Parquet or
 /// Arrow files. Vertices are the numbers from 0 on, unless ids are relabelled: then they are any
 /// numbers, or names.
 #[derive(Debug, Args)]
@@ -332,9 +332,12 @@ pub(crate) struct GraphConvertArgs {
     /// The graph: a directory, which is made
     #[arg(short, long, value_name = "GRAPH", value_hint = ValueHint::DirPath)]
     pub(crate) output: PathBuf,
-    /// Format of the files, if their names do not tell: u32 or u64 (pairs of numbers, little
-    /// endian), text, csv, mtx, sg, wsg, npz or graph500 (packed edges of 12 bytes)
-    #[arg(long = "type", value_name = "TYPE", value_parser = EdgeFormat::parse, help_heading = "Edges")]
+    /// The files hold pairs of numbers of this type, u32 or u64, little endian
+    #[arg(long = "type", value_name = "TYPE", value_parser = EdgeFormat::parse_numbers, help_heading = "Edges", conflicts_with = "format")]
+    pub(crate) numbers: Option<EdgeFormat>,
+    /// Format of the files, if their names do not tell: text, csv, mtx, sg, wsg, npz or graph500
+    /// (packed edges of 12 bytes)
+    #[arg(long = "from", value_name = "FORMAT", value_parser = EdgeFormat::parse, help_heading = "Edges")]
     pub(crate) format: Option<EdgeFormat>,
     /// Edges have no direction
     #[arg(long, help_heading = "Edges")]
@@ -384,6 +387,13 @@ pub(crate) struct GraphConvertArgs {
     pub(crate) plan: PlanArgs,
     #[command(flatten)]
     pub(crate) record_io: RecordingArgs,
+}
+
+impl GraphConvertArgs {
+    /// The format of the files, if it is given.
+    pub(crate) fn format(&self) -> Option<EdgeFormat> {
+        self.format.or(self.numbers)
+    }
 }
 
 /// What is verified, with what.

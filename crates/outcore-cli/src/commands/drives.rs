@@ -8,12 +8,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use indicatif::ProgressBar;
 use outcore::{Error, Result};
 use outcore_front::resources::{Resources, check_dir};
 use outcore_io::config::DriveSet;
 use outcore_io::drive::NewFile;
 use outcore_io::drive::probe::{ProbeOptions, ProbeReport, probe};
+use outcore_terminal::steps::Steps;
 use serde_json::json;
 
 use crate::cli::{DrivesCommand, ProbeArgs, ResourceArgs};
@@ -95,18 +95,6 @@ fn measure(
     drives: &DriveSet,
 ) -> Result<ProbeReport> {
     let reporter = &context.reporter;
-    let spinner = reporter.shows_progress().then(ProgressBar::new_spinner);
-    let tell = |what: &str| {
-        reporter.event("progress", json!({"phase": what}));
-        match &spinner {
-            // Turned by what is said, not by a thread of its own.
-            Some(spinner) => {
-                spinner.set_message(what.to_string());
-                spinner.tick();
-            }
-            None => reporter.detail(what),
-        }
-    };
     let names: Vec<&str> = drives
         .drives
         .iter()
@@ -114,18 +102,16 @@ fn measure(
         .collect();
     reporter.event("begin", json!({"drives": names}));
     let is_cancelled = || context.interrupt.is_set();
-    let report = probe(
+    let steps = Steps::new(reporter);
+    let show = |step: &str| steps.show(step);
+    probe(
         &drives.drives,
         ProbeOptions {
             io: resources.config.io.value,
             file_bytes: args.file_bytes,
             step_seconds: args.step.as_secs_f64(),
-            watch: Some(&tell),
+            watch: Some(&show),
             is_cancelled: Some(&is_cancelled),
         },
-    );
-    if let Some(spinner) = spinner {
-        spinner.finish_and_clear();
-    }
-    report
+    )
 }

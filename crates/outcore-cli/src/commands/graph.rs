@@ -119,7 +119,7 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
     let started = Instant::now();
     let resources = resources::load(&args.resources, &args.drives, None, resources::SEED)?;
     let is_piped = args.inputs.iter().any(|input| is_stdout(input));
-    let is_table = args.format.is_none() && !is_piped && context.is_table(&args.inputs)?;
+    let is_table = args.format().is_none() && !is_piped && context.is_table(&args.inputs)?;
     // Directories of tables have no blocks of their own.
     let sources = match is_table {
         true => Vec::new(),
@@ -156,7 +156,7 @@ fn run_convert(context: &Context, args: &GraphConvertArgs) -> Result<u8> {
         if is_table {
             return table::convert_edges(&job, &args.inputs, &dir, &options);
         }
-        let are_records = args.format.is_some_and(EdgeFormat::is_binary);
+        let are_records = args.format().is_some_and(EdgeFormat::is_binary);
         let from = (&sources[..], are_records);
         // Copies live until the end.
         let (copies, called, _spool) =
@@ -219,7 +219,7 @@ fn convert_options(args: &GraphConvertArgs) -> ConvertOptions {
     ConvertOptions {
         read: ReadOptions {
             called: Vec::new(),
-            format: args.format,
+            format: args.format(),
             is_weighted: args.weights.is_some(),
             weight_type: args.weight_type,
             weight_column: weight_column.map(|column| column_name(column)),

@@ -2,18 +2,13 @@
 //! decides it.
 //!
 //! Contract: nothing here ends the process or prints past the
-//! [`Reporter`](crate::report::Reporter).
+//! [`Reporter`](outcore_terminal::report::Reporter).
 
-pub(crate) mod bench;
 pub(crate) mod config;
 pub(crate) mod demo;
-pub(crate) mod docs;
 pub(crate) mod drives;
 pub(crate) mod graph;
-pub(crate) mod replay;
 pub(crate) mod scratch;
-pub(crate) mod sim;
-pub(crate) mod store;
 #[cfg(feature = "tables")]
 pub(crate) mod table;
 #[cfg(not(feature = "tables"))]

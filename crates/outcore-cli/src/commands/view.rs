@@ -125,6 +125,7 @@ fn what_is_built(context: &Context, args: &ViewBuildArgs, tables: &TableArgs) ->
     let is_told_by_name = flags.kind().is_none() && args.text.by.is_empty();
     let what = match context.what(asked)? {
         What::Csv | What::JsonLines if is_told_by_name => What::Lines,
+        what @ What::Records => args.record.kind_of(what),
         what => what,
     };
     context.check_options(what, asked)?;

@@ -88,7 +88,7 @@ fn words_of(case: &Case) -> Vec<String> {
     match case.text("do") {
         "map" => words(&["map", &case.expression()]),
         "flat_map" => words(&["flat-map", &format!("x, {}", case.expression())]),
-        "windows" => words(&["windows", &number("length")]),
+        "windows" => words(&["windows", "-n", &number("length")]),
         "map_reduce" => words(&["reduce", case.text("how"), "--map", &case.expression()]),
         "filter" => words(&["filter", &case.condition()]),
         "find" => words(&["find", &case.condition()]),
@@ -103,7 +103,7 @@ fn words_of(case: &Case) -> Vec<String> {
             let range = format!("{}:{}", number("low"), number("high"));
             words(&["histogram", "--bins", &number("bins"), "--range", &range])
         }
-        "top" => [words(&["top", &number("k")]), flags(&["smallest"])].concat(),
+        "top" => [words(&["top", "-n", &number("k")]), flags(&["smallest"])].concat(),
         "partition" => {
             let parts = number("parts");
             words(&["partition", &format!("x % {parts}"), "--parts", &parts])

@@ -277,7 +277,7 @@ fn a_graph_is_a_dataset_on_all_drives_of_a_volume_with_the_same_results() {
     on("graph cc @g -o @labels").ok();
     on("graph cc @nobody -o x.npy").fails(2, &["@nobody"], "");
     on("graph cc @labels -o x.npy").fails(2, &["@labels"], "");
-    on("get @g back").ok();
+    on("volume get @g back").ok();
     for file in names_in(&place.path("g.graph")) {
         let same = place.read(&format!("g.graph/{file}")) == place.read(&format!("back/{file}"));
         assert!(same, "{file}");
@@ -460,7 +460,7 @@ fn a_search_starts_from_one_vertex_or_several() {
     run(&place, "graph bfs d.graph").fails(2, &["--source"], "");
     // A packed edge of Graph500, from 2^32 + 1 to 1.
     place.write("packed", &[1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]);
-    let convert = "graph convert packed -o p.graph --type graph500 --relabel";
+    let convert = "graph convert packed -o p.graph --from graph500 --relabel";
     run(&place, convert).ok();
     let found = lines(&place, "graph bfs p.graph --source 4294967297");
     assert_eq!(found, ["1,1", "4294967297,0"]);
@@ -625,7 +625,7 @@ fn a_graph_is_not_written_into_and_many_of_the_largest_are_all() {
     place.write("in.graph/tiles", b"1 2\n");
     run(
         &place,
-        "graph convert in.graph/tiles --type text -o in.graph --force",
+        "graph convert in.graph/tiles --from text -o in.graph --force",
     )
     .fails(2, &["in.graph/tiles"], "another");
     assert_eq!(place.read("in.graph/tiles"), b"1 2\n");

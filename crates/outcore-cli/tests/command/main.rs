@@ -5,21 +5,26 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod bench;
 mod conformance;
 mod content;
 mod devices;
 mod errors;
 mod faults;
+mod full_stdout;
 mod generate;
+
 mod gnu;
+mod grammar;
 mod graphs;
 mod group;
 mod json;
 mod kill_walks;
 mod kills;
+mod lab;
 mod lines;
 mod lookups;
+#[allow(dead_code, reason = "the tests of `outcore-lab` need more of it")]
+mod loops;
 mod memory_grid;
 mod messy_csv;
 mod messy_json;
@@ -37,7 +42,6 @@ mod sequence;
 mod sets;
 mod shards;
 mod signals;
-mod sim;
 mod sort;
 mod stdout;
 mod streams;
@@ -48,7 +52,7 @@ mod table_keys;
 mod table_pipes;
 mod tables;
 mod threads;
-mod traces;
+mod traffic;
 mod vectors;
 mod verify;
 mod view;
@@ -58,3 +62,6 @@ mod view_tables;
 mod volume;
 mod volume_damage;
 mod what;
+
+/// The command under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_outcore");

@@ -5,7 +5,7 @@
 use crate::support::*;
 
 /// A version 1 header: NumPy pads it to a multiple of 64 bytes.
-fn header(descr: &str, shape: &str) -> Vec<u8> {
+pub(crate) fn header(descr: &str, shape: &str) -> Vec<u8> {
     let mut text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}");
     while (10 + text.len() + 1) % 64 != 0 {
         text.push(' ');

@@ -10,6 +10,7 @@ use std::fs;
 
 use clap::{Arg, ArgAction, Command};
 
+use crate::npy;
 use crate::support::{TestDir, random_u64};
 use crate::tables;
 use crate::volume;
@@ -92,7 +93,7 @@ fn write_numbers(place: &TestDir) {
     ];
     place.run(&npy).ok();
     place
-        .run(&["map", "x % 3", "--count", "4", "-o", "places.npy"])
+        .run(&["map", "x % 3", "--integers", "4", "-o", "places.npy"])
         .ok();
     let npy = [
         "map",
@@ -104,6 +105,14 @@ fn write_numbers(place: &TestDir) {
         "sorted.npy",
     ];
     place.run(&npy).ok();
+    let mut fields = npy::header("[('b', '<u4'), ('a', '<u4')]", "(4,)");
+    let rows = [[1_u32, 9], [2, 3], [3, 7], [4, 7]];
+    fields.extend(
+        rows.iter()
+            .flatten()
+            .flat_map(|number| number.to_le_bytes()),
+    );
+    place.write("fields.npy", &fields);
     tables::write(&place.path("t.parquet"), &tables::batch(40));
     tables::write(&place.path("few.parquet"), &tables::batch(9));
     let sort = [
@@ -144,8 +153,8 @@ fn write_numbers(place: &TestDir) {
         "table.view",
     ];
     place.run(&build).ok();
-    volume::run(place, &["put", "numbers.bin", "@numbers"]).ok();
-    volume::run(place, &["put", "lines.txt", "@lines"]).ok();
+    volume::run(place, &["volume", "put", "numbers.bin", "@numbers"]).ok();
+    volume::run(place, &["volume", "put", "lines.txt", "@lines"]).ok();
 }
 
 /// What a run made: its exit code, what it printed, and all files that it wrote.

@@ -58,7 +58,7 @@ fn a_table_of_phases_beside_their_plans_stands_behind_every_job() {
         &["merge", "sorted", "sorted", "-o", "merge"],
         &["merge", "publish"],
     );
-    run(&["windows", "2", "in", "-o", "windows"], &["write"]);
+    run(&["windows", "-n", "2", "in", "-o", "windows"], &["write"]);
     run(
         &["gather", "in", "--at", "positions", "-o", "gather"],
         &["gather", "write"],
@@ -73,7 +73,7 @@ fn a_table_of_phases_beside_their_plans_stands_behind_every_job() {
     );
     run(&["reduce", "sum", "in"], &["reduce"]);
     run(&["histogram", "in"], &["reduce", "histogram"]);
-    run(&["top", "3", "in"], &["top"]);
+    run(&["top", "-n", "3", "in"], &["top"]);
     run(&["find", "x >= 0", "in"], &["find"]);
     run(
         &["count-by", "x % 10", "in", "-o", "counts"],

@@ -273,11 +273,11 @@ fn a_dataset_that_is_put_again_is_got_as_it_was_or_as_it_is() {
     place.write("old", &contents[0]);
     place.write("new", &contents[1]);
     for nth in 1..=STOPS_MAX {
-        volume::run(&place, &["put", "old", "@x", "--force"]).ok();
+        volume::run(&place, &["volume", "put", "old", "@x", "--force"]).ok();
         remove(&place, "got");
-        let get = "get @x got --volume drives.toml";
+        let get = "volume get @x got --volume drives.toml";
         let (answer, is_stopped) = stopped(&place, (get, nth), || {
-            volume::run(&place, &["put", "new", "@x", "--force"]).ok();
+            volume::run(&place, &["volume", "put", "new", "@x", "--force"]).ok();
         });
         answer.ok();
         let got = place.read("got");

@@ -66,7 +66,14 @@ fn map_filter_and_zip_write_what_iterators_give() {
     let expected = keys.iter().filter(|x| *x % 2 == 0).map(|x| x ^ 1);
     assert!(piped.ok().stdout == bytes(expected));
     place
-        .run(&["map", "index * index", "--count", "1000", "-o", "squares"])
+        .run(&[
+            "map",
+            "index * index",
+            "--integers",
+            "1000",
+            "-o",
+            "squares",
+        ])
         .ok();
     assert!(place.read("squares") == bytes((0..1000).map(|i| i * i)));
     let names = place.names();
@@ -112,9 +119,9 @@ fn scans_selections_and_buckets_match_naive_ones() {
     let mut sorted = keys.clone();
     sorted.sort_unstable_by(|a, b| b.cmp(a));
     let top: String = sorted[..3].iter().map(|x| format!("{x}\n")).collect();
-    assert_eq!(text(run(&["top", "3"])), top);
+    assert_eq!(text(run(&["top", "-n", "3"])), top);
     let small = ["--memory", "4MiB", "--threads", "1"];
-    let many = text(run(&[&["top", "150000"], &small[..]].concat()));
+    let many = text(run(&[&["top", "-n", "150000"], &small[..]].concat()));
     let expected: String = sorted[..150_000].iter().map(|x| format!("{x}\n")).collect();
     assert!(many == expected, "more than memory holds come from a sort");
     let wanted = format!("x == {}", keys[COUNT / 2]);
@@ -315,9 +322,19 @@ fn items_are_numbered_merged_turned_round_and_read_in_windows() {
     let odd: Vec<u64> = keys.iter().copied().filter(|x| x % 2 == 1).collect();
     let numbered = (0..).zip(&odd).flat_map(|(at, x): (u64, &u64)| [at, *x]);
     assert!(place.read("odd") == bytes(numbered));
-    run(&["windows", "2", "in", "-o", "pairs", "--where", "x % 2 == 1"]).ok();
+    run(&[
+        "windows",
+        "-n",
+        "2",
+        "in",
+        "-o",
+        "pairs",
+        "--where",
+        "x % 2 == 1",
+    ])
+    .ok();
     assert!(place.read("pairs") == bytes(odd.windows(2).flatten().copied()));
-    run(&["windows", "9", "in", "-o", "no"]).fails(2, &["windows of 9"], "2 to 8");
+    run(&["windows", "-n", "9", "in", "-o", "no"]).fails(2, &["windows of 9"], "2 to 8");
     run(&["flat-map", "min(x, 7), x", "in", "-o", "both"]).ok();
     let both = keys.iter().flat_map(|x| [(*x).min(7), *x]);
     assert!(place.read("both") == bytes(both));
@@ -375,7 +392,7 @@ fn a_map_of_rows_makes_rows_and_all_else_asks_for_an_element() {
         &["reduce", "sum", "rows.npy"],
         &["reduce", "sum", "rows.npy", "--map", "x * 2"],
         &["scan", "sum", "rows.npy", "-o", "out.npy"],
-        &["top", "3", "rows.npy"],
+        &["top", "-n", "3", "rows.npy"],
         &["histogram", "rows.npy"],
         &["find", "x > 1", "rows.npy"],
         &["partition", "x > 1", "rows.npy", "-o", "part-{part}"],
@@ -601,7 +618,7 @@ fn nans_of_different_bits_are_one_key_wherever_equality_counts() {
     assert!(place.read("out") == pack(&sorted));
     run("unique records -o out --force --record 16 --key 0:8:f64 --key 8:8:u64").ok();
     assert!(place.read("out") == pack(&[(one, 9), (quiet, 1), (quiet, 2)]));
-    assert_eq!(text(run("top 2 in --type f64 --smallest")), "1.0\n1.0\n");
+    assert_eq!(text(run("top -n 2 in --type f64 --smallest")), "1.0\n1.0\n");
     run("view build records -o view --record 16 --key 0:8:f64").ok();
     place.write("key", &pack(&[(0x7FF0_0000_0000_0001, 0)]));
     run("lookup view --keys key -o found --values").ok();

@@ -5,26 +5,20 @@
 //! Those that would measure for long, or need what a test has not, are listed with the reason, and
 //! print their help.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::full_stdout::{How, check, commands_of};
 use crate::support::*;
 use crate::tables;
 
-/// What to run of a command.
-enum Run {
-    /// These words behind its name, each of which prints.
-    With(&'static [&'static str]),
-    /// Its help alone, for this reason.
-    Help(&'static str),
-}
-use Run::{Help, With};
+use How::{Help, With};
 
 const LONG: &str = "it measures for seconds or more, and prints as all others do";
 
 /// All commands, in an order in which each finds what it needs.
-const COMMANDS: &[(&str, Run)] = &[
+const COMMANDS: &[(&str, How)] = &[
     (
         "gen",
         With(&["u64 -n 1000 -o -", "u64 -n 1000 -o in --force --json"]),
@@ -123,8 +117,8 @@ const COMMANDS: &[(&str, Run)] = &[
     (
         "windows",
         With(&[
-            "2 in -o - --type u64",
-            "2 in -o o --force --type u64 --json",
+            "-n 2 in -o - --type u64",
+            "-n 2 in -o o --force --type u64 --json",
         ]),
     ),
     (
@@ -162,7 +156,7 @@ const COMMANDS: &[(&str, Run)] = &[
             "x%3 in -o - --type u64",
         ]),
     ),
-    ("top", With(&["3 in --type u64", "3 in --type u64 --json"])),
+    ("top", With(&["in --type u64", "in --type u64 --json"])),
     (
         "find",
         With(&["x>0 in --type u64", "x>0 in --type u64 --json"]),
@@ -249,84 +243,33 @@ const COMMANDS: &[(&str, Run)] = &[
         "volume status",
         With(&["--volume drives.toml", "--json --volume drives.toml"]),
     ),
-    ("put", With(&["in @x --force --json --volume drives.toml"])),
+    (
+        "volume put",
+        With(&["in @x --force --json --volume drives.toml"]),
+    ),
     ("volume scrub", With(&["--json --volume drives.toml"])),
     (
-        "get",
+        "volume get",
         With(&[
             "@x - --volume drives.toml",
             "@x o --force --json --volume drives.toml",
         ]),
     ),
     (
-        "ls",
+        "volume ls",
         With(&["--volume drives.toml", "--json --volume drives.toml"]),
     ),
     (
-        "cp",
+        "volume cp",
         With(&[
             "@x - --volume drives.toml",
             "@x @y --force --json --volume drives.toml",
         ]),
     ),
-    ("rm", With(&["@x --json --volume drives.toml"])),
-    ("bench io", Help(LONG)),
-    ("bench sort", Help(LONG)),
-    ("bench view", Help(LONG)),
-    ("bench primitives", Help(LONG)),
-    ("bench graph", Help(LONG)),
-    ("bench vectors", Help(LONG)),
-    (
-        "replay",
-        With(&["trace.iotrace --summary", "trace.iotrace --summary --json"]),
-    ),
-    (
-        "sim run",
-        With(&["--flow requests=100", "--flow requests=100 --json"]),
-    ),
-    ("sim presets", With(&["", "--json", "p41", "p41 --toml"])),
-    (
-        "sim replay",
-        With(&["trace.iotrace", "trace.iotrace --json"]),
-    ),
-    (
-        "sim plan",
-        With(&["--size 1GB --memory 64MB --distribute-ns 1 --sort-ns 1"]),
-    ),
-    ("sim sweep", Help(LONG)),
-    ("sim calibrate", Help(LONG)),
-    (
-        "sim allegro",
-        Help("it needs a trace of a GPU, and prints as all of sim do"),
-    ),
-    ("sim activesort", Help(LONG)),
-    ("sim gpu", Help(LONG)),
-    ("sim policies", Help(LONG)),
+    ("volume rm", With(&["@x --json --volume drives.toml"])),
     ("completions", With(&["bash", "zsh"])),
     ("man", With(&[""])),
 ];
-
-fn full() -> Option<File> {
-    let full = OpenOptions::new().write(true).open("/dev/full").ok();
-    if full.is_none() {
-        println!("SKIP: no /dev/full here");
-    }
-    full
-}
-
-/// The names of the commands that do something, as they are typed.
-fn leaves(command: &clap::Command, name: &str, found: &mut Vec<String>) {
-    let below = command.get_subcommands();
-    let mut below = below
-        .filter(|below| below.get_name() != "help" && !below.is_hide_set())
-        .peekable();
-    if below.peek().is_none() {
-        found.push(name.trim().to_string());
-    }
-    for below in below {
-        leaves(below, &format!("{name} {}", below.get_name()), found);
-    }
-}
 
 /// A place with what the commands read.
 fn place() -> TestDir {
@@ -349,58 +292,9 @@ fn place() -> TestDir {
 
 #[test]
 fn every_command_fails_on_a_full_standard_output() {
-    let Some(full) = full() else { return };
-    let mut known = Vec::new();
-    leaves(&outcore_cli::definition(), "", &mut known);
-    let listed: Vec<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
-    for name in &known {
-        assert!(
-            listed.contains(&name.as_str()),
-            "`{name}` is not in the list of this test"
-        );
-    }
-    assert_eq!(known.len(), listed.len(), "{known:?}");
-    let place = place();
-    let mut wrong = Vec::new();
-    let mut run = |words: &[&str]| {
-        let mut command = place.command(words);
-        let answer = Answer::of(command.stdout(full.try_clone().unwrap()).output().unwrap());
-        if answer.code != Some(5) || !answer.stderr.contains("No space left on device") {
-            wrong.push(format!("{words:?}: {answer:?}"));
-        }
-    };
-    run(&["--help"]);
-    run(&["--version"]);
-    for (name, how) in COMMANDS {
-        let name: Vec<&str> = name.split(' ').collect();
-        let lines = match how {
-            With(lines) => lines,
-            Help(why) => {
-                assert!(!why.is_empty());
-                &&["--help"][..]
-            }
-        };
-        for line in *lines {
-            run(&[&name[..], &line.split_whitespace().collect::<Vec<_>>()].concat());
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-/// Runs a line of a shell, whose `$0` is the command.
-fn in_shell(place: &TestDir, line: &str) -> Answer {
-    let shell = Command::new("sh")
-        // The shell stays the parent.
-        .args([
-            "-c",
-            &format!("{line}; exit $?"),
-            env!("CARGO_BIN_EXE_outcore"),
-        ])
-        .current_dir(place.dir())
-        .env("OUTCORE_CONFIG", "")
-        .stdin(Stdio::null())
-        .output();
-    Answer::of(shell.unwrap())
+    let mut known = commands_of(&outcore_cli::definition());
+    known.retain(|name| !crate::lab::COMMANDS.contains(&name.as_str()));
+    check(&known, COMMANDS, &place());
 }
 
 #[test]
@@ -413,7 +307,6 @@ fn a_closed_standard_stream_is_an_error_where_it_is_used() {
         "exec \"$0\" sort <&-",
         "\"$0\" reduce sum in --type u64 >&-",
         "\"$0\" config show >&-",
-        "\"$0\" sim presets >&-",
         "\"$0\" --help >&-",
         "\"$0\" sort <&-",
         "\"$0\" sort --files0-from=- <&-",
@@ -451,11 +344,7 @@ fn what_is_discarded_is_no_closed_stream() {
     let status = command.stdout(null("/dev/null").unwrap()).status().unwrap();
     assert!(status.success());
     let shell = Command::new("sh")
-        .args([
-            "-c",
-            "\"$0\" sort text; exit $?",
-            env!("CARGO_BIN_EXE_outcore"),
-        ])
+        .args(["-c", "\"$0\" sort text; exit $?", crate::PROGRAM])
         .current_dir(place.dir())
         .stdin(null("/dev/null").unwrap())
         .stdout(null("/dev/null").unwrap())

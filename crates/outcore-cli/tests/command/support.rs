@@ -1,11 +1,14 @@
 //! What the tests share: a directory, the command, its answer, and naive oracles.
 //!
 //! Contract: [`TestDir`] is removed with all in it when dropped. [`Answer`] is what a finished run
-//! said; its methods fail with everything that was said.
+//! said; its methods fail with everything that was said. The command is `crate::PROGRAM`, so that
+//! the tests of another command share this file.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -71,7 +74,16 @@ impl TestDir {
 
     /// The command in this directory, without the user's settings.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_outcore"));
+        self.command_of(crate::PROGRAM, arguments)
+    }
+
+    /// Another program in this directory, without the user's settings.
+    pub(crate) fn command_of<S: AsRef<OsStr>>(
+        &self,
+        program: impl AsRef<OsStr>,
+        arguments: &[S],
+    ) -> Command {
+        let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("OUTCORE_") {
                 command.env_remove(name);
@@ -124,6 +136,59 @@ pub(crate) fn names_in(dir: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+/// Runs a line of a shell, whose `$0` is the command.
+pub(crate) fn in_shell(place: &TestDir, line: &str) -> Answer {
+    let shell = Command::new("sh")
+        // The shell stays the parent.
+        .args(["-c", &format!("{line}; exit $?"), crate::PROGRAM])
+        .current_dir(place.dir())
+        .env("OUTCORE_CONFIG", "")
+        .stdin(Stdio::null())
+        .output();
+    Answer::of(shell.unwrap())
+}
+
+/// A user who has no other processes.
+fn user() -> u32 {
+    1_000_000 + std::process::id()
+}
+
+/// Runs a command of a user who may have so many processes; none where that cannot be tried.
+pub(crate) fn run_with_processes(
+    place: &TestDir,
+    processes: u32,
+    words: &[&str],
+) -> Option<Answer> {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP: only root can be another user");
+        return None;
+    }
+    let mut command = Command::new("prlimit");
+    command
+        .arg(format!("--nproc={processes}"))
+        .arg(crate::PROGRAM)
+        .args(words)
+        .current_dir(place.dir())
+        .env("OUTCORE_CONFIG", "")
+        .stdin(Stdio::null())
+        .uid(user())
+        .gid(user());
+    match command.output() {
+        Ok(output) if !matches!(output.status.code(), Some(126 | 127)) => Some(Answer::of(output)),
+        refused => {
+            println!("SKIP: another user may not run the command here: {refused:?}");
+            None
+        }
+    }
+}
+
+/// A place that every user can write to.
+pub(crate) fn public_place() -> TestDir {
+    let place = TestDir::new();
+    fs::set_permissions(place.dir(), Permissions::from_mode(0o777)).unwrap();
+    place
 }
 
 /// What a run said.

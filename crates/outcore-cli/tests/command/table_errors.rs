@@ -42,7 +42,6 @@ fn what_tables_cannot_have_is_named_and_nothing_is_left() {
         (&["-o", "s.parquet", "-k1,1"], "table", "--by"),
         (&["-o", "s.parquet", "--check"], "", ""),
         (&["-o", "s.txt"], "does not say which format", ".parquet"),
-        (&[], "standard output", "-o"),
         (&["-o", "t.parquet"], "input", "--replace"),
         (&["-o", "s.parquet", "--codec", "zip"], "codec", "zstd"),
         (&["-o", "s.arrow", "--codec", "snappy"], "codec", "lz4"),
@@ -259,7 +258,7 @@ fn a_view_a_graph_and_a_volume_are_named_where_a_table_is_expected() {
     let kinds = [
         ("v", "sorted view", "outcore view cat"),
         ("g", "graph", "outcore graph info"),
-        ("d", "volume", "outcore get"),
+        ("d", "volume", "outcore volume get"),
     ];
     for (name, cause, hint) in kinds {
         for line in [

@@ -130,8 +130,6 @@ fn what_pipes_cannot_have_is_named() {
     place.write("t.csv", b"a\n1\n");
     let parquet = place.read("t.parquet");
     for (line, cause, hint) in [
-        ("convert t.parquet -o -", "which format", "--to"),
-        ("sort t.parquet --by number", "which format", "--to"),
         (
             "convert t.parquet -o x.csv --to csv",
             "the output is a file",

@@ -3,53 +3,11 @@
 //! Contract: a user of its own for the test may have so many processes and no more, from one on.
 //! With one thread asked for, a command needs no more than its first.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
-
 use crate::support::*;
-
-/// Of a user who has no other processes.
-fn user() -> u32 {
-    1_000_000 + std::process::id()
-}
-
-/// Runs a command of a user who may have so many processes; none where that cannot be tried.
-fn run_with(place: &TestDir, processes: u32, words: &[&str]) -> Option<Answer> {
-    if !rustix::process::geteuid().is_root() {
-        println!("SKIP: only root can be another user");
-        return None;
-    }
-    let mut command = Command::new("prlimit");
-    command
-        .arg(format!("--nproc={processes}"))
-        .arg(env!("CARGO_BIN_EXE_outcore"))
-        .args(words)
-        .current_dir(place.dir())
-        .env("OUTCORE_CONFIG", "")
-        .stdin(Stdio::null())
-        .uid(user())
-        .gid(user());
-    match command.output() {
-        Ok(output) if !matches!(output.status.code(), Some(126 | 127)) => Some(Answer::of(output)),
-        refused => {
-            println!("SKIP: another user may not run the command here: {refused:?}");
-            None
-        }
-    }
-}
-
-/// A place that anybody can write to.
-fn place() -> TestDir {
-    let place = TestDir::new();
-    std::fs::set_permissions(place.dir(), Permissions::from_mode(0o777)).unwrap();
-    place
-}
 
 #[test]
 fn a_thread_that_is_refused_is_a_named_error_or_done_without() {
-    let place = place();
+    let place = public_place();
     let values = random_u64(40_000, 9);
     place.write("in", &values);
     let lines: Vec<String> = values
@@ -59,7 +17,7 @@ fn a_thread_that_is_refused_is_a_named_error_or_done_without() {
     place.write("text", lines.concat().as_bytes());
     let mut sorted = lines.clone();
     sorted.sort();
-    let commands: [&[&str]; 6] = [
+    let commands: [&[&str]; 5] = [
         &[
             "sort", "in", "-o", "-", "--type", "u64", "--memory", "64MiB",
         ],
@@ -69,18 +27,14 @@ fn a_thread_that_is_refused_is_a_named_error_or_done_without() {
             "shuffle", "in", "--type", "u64", "-o", "-", "--io", "buffered",
         ],
         &["reduce", "count", "in", "--type", "u64"],
-        &["sim", "run", "--flow", "requests=100"],
     ];
     let mut refused_count = 0;
     for processes in [1, 2, 3, 5, 9] {
         for threads in ["1", "3", "8"] {
             for words in commands {
                 let threads_flag = ["--threads", threads];
-                let words = match words[0] {
-                    "sim" => words.to_vec(),
-                    _ => [words, &threads_flag].concat(),
-                };
-                let Some(answer) = run_with(&place, processes, &words) else {
+                let words = [words, &threads_flag].concat();
+                let Some(answer) = run_with_processes(&place, processes, &words) else {
                     return;
                 };
                 let place = format!("{processes} processes, {words:?}: {answer:?}");
@@ -92,7 +46,7 @@ fn a_thread_that_is_refused_is_a_named_error_or_done_without() {
                     );
                     assert!(answer.stderr.contains("pids.max"), "{place}");
                     let is_alone = threads == "1" && words[3] != "out.gz";
-                    assert!(!is_alone && words[0] != "sim", "{place}");
+                    assert!(!is_alone, "{place}");
                     continue;
                 }
                 assert_eq!(answer.code, Some(0), "{place}");

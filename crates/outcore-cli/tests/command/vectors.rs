@@ -604,7 +604,7 @@ fn vectors_are_datasets_on_all_drives_of_a_volume_with_the_same_results() {
     let plain = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
     let on = |line: &str| plain(&format!("{line} --volume drives.toml"));
     for name in ["base.fbin", "queries.fbin", "mask"] {
-        on(&format!("put {name} @{name}")).ok();
+        on(&format!("volume put {name} @{name}")).ok();
     }
     let told = on("vector info @base.fbin").ok();
     assert!(
@@ -618,7 +618,7 @@ fn vectors_are_datasets_on_all_drives_of_a_volume_with_the_same_results() {
     on("vector index @base.fbin -o @base.lists --nlist 30").ok();
     plain("vector index base.fbin -o base.lists --nlist 30").ok();
     let same = |name: &str, copy: &str| {
-        on(&format!("get @{name} {copy} --force")).ok();
+        on(&format!("volume get @{name} {copy} --force")).ok();
         assert!(place.read(name) == place.read(copy), "{name}");
     };
     same("base.npy", "copy.npy");

@@ -13,7 +13,7 @@ use crate::volume::{place, run, volume_in};
 fn a_missing_drive_is_named_and_hides_only_what_lies_on_it() {
     let place = place();
     place.write("in", &random_u64(50_000, 4));
-    run(&place, &["put", "in", "@large"]).ok();
+    run(&place, &["volume", "put", "in", "@large"]).ok();
     let stored_bytes = || {
         let files = fs::read_dir(place.path("d2/outcore-volume/data")).unwrap();
         let sizes = files.map(|file| file.unwrap().metadata().unwrap().len());
@@ -25,12 +25,16 @@ fn a_missing_drive_is_named_and_hides_only_what_lies_on_it() {
         let number = are_on_d2.len();
         let before_bytes = stored_bytes();
         place.write("small", number.to_string().as_bytes());
-        run(&place, &["put", "small", &format!("@small{number}")]).ok();
+        run(
+            &place,
+            &["volume", "put", "small", &format!("@small{number}")],
+        )
+        .ok();
         are_on_d2.push(stored_bytes() > before_bytes);
     }
     fs::rename(place.path("d2"), place.path("away")).unwrap();
     place.make_dir("d2");
-    let listed = run(&place, &["ls"]).ok();
+    let listed = run(&place, &["volume", "ls"]).ok();
     assert!(
         listed.stderr.contains("drive d2 is missing") && listed.stderr.contains("mount it"),
         "{listed:?}"
@@ -45,7 +49,7 @@ fn a_missing_drive_is_named_and_hides_only_what_lies_on_it() {
     assert!(needs("large"), "{text}");
     for (number, is_on_d2) in are_on_d2.into_iter().enumerate() {
         let name = format!("small{number}");
-        let got = run(&place, &["get", &format!("@{name}"), "-"]);
+        let got = run(&place, &["volume", "get", &format!("@{name}"), "-"]);
         assert_eq!(needs(&name), is_on_d2, "{text}");
         match is_on_d2 {
             true => drop(got.fails(3, &["d2", "missing"], "mount it")),
@@ -55,9 +59,9 @@ fn a_missing_drive_is_named_and_hides_only_what_lies_on_it() {
     let status = run(&place, &["volume", "status"]).ok();
     assert!(status.text().contains("used\tmissing"), "{status:?}");
     for words in [
-        &["get", "@large", "out"][..],
-        &["put", "in", "@new"],
-        &["rm", "@large"],
+        &["volume", "get", "@large", "out"][..],
+        &["volume", "put", "in", "@new"],
+        &["volume", "rm", "@large"],
         &["volume", "scrub"],
         &["sort", "in", "-o", "@new", "--type", "u64"],
         &["sort", "@large", "-o", "out", "--type", "u64"],
@@ -73,7 +77,7 @@ fn a_missing_drive_is_named_and_hides_only_what_lies_on_it() {
     fs::remove_dir(place.path("d2")).unwrap();
     fs::rename(place.path("away"), place.path("d2")).unwrap();
     run(&place, &["volume", "scrub"]).ok();
-    run(&place, &["get", "@large", "out"]).ok();
+    run(&place, &["volume", "get", "@large", "out"]).ok();
     assert!(place.read("out") == place.read("in"));
 }
 
@@ -90,16 +94,16 @@ fn a_dataset_whose_putting_replacing_or_removing_is_killed_is_whole_or_absent() 
     };
     let mut seen = [0; 3];
     for (words, has_old) in [
-        (&["put", "new", "@x"][..], false),
-        (&["put", "new", "@x", "--force"], true),
-        (&["rm", "@x"], true),
+        (&["volume", "put", "new", "@x"][..], false),
+        (&["volume", "put", "new", "@x", "--force"], true),
+        (&["volume", "rm", "@x"], true),
     ] {
         for nth in 1.. {
             if has_old {
-                run(&place, &["put", "old", "@x"]).ok();
+                run(&place, &["volume", "put", "old", "@x"]).ok();
             }
             let answer = killed(words, &format!("kill@{nth}:control"));
-            let found = run(&place, &["get", "@x", "-"]);
+            let found = run(&place, &["volume", "get", "@x", "-"]);
             let state = match found.code {
                 Some(0) if found.stdout == old => 0,
                 Some(0) if found.stdout == new => 1,
@@ -110,13 +114,13 @@ fn a_dataset_whose_putting_replacing_or_removing_is_killed_is_whole_or_absent() 
             };
             assert!(has_old || state != 0);
             assert!(
-                words[0] != "put" || !has_old || state != 2,
+                words[1] != "put" || !has_old || state != 2,
                 "{nth}: replaced and gone"
             );
             seen[state] += 1;
             run(&place, &["volume", "scrub"]).ok();
             if state != 2 {
-                run(&place, &["rm", "@x"]).ok();
+                run(&place, &["volume", "rm", "@x"]).ok();
             }
             for drive in ["d0", "d1", "d2"] {
                 let folder = place.path(drive).join("outcore-volume");
@@ -136,7 +140,7 @@ fn a_dataset_whose_putting_replacing_or_removing_is_killed_is_whole_or_absent() 
 fn a_lost_manifest_is_told_by_status_and_scrub() {
     let place = place();
     place.write("in", &random_u64(50_000, 4));
-    run(&place, &["put", "in", "@x"]).ok();
+    run(&place, &["volume", "put", "in", "@x"]).ok();
     let listed = run(&place, &["volume", "status"]).ok();
     assert!(!listed.stderr.contains("no dataset"), "{listed:?}");
     for drive in ["d0", "d1", "d2"] {
@@ -144,7 +148,7 @@ fn a_lost_manifest_is_told_by_status_and_scrub() {
         fs::remove_file(place.path(&copy)).unwrap();
         if drive == "d0" {
             // One that is lost is written anew.
-            run(&place, &["ls"]).ok();
+            run(&place, &["volume", "ls"]).ok();
             run(&place, &["volume", "scrub"]).fails(4, &["not what was written"], "written anew");
             run(&place, &["volume", "scrub"]).ok();
             fs::remove_file(place.path(&copy)).unwrap();
@@ -168,14 +172,14 @@ fn one_damaged_dataset_hides_no_other() {
     let place = place();
     place.write("in", &random_u64(1000, 5));
     for name in ["@a", "@b", "@c"] {
-        run(&place, &["put", "in", name]).ok();
+        run(&place, &["volume", "put", "in", name]).ok();
     }
     for drive in ["d0", "d1", "d2"] {
         let manifest = place.path(&format!("{drive}/outcore-volume/datasets/b.json"));
         fs::set_permissions(&manifest, PermissionsExt::from_mode(0o644)).unwrap();
         fs::write(&manifest, b"{}").unwrap();
     }
-    let listed = run(&place, &["ls"]);
+    let listed = run(&place, &["volume", "ls"]);
     assert_eq!(listed.code, Some(4));
     assert!(listed.stderr.contains("b.json"), "{listed:?}");
     let text = String::from_utf8(listed.stdout).unwrap();
@@ -191,11 +195,11 @@ fn one_damaged_dataset_hides_no_other() {
         "{status:?}"
     );
     // Nothing tells which files are its own.
-    run(&place, &["volume", "scrub", "--remove-orphans"]).fails(2, &["@b"], "outcore rm @b");
-    let removed = run(&place, &["rm", "@b"]).ok();
+    run(&place, &["volume", "scrub", "--remove-orphans"]).fails(2, &["@b"], "outcore volume rm @b");
+    let removed = run(&place, &["volume", "rm", "@b"]).ok();
     assert!(removed.stderr.contains("--remove-orphans"), "{removed:?}");
     // Under its old name, which scripts may know.
     run(&place, &["volume", "scrub", "--remove-strays"]).ok();
-    run(&place, &["put", "in", "@b"]).ok();
+    run(&place, &["volume", "put", "in", "@b"]).ok();
     run(&place, &["volume", "scrub"]).ok();
 }

@@ -153,9 +153,11 @@ fn h_prints_help_everywhere_and_is_an_order_only_by_the_name_sort() {
     let root = outcore_cli::definition();
     let commands = root
         .get_subcommands()
-        .filter(|command| !command.is_hide_set());
-    for command in commands {
-        let answer = place.run(&[command.get_name(), "-h"]).ok();
+        .filter(|command| !command.is_hide_set())
+        .map(clap::Command::get_name)
+        .filter(|name| !crate::lab::COMMANDS.contains(name));
+    for name in commands {
+        let answer = place.run(&[name, "-h"]).ok();
         assert!(answer.text().contains("Usage:"), "{answer:?}");
     }
     for words in [

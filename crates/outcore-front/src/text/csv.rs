@@ -3,7 +3,7 @@
 //! Contract: records and fields are those of [`outcore::read::csv`]. [`Columns`] orders records by
 //! columns. Records are never changed, only their keys are read without quotes.
 
-use outcore::key::column::quoted;
+use outcore::key::column::{listed, quoted};
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::read::csv::{fields, is_blank, value};
 use outcore::{Error, Result};
@@ -70,8 +70,9 @@ pub struct Columns {
 /// How columns are chosen.
 #[derive(Debug, Clone)]
 pub struct ColumnOptions<'a> {
-    /// `NAME`, or a number from 1. Letters of its own may follow a colon, and `asc`, `desc`,
-    /// `nulls-first` or `nulls-last` further colons; an empty field is a null.
+    /// `NAME`, or a number from 1, or several with commas between. After colons, in any order, come
+    /// letters of its own or a type, `asc` or `desc`, and `nulls-first` or `nulls-last`. An empty
+    /// field is a null.
     pub by: &'a [String],
     /// The names in the header; none without one.
     pub names: Option<&'a [String]>,
@@ -92,8 +93,15 @@ impl Columns {
     /// Usage for columns that are not there and letters that do not go together.
     pub fn new(options: &ColumnOptions<'_>) -> Result<Self> {
         let mut chosen = Vec::new();
-        for by in options.by {
-            chosen.push(choose(by, options)?);
+        for list in options.by {
+            // A name in the header may hold commas.
+            if let Ok(one) = choose(list, options) {
+                chosen.push(one);
+                continue;
+            }
+            for by in listed(list) {
+                chosen.push(choose(by, options)?);
+            }
         }
         let is_descending = match chosen.first() {
             Some(first) => first.ordering.reverse,
@@ -165,41 +173,25 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<Chosen> {
         Some((_, orders)) => (*orders, FieldOrder::default()),
         None => (by, FieldOrder::default()),
     };
-    let (index, name, mut ordering) = loop {
-        if let Some((name, _)) = &quoted {
-            match rest.rsplit_once(':') {
-                Some((front, word)) if order.take(word) => {
-                    rest = front;
-                    continue;
-                }
-                Some(("", letters)) => {
-                    let index = place(name).ok_or_else(|| missing(name, options))?;
-                    break (index, name.as_str(), own_ordering(name, letters)?);
-                }
-                _ if rest.is_empty() => {
-                    let index = place(name).ok_or_else(|| missing(name, options))?;
-                    break (index, name.as_str(), options.global);
-                }
-                _ => return Err(not_an_order(name, rest.trim_start_matches(':'))),
-            }
-        }
-        if let Some(index) = place(rest) {
-            break (index, rest, options.global);
+    let mut own = None;
+    let (index, name) = loop {
+        let name = match &quoted {
+            Some((name, _)) => Some(name.as_str()).filter(|_| rest.is_empty()),
+            None => Some(rest),
+        };
+        if let Some((index, name)) = name.and_then(|name| Some((place(name)?, name))) {
+            break (index, name);
         }
         match rest.rsplit_once(':') {
             Some((front, word)) if order.take(word) => rest = front,
-            Some((name, letters)) if place(name).is_some() => {
-                break (place(name).unwrap_or(0), name, own_ordering(name, letters)?);
+            Some((front, word)) if own.is_none() && own_ordering(word).is_some() => {
+                own = own_ordering(word);
+                rest = front;
             }
-            _ => {
-                let mut colons = rest.match_indices(':');
-                return Err(match colons.find(|(at, _)| place(&rest[..*at]).is_some()) {
-                    Some((at, _)) => not_an_order(&rest[..at], &rest[at + 1..]),
-                    None => missing(rest, options),
-                });
-            }
+            _ => return Err(no_column(by, (&quoted, rest), options, place)),
         }
     };
+    let mut ordering = own.unwrap_or(options.global);
     if let Some(names) = options.names {
         refuse_repeated(name, names)?;
     }
@@ -213,22 +205,55 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<Chosen> {
     })
 }
 
-/// The ordering that the letters of a column name.
-fn own_ordering(name: &str, letters: &str) -> Result<Ordering> {
-    let mut ordering = Ordering::default();
-    if letters
-        .bytes()
-        .all(|letter| ordering.set(letter, OptionScope::Both))
-    {
-        return Ok(ordering);
+/// Why there is no column: what is left of `by` names none, or is no order behind a name.
+fn no_column(
+    by: &str,
+    (quoted, rest): (&Option<(String, &str)>, &str),
+    options: &ColumnOptions<'_>,
+    place: impl Fn(&str) -> Option<usize>,
+) -> Error {
+    if let Some((name, _)) = quoted {
+        return match place(name) {
+            Some(_) => not_an_order(name, rest.trim_start_matches(':')),
+            None => missing(name, options),
+        };
     }
-    Err(not_an_order(name, letters))
+    let mut colons = by.match_indices(':');
+    match colons.find(|(at, _)| place(&by[..*at]).is_some()) {
+        Some((at, _)) => not_an_order(&by[..at], &by[at + 1..]),
+        None => missing(rest, options),
+    }
+}
+
+/// The ordering that the letters of a column name, or that its type has; nothing for other words.
+fn own_ordering(word: &str) -> Option<Ordering> {
+    let letters = match word {
+        "" => return None,
+        "text" | "string" | "utf8" => "",
+        "f32" | "f64" | "float32" | "float64" | "float" | "double" => "g",
+        _ if word.starts_with("decimal(") && word.ends_with(')') => "n",
+        _ if is_whole(word) => "n",
+        letters => letters,
+    };
+    let mut ordering = Ordering::default();
+    let mut all = letters.bytes();
+    all.all(|letter| ordering.set(letter, OptionScope::Both))
+        .then_some(ordering)
+}
+
+/// Whether a word is a type of whole numbers, such as `u32` or `int64`.
+fn is_whole(word: &str) -> bool {
+    let bits = ["uint", "int", "u", "i"]
+        .iter()
+        .find_map(|front| word.strip_prefix(front));
+    matches!(bits, Some("8" | "16" | "32" | "64"))
 }
 
 fn not_an_order(name: &str, letters: &str) -> Error {
     let cause = format!("`{letters}` is not an order of `{name}`");
     Error::usage(CHOOSE, cause).hint(
-        "after the colon write letters of sort (bdfghiMnrRV), or asc, desc, nulls-first or nulls-last",
+        "after the colon write a type of numbers or text, letters of sort (bdfghiMnrRV), asc, desc, nulls-first or \
+         nulls-last",
     )
 }
 

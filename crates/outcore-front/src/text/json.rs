@@ -14,6 +14,7 @@
 
 use std::sync::OnceLock;
 
+use outcore::key::column::listed;
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::read::json::strict;
 use outcore::{Error, Result};
@@ -101,7 +102,7 @@ pub struct JsonFields {
 }
 
 impl JsonFields {
-    /// Settles the order by `paths`. After colons a path may have `desc` (or `r`), `asc`,
+    /// Settles the order by `paths`, lists with commas between. After colons a path may have `desc` (or `r`), `asc`,
     /// `nulls-first` or `nulls-last`; `reverse` is for those without a direction. Ties keep the
     /// order of the input if `is_stable`.
     ///
@@ -109,8 +110,8 @@ impl JsonFields {
     /// Usage for what is not a path.
     pub fn new(paths: &[String], reverse: bool, is_stable: bool) -> Result<Self> {
         let mut fields = Vec::new();
-        for text in paths {
-            let (mut rest, mut order) = (text.as_str(), FieldOrder::default());
+        for text in paths.iter().flat_map(|list| listed(list)) {
+            let (mut rest, mut order) = (text, FieldOrder::default());
             while let Some((front, word)) = rest.rsplit_once(':')
                 && order.take(if word == "r" { "desc" } else { word })
             {

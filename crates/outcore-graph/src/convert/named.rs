@@ -310,7 +310,7 @@ impl RowSource for NamedRows<'_> {
                     return Err(Error::corrupt(CONVERT, cause)
                         .path(&file.path)
                         .offset(file.header_bytes + at_bytes)
-                        .hint("check --type, or that the file is text"));
+                        .hint("check --from, or that the file is text"));
                 }
                 let (lines_bytes, lines) = self.borders[part].whole(at_bytes, text, line_end);
                 self.take_lines((part, lines_bytes, lines), (&mut rows, take))?;

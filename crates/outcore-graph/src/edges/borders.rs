@@ -192,7 +192,7 @@ fn check_length(line: &[u8]) -> Result<()> {
         return Ok(());
     }
     let cause = format!("a line is longer than {LINE_BYTES_MAX} bytes");
-    Err(Error::corrupt(READ, cause).hint("check --type, or that the file is text"))
+    Err(Error::corrupt(READ, cause).hint("check --from, or that the file is text"))
 }
 
 /// Where the lines lie that are whole in a piece, of which a line may begin at its beginning, or

@@ -57,9 +57,7 @@ const PACKED: [(&[u8], &str); 4] = [
     (b"\xFD7zXZ\0", "xz"),
 ];
 
-const NAMES: [(&str, EdgeFormat); 9] = [
-    ("u32", EdgeFormat::Pairs32),
-    ("u64", EdgeFormat::Pairs64),
+const NAMES: [(&str, EdgeFormat); 7] = [
     ("text", EdgeFormat::Text),
     ("mtx", EdgeFormat::MatrixMarket),
     ("csv", EdgeFormat::Csv),
@@ -85,17 +83,37 @@ const ENDS: [(&str, EdgeFormat); 12] = [
 ];
 
 impl EdgeFormat {
-    /// The format of that name: `u32`, `u64`, `text`, `mtx`, `csv`, `sg`, `wsg`,
-    /// `graph500` or `npz`.
+    /// The format of that name: `text`, `mtx`, `csv`, `sg`, `wsg`, `graph500` or `npz`.
     ///
     /// # Errors
     /// [`outcore::Kind::Usage`] for another.
     pub fn parse(name: &str) -> Result<Self> {
         let known = NAMES.iter().find(|(known, _)| *known == name);
         known.map(|(_, format)| *format).ok_or_else(|| {
-            Error::usage(READ, format!("no format of edges is called `{name}`"))
-                .hint("use u32, u64, text, mtx, csv, sg, wsg, graph500 or npz")
+            Error::usage(READ, format!("no format of edges is called `{name}`")).hint(match name {
+                "u32" | "u64" => format!("pairs of numbers have a type: --type {name}"),
+                _ => "use text, mtx, csv, sg, wsg, graph500 or npz".to_owned(),
+            })
         })
+    }
+
+    /// The format of pairs of numbers of that type, `u32` or `u64`.
+    ///
+    /// # Errors
+    /// [`outcore::Kind::Usage`] for another.
+    pub fn parse_numbers(name: &str) -> Result<Self> {
+        match name {
+            "u32" => Ok(EdgeFormat::Pairs32),
+            "u64" => Ok(EdgeFormat::Pairs64),
+            _ => Err(
+                Error::usage(READ, format!("edges are not pairs of `{name}`")).hint(
+                    match NAMES.iter().any(|(known, _)| *known == name) {
+                        true => format!("that is a format: --from {name}"),
+                        false => "use u32 or u64".to_owned(),
+                    },
+                ),
+            ),
+        }
     }
 
     /// Whether its files are no text.
@@ -172,7 +190,7 @@ fn check_options(format: EdgeFormat, first: &Path, options: &ReadOptions) -> Res
     if !options.columns.is_empty() {
         return wrong(
             "--columns is for CSV and tables, and this file has no named columns",
-            "leave --columns out: source and target are the first two fields; text with a header is read with --type csv",
+            "leave --columns out: source and target are the first two fields; text with a header is read with --from csv",
         );
     }
     if options.has_no_header {
@@ -211,7 +229,7 @@ fn format_of_names(options: &ReadOptions, files: &[PathBuf]) -> Result<EdgeForma
                 "unpack the file first, as in `gzip -dc FILE > edges.txt`"
             }
             _ => {
-                "give --type u32 or u64 for pairs of numbers, or text, mtx, csv, sg, wsg, graph500, npz"
+                "give --type u32 or u64 for pairs of numbers, or --from text, mtx, csv, sg, wsg, graph500 or npz"
             }
         };
         return Err(
@@ -231,7 +249,7 @@ fn format_of_names(options: &ReadOptions, files: &[PathBuf]) -> Result<EdgeForma
                 first.display()
             );
             Err(Error::usage(READ, cause).path(other).hint(
-                "convert files of one format at a time, or say with --type that all are of one",
+                "convert files of one format at a time, or say with --from that all are of one",
             ))
         }
     }

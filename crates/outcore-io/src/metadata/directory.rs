@@ -38,7 +38,7 @@ const KINDS: [DirKind; 3] = [
         file: "volume.json",
         form: "volume label",
         cause: "the directory holds the datasets of a volume",
-        hint: "list the volume's datasets with `outcore ls`, and read one with `outcore get`",
+        hint: "list the volume's datasets with `outcore volume ls`, and read one with `outcore volume get`",
     },
 ];
 

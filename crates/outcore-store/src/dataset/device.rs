@@ -128,7 +128,7 @@ impl DatasetDevice {
             }) => here(growing),
             Some(Open { path, .. }) => {
                 let error = Error::usage("change dataset", "the dataset is sealed").path(path);
-                Err(error.hint("write another dataset; `outcore rm` removes the old one"))
+                Err(error.hint("write another dataset; `outcore volume rm` removes the old one"))
             }
         }
     }
@@ -146,7 +146,7 @@ impl FileSystem for DatasetDevice {
             return match access {
                 Access::Read => self.open_input(path, name),
                 _ => Err(Error::usage(OPEN, format!("@{name} is sealed"))
-                    .hint("write another dataset; `outcore rm` removes the old one")),
+                    .hint("write another dataset; `outcore volume rm` removes the old one")),
             };
         }
         match self.output_at(path) {

@@ -319,7 +319,7 @@ pub(super) fn refusal(operation: &str, drive: &VolumeDrive, absence: &Error) -> 
         ),
         _ if absence.raw_errno() == Some(Errno::NOENT.raw_os_error()) => (
             format!("drive {name} is missing: {why}"),
-            "mount it; what does not lie on it can be read meanwhile (`outcore ls` says what does)",
+            "mount it; what does not lie on it can be read meanwhile (`outcore volume ls` says what does)",
         ),
         _ => (
             format!("drive {name} cannot be read: {why}"),

@@ -65,7 +65,7 @@ impl DatasetVolume {
             let cause = format!("@{name} does not say which files are its");
             return Err(Error::usage(REMOVE, cause)
                 .path(self.manifest_path(&name, 0))
-                .hint(format!("remove it first: `outcore rm @{name}`")));
+                .hint(format!("remove it first: `outcore volume rm @{name}`")));
         }
         let mut freed_bytes = 0;
         for orphan in self.find_orphans(&ids)? {

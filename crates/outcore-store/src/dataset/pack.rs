@@ -128,7 +128,7 @@ impl Index {
         let found = shown.or_else(|| self.entries.iter().find(is_named));
         let Some(entry) = found else {
             let cause = format!("the dataset has no file called {name}");
-            return cannot(cause, "`outcore ls @NAME` lists what it holds");
+            return cannot(cause, "`outcore volume ls @NAME` lists what it holds");
         };
         match &entry.kind {
             EntryKind::File => Ok(entry),

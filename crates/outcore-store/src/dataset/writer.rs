@@ -115,8 +115,9 @@ impl DatasetVolume {
                 "the dataset needs {full_bytes} bytes, and {} are free",
                 map.len_bytes()
             );
-            return Err(Error::new(Kind::NoSpace, WRITE, cause)
-                .hint("remove a dataset with `outcore rm`, or free some space on the drives"));
+            return Err(Error::new(Kind::NoSpace, WRITE, cause).hint(
+                "remove a dataset with `outcore volume rm`, or free some space on the drives",
+            ));
         }
         for (share, len_bytes) in manifest.shares.iter_mut().zip(map.drive_lens(full_bytes)) {
             share.len_bytes = len_bytes;
@@ -254,8 +255,11 @@ impl DatasetWriter {
 
     fn write(&mut self, buf: Buf, offset_bytes: u64) -> Result<()> {
         if offset_bytes + buf.len() as u64 > self.unsealed.striped.len_bytes() {
-            return Err(Error::new(Kind::NoSpace, WRITE, "the drives are full")
-                .hint("remove a dataset with `outcore rm`, or free some space on the drives"));
+            return Err(
+                Error::new(Kind::NoSpace, WRITE, "the drives are full").hint(
+                    "remove a dataset with `outcore volume rm`, or free some space on the drives",
+                ),
+            );
         }
         self.writes.write_behind(&(), offset_bytes, buf)
     }

@@ -89,7 +89,10 @@ fn files_that_no_manifest_names_are_found_and_removed_when_they_are_surely_nobod
         overwrite(&path, b"garbage");
     }
     let error = volume.remove_orphans().unwrap_err();
-    assert!(error.to_string().contains("outcore rm @vague"), "{error}");
+    assert!(
+        error.to_string().contains("outcore volume rm @vague"),
+        "{error}"
+    );
     assert!(volume.share_path(&vague.id, 0).exists());
     assert_eq!(volume.remove("vague").unwrap(), 0);
     // One that is being written may be about to get its name.

@@ -46,13 +46,14 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, SortField};
-use arrow_schema::{Schema, SchemaRef, SortOptions};
+use arrow_schema::{DataType, Schema, SchemaRef, SortOptions};
 use outcore::key::column::quoted;
 use outcore::sort::lines::rows::RowBatch;
 use outcore_io::{Error, Result, units};
 
 use crate::equal::with_one_zero;
 use crate::fault;
+use crate::notation::{self, notation};
 use crate::schema::FieldPlace;
 use node::Node;
 pub(crate) use read::dictionary_of;
@@ -74,6 +75,8 @@ pub struct KeyColumn {
     pub is_descending: bool,
     /// Nulls before all values, whichever way these go.
     pub is_nulls_first: bool,
+    /// Its type, where that is given. Text is read so; a column that has a type must have this one.
+    pub data_type: Option<DataType>,
 }
 
 impl KeyColumn {
@@ -83,6 +86,7 @@ impl KeyColumn {
             name: name.into(),
             is_descending: false,
             is_nulls_first: false,
+            data_type: None,
         }
     }
 
@@ -93,8 +97,8 @@ impl KeyColumn {
         self
     }
 
-    /// A column as people write it: its name, and after colons `desc` or `asc` (`r` is `desc`, too)
-    /// and `nulls-first` or `nulls-last`. A name that ends like that itself, that has colons, or
+    /// A column as people write it: its name, and after colons, in any order, a type, `desc` or `asc`
+    /// (`r` is `desc`, too) and `nulls-first` or `nulls-last`. A name that ends like that itself, that has colons, or
     /// none, stands between backquotes, as in [`column_name`](outcore::key::column::column_name);
     /// the first may get a colon at its end instead.
     ///
@@ -120,7 +124,10 @@ impl KeyColumn {
                 "asc" => key.is_descending = false,
                 "nulls-first" => key.is_nulls_first = true,
                 "nulls-last" => key.is_nulls_first = false,
-                _ => break,
+                other => match notation::type_of(other) {
+                    Ok(data_type) if key.data_type.is_none() => key.data_type = Some(data_type),
+                    _ => break,
+                },
             }
             rest = front;
         }
@@ -136,7 +143,7 @@ impl KeyColumn {
         key.name = match quoted {
             Some((name, _)) if rest.is_empty() => name,
             Some(_) => {
-                let hint = "write desc, asc, nulls-first or nulls-last after a colon";
+                let hint = "write a type, desc, asc, nulls-first or nulls-last after a colon";
                 return wrong("has no order of a column behind its name", hint);
             }
             None => rest.strip_suffix(':').unwrap_or(rest).to_owned(),
@@ -247,6 +254,16 @@ impl RowCodec {
                 nulls_first: key.is_nulls_first,
             };
             let data_type = place.field(schema, &key.name).data_type().clone();
+            if let Some(given) = key.data_type.as_ref().filter(|given| **given != data_type) {
+                let cause = format!(
+                    "column `{}` is of type {}, not {}",
+                    key.name,
+                    notation(&data_type),
+                    notation(given)
+                );
+                return Err(Error::usage("order rows", cause)
+                    .hint("leave the type out: it is for columns of CSV and JSON lines"));
+            }
             let field = SortField::new_with_options(data_type.clone(), options);
             if !RowConverter::supports_fields(std::slice::from_ref(&field)) {
                 let cause = format!(

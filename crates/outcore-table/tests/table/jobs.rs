@@ -315,9 +315,9 @@ fn a_shuffle_by_columns_keeps_groups_together_and_their_rows_in_order() {
 
 fn any_key(draw: &mut Draw, name: &str) -> KeyColumn {
     KeyColumn {
-        name: name.to_owned(),
         is_descending: draw.one_in(2),
         is_nulls_first: draw.one_in(2),
+        ..KeyColumn::new(name)
     }
 }
 

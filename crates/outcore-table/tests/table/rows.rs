@@ -64,9 +64,9 @@ proptest! {
                 continue;
             }
             keys.push(KeyColumn {
-                name: field.name().clone(),
                 is_descending: options.descending,
                 is_nulls_first: options.nulls_first,
+                ..KeyColumn::new(field.name())
             });
             columns.push(column);
         }

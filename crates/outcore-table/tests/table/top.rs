@@ -160,9 +160,9 @@ proptest! {
         let schema = common::schema(&mut draw, 4, Kinds::Parquet);
         let batch = common::batch(&mut draw, &schema, rows);
         let keys: Vec<KeyColumn> = schema.fields().iter().map(|field| KeyColumn {
-            name: field.name().clone(),
             is_descending: draw.one_in(2),
             is_nulls_first: draw.one_in(2),
+            ..KeyColumn::new(field.name())
         }).collect();
         let group_rows = 1 + draw.below(200);
         match first(&batch, group_rows, (&keys, wanted), (256 << 20, threads)) {

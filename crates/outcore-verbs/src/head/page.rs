@@ -32,8 +32,8 @@ pub(crate) struct HeadArgs {
     /// Number of lines or records to print
     #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_count, default_value = "10")]
     pub(crate) records: u64,
-    /// Take the first rows in the order of this column, or with COLUMN:desc the last ones; repeat
-    /// for several columns. Needs -o
+    /// Take the first rows in the order of these columns, with commas between: COLUMN:desc takes
+    /// the last ones
     #[arg(
         long,
         value_name = "COLUMN",

@@ -14,21 +14,22 @@ use super::page::HeadArgs;
 use crate::host::{Host, watch};
 use crate::option::memory_request;
 use crate::report::{Moved, Place, Stopwatch, WriteSummary};
-use crate::tables::{READ, Request, keys_of, reads, run, text, unpacked};
+use crate::tables::{Request, keys_of, reads, run, text, unpacked};
 
 /// The first rows, or the first in an order. They are printed where no output is named.
 pub(super) fn head(host: &dyn Host, args: &HeadArgs) -> Result<WriteSummary> {
     let files = &args.files;
-    let mut text = text::options(&args.tables, &args.rows.text_flags()?, &files.inputs)?;
-    if args.by.is_empty() {
+    let keys = keys_of(&args.by, false)?;
+    let text = text::options(&args.tables, &args.rows.text_flags()?, &files.inputs)?;
+    let mut text = text.needing_keys(&keys)?;
+    if keys.is_empty() {
         text.rows_max = Some(args.records);
     }
     let resources = host.load(&memory_request(args.memory_bytes)?)?;
     let is_written = !files.is_to_stdout() || host.kept_table().is_some();
-    if is_written || args.tables.to.is_some() {
+    if is_written || args.tables.to.is_some() || !keys.is_empty() {
         let recording = (&args.record_io, args.explain);
         let request = Request::of_any(files, &args.tables, recording, &text);
-        let keys = keys_of(&args.by, false)?;
         let ran = run(host, &request, resources, |job, ends| {
             match keys.is_empty() {
                 true => jobs::head(job, ends, args.records),
@@ -36,13 +37,6 @@ pub(super) fn head(host: &dyn Host, args: &HeadArgs) -> Result<WriteSummary> {
             }
         })?;
         return Ok(ran.report);
-    }
-    if !args.by.is_empty() {
-        return Err(Error::usage(
-            READ,
-            "the first rows by --by are not printed, but written to a table",
-        )
-        .hint("name a file with -o, for example -o first.parquet"));
     }
     print_rows(host, args, &text, &resources)
 }

@@ -13,10 +13,12 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum, ValueHint};
 use outcore::IoMode;
 use outcore::key::RecordFormat;
+use outcore::key::column::{listed, quoted};
 use outcore::{Error, Result};
 use outcore_front::inputs::is_stdout;
 use outcore_front::records::TypeRequest;
 use outcore_front::resources::ResourcesRequest;
+use outcore_front::what::What;
 use outcore_io::config::Flags;
 use outcore_io::units;
 
@@ -117,6 +119,36 @@ impl TypeArgs {
         self.format.is_some() || self.record_bytes.is_some()
     }
 
+    /// What records of the kind `what` are to options: an array if their fields may have names.
+    pub fn kind_of(&self, what: What) -> What {
+        match (&self.format, what) {
+            (Some(RecordType::Described { .. }), _) | (_, What::Array) => What::Array,
+            _ => What::Records,
+        }
+    }
+
+    /// The same with the fields of `--by`, lists of them, as keys.
+    ///
+    /// # Errors
+    /// Usage: keys are given twice; an order that fields do not have.
+    pub fn ordered_by(&self, by: &[String]) -> Result<Self> {
+        if by.is_empty() {
+            return Ok(self.clone());
+        }
+        if !self.keys.is_empty() {
+            return Err(Error::usage(
+                "read arguments",
+                "keys are given both with --key and with --by",
+            )
+            .hint("use --by for fields by their names, --key for bytes of a record"));
+        }
+        let keys = by.iter().flat_map(|list| listed(list)).map(field_key);
+        Ok(TypeArgs {
+            keys: keys.collect::<Result<_>>()?,
+            ..self.clone()
+        })
+    }
+
     /// The same where keys are of no importance, and need not be given.
     pub(crate) fn to_request_without_keys(&self) -> TypeRequest {
         let mut request = self.to_request();
@@ -209,6 +241,36 @@ impl FromStr for RecordType {
     }
 }
 
+/// The name of standard output.
+pub(crate) const STDOUT: &str = "-";
+
+/// A field and its order, as the keys of records have it.
+fn field_key(text: &str) -> Result<String> {
+    let (name, orders) = match quoted(text) {
+        Some((name, rest)) => (name, rest.trim_start_matches(':')),
+        None => {
+            let (name, orders) = text.split_once(':').unwrap_or((text, ""));
+            (name.to_owned(), orders)
+        }
+    };
+    let mut is_descending = false;
+    for word in orders.split(':').filter(|word| !word.is_empty()) {
+        match word {
+            "desc" | "r" => is_descending = true,
+            "asc" => is_descending = false,
+            _ => {
+                let cause = format!("`{word}` is not an order of the field `{name}`");
+                return Err(Error::usage("read arguments", cause)
+                    .hint("write asc or desc: fields have their types, and no nulls"));
+            }
+        }
+    }
+    Ok(match is_descending {
+        true => format!("{name}:desc"),
+        false => name,
+    })
+}
+
 /// Where lines or records come from and go to.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct FileArgs {
@@ -291,7 +353,7 @@ pub fn parse_count(text: &str) -> Result<u64> {
         .zip(power)
         .and_then(|(number, power)| number.checked_mul(power))
         .ok_or_else(|| {
-            Error::usage("read count", format!("invalid record count `{text}`"))
+            Error::usage("read count", format!("invalid count `{text}`"))
                 .hint("write 1000000, 1_000_000 or 1e6")
         })
 }

@@ -11,7 +11,7 @@ use outcore::sort::lines::OnNoKey;
 use outcore::{Error, Result};
 
 use super::lines::{TextFlags, separator_of};
-use super::{BadRowArgs, JobArgs, OnError, PlanArgs, parse_count};
+use super::{BadRowArgs, JobArgs, OnError, PlanArgs, STDOUT, parse_count};
 
 /// What a table is in a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -82,7 +82,8 @@ pub struct TableArgs {
     /// Standard input, for which IN is -, is a table in this format. It is copied to scratch first
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub from: Option<PipeFormat>,
-    /// Write a table in this format to standard output, for which OUT is -
+    /// Write a table in this format to standard output. Default: that of the first input; for
+    /// Parquet and Arrow files, CSV
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub to: Option<PipeFormat>,
 }
@@ -239,8 +240,8 @@ pub struct TableFileArgs {
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::AnyPath)]
     pub inputs: Vec<PathBuf>,
     /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or
-    /// .jsonl, these also with .gz or .zst
-    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    /// .jsonl, these also with .gz or .zst. Default: standard output
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, default_value = STDOUT, hide_default_value = true)]
     pub output: PathBuf,
     #[command(flatten)]
     #[allow(missing_docs, reason = "the group of options says what it is")]

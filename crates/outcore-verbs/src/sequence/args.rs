@@ -11,7 +11,7 @@ use outcore::{Error, Result};
 use outcore_front::inputs::is_stdout;
 
 use crate::option::tables::{TableArgs, TextArgs};
-use crate::option::{JobArgs, TypeArgs, parse_count};
+use crate::option::{JobArgs, STDOUT, TypeArgs, parse_count};
 
 /// The help of inputs where a verb also takes tables.
 pub(crate) const TABLES_TOO: &str = "Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of \
@@ -22,15 +22,15 @@ pub(crate) const TABLES_TOO: &str = "Files to read, in order, as one input: raw 
 pub(crate) struct InputArgs {
     /// Files to read, in order, as one input: raw records, .npy, or a manifest (.outcore.json) of
     /// shards; - is standard input
-    #[arg(value_name = "IN", value_hint = ValueHint::FilePath, required_unless_present = "numbers")]
+    #[arg(value_name = "IN", value_hint = ValueHint::FilePath, required_unless_present = "integers")]
     pub inputs: Vec<PathBuf>,
     /// Zip IN with another file of as many records: its numbers are y, those of a third file z;
     /// fields of records are x.key0, y.key0
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub zip: Vec<PathBuf>,
     /// Use the integers 0..N-1 as input, x, instead of files
-    #[arg(id = "numbers", long = "count", value_name = "N", value_parser = parse_count, conflicts_with_all = ["inputs", "zip", "format"])]
-    pub count: Option<u64>,
+    #[arg(long, value_name = "N", value_parser = parse_count, conflicts_with_all = ["inputs", "zip", "format"])]
+    pub integers: Option<u64>,
     /// Keep only records for which EXPR is true; repeat to AND conditions
     #[arg(
         long = "where",
@@ -72,10 +72,10 @@ impl InputArgs {
         cause: &str,
         hint: &str,
     ) -> Result<()> {
-        match self.conditions.is_empty() && self.zip.is_empty() && self.count.is_none() {
+        match self.conditions.is_empty() && self.zip.is_empty() && self.integers.is_none() {
             true => Ok(()),
             false => {
-                let cause = format!("{cause}: no --where, --zip or --count");
+                let cause = format!("{cause}: no --where, --zip or --integers");
                 Err(Error::usage(operation, cause).hint(hint))
             }
         }
@@ -99,9 +99,9 @@ pub(crate) struct MapStep {
 /// The place of the result.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputArgs {
-    /// Output: a file (.npy gets a header), - for standard output, or one shard per drive if the
-    /// name contains {drive}
-    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, help_heading = "Files")]
+    /// Output: a file (.npy gets a header), or one shard per drive if the name contains {drive}.
+    /// Default: standard output
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, default_value = STDOUT, hide_default_value = true, help_heading = "Files")]
     pub(crate) output: PathBuf,
 }
 

@@ -12,7 +12,7 @@ use outcore_front::records;
 use super::args::{PassArgs, RowsArgs, TABLES_TOO, has_files};
 #[cfg(feature = "tables")]
 use super::table::{self, Ends};
-use super::write::{Pass, Steps};
+use super::write::{Pass, Steps, write};
 use crate::host::Host;
 use crate::report::WriteSummary;
 use crate::verb::Inputs;
@@ -51,8 +51,8 @@ pub(crate) struct EnumerateArgs {
 #[derive(Debug, Args)]
 pub(crate) struct WindowsArgs {
     /// Number of records in each window, 2 to 8
-    #[arg(value_name = "K")]
-    pub(crate) window_records: usize,
+    #[arg(short = 'n', long, value_name = "K")]
+    pub(crate) length: usize,
     #[command(flatten)]
     pub(crate) files: PassArgs,
 }
@@ -75,7 +75,7 @@ pub(crate) struct ReverseArgs {
 pub(crate) struct MergeArgs {
     #[command(flatten)]
     pub(crate) files: PassArgs,
-    /// Column by which all files are sorted, as in `outcore sort --by`; repeat for several
+    /// Columns by which all files are sorted, as in `outcore sort --by`
     #[arg(
         long,
         value_name = "COLUMN",
@@ -141,7 +141,7 @@ impl Pass for Windows {
     type Args = WindowsArgs;
 
     fn steps(args: &WindowsArgs) -> Result<Steps<'_>> {
-        Ok(Steps::Known(vec![Step::Windows(args.window_records)]))
+        Ok(Steps::Known(vec![Step::Windows(args.length)]))
     }
 }
 
@@ -179,6 +179,12 @@ impl Pass for Merge {
             ..SortOptions::default()
         };
         Ok(Steps::Known(vec![Step::Merge { by: None, options }]))
+    }
+
+    fn of_records(host: &dyn Host, args: &MergeArgs) -> Result<WriteSummary> {
+        let mut files = args.files.clone();
+        files.input.record = files.input.record.ordered_by(&args.by)?;
+        write(host, Merge::NAME, &files, Merge::steps(args)?)
     }
 
     fn rows(args: &MergeArgs) -> Option<&RowsArgs> {

@@ -16,7 +16,7 @@ use outcore_front::output::Target;
 use outcore_front::records;
 use outcore_front::resources::Resources;
 use outcore_front::spool::Spool;
-use outcore_front::what::{Asked, What};
+use outcore_front::what::Asked;
 use outcore_io::output::parent_of;
 
 use super::args::{InputArgs, RowsArgs};
@@ -66,7 +66,7 @@ pub(super) fn resources_of(host: &dyn Host, args: &InputArgs) -> Result<Resource
 pub(super) fn is_table(host: &dyn Host, input: &InputArgs, rows: &RowsArgs) -> Result<bool> {
     let asked = Asked {
         inputs: &input.inputs,
-        is_records: input.record.is_typed() || input.count.is_some(),
+        is_records: input.record.is_typed() || input.integers.is_some(),
         // Lines are none of the things that these verbs take.
         is_table: true,
         text: rows.text.flags()?.kind(),
@@ -76,7 +76,7 @@ pub(super) fn is_table(host: &dyn Host, input: &InputArgs, rows: &RowsArgs) -> R
     let what = host.what(asked)?;
     match what.is_table() {
         true => host.check_options(what, asked)?,
-        false => host.given().applies_to(What::Records)?,
+        false => host.given().applies_to(input.record.kind_of(what))?,
     }
     Ok(what.is_table())
 }
@@ -86,7 +86,7 @@ pub(super) fn is_table(host: &dyn Host, input: &InputArgs, rows: &RowsArgs) -> R
 /// # Errors
 /// There is no such input.
 pub(super) fn sources(host: &dyn Host, args: &InputArgs) -> Result<Vec<Source>> {
-    if args.count.is_some() {
+    if args.integers.is_some() {
         return Ok(Vec::new());
     }
     let mut sources = inputs::find(&args.inputs, host.streams(), host.names())?;
@@ -123,7 +123,7 @@ pub(super) fn prepare(
     };
     let resources = resources.measuring(args.is_planned());
     let job = host.adopt(resources.job_at(resources.named_drives(0)?, &beside));
-    if let Some(count) = args.count {
+    if let Some(count) = args.integers {
         return Ok(Prepared {
             execution: execute(Dataset::count_up(count)?, args, &resources, &job)?,
             inputs: Vec::new(),

@@ -21,7 +21,7 @@ Examples:
   outcore map 'x * 2 + 1' keys.bin -o out.bin --type u64
   outcore map 'f32(key1) / 100' log.bin -o seconds.bin --record 16 --key 0:8:u64 --key 8:8:u64
   outcore map 'x * y' a.npy --zip b.npy -o products.npy
-  outcore map 'hash(index) % 100' --count 1e9 -o random.bin
+  outcore map 'hash(index) % 100' --integers 1e9 -o random.bin
   outcore map 'total = price * n, year = year(time)' orders.parquet -o out.parquet
   outcore map \"size = case when n > 9 then 'large' else 'small' end\" t.parquet -o u.parquet
 

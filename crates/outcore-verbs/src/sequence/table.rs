@@ -14,7 +14,7 @@ use super::args::{InputArgs, PassArgs, RowsArgs};
 use super::input::resources_of;
 use crate::host::Host;
 use crate::report::WriteSummary;
-use crate::tables::{READ, Request, keys_of, names_of, run, text};
+use crate::tables::{READ, Request, keys_of, run, text};
 
 /// The input and the output of a verb.
 pub(crate) struct Ends<'a> {
@@ -36,14 +36,10 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// How text is read, where these columns are needed.
-    fn text(&self, needed: impl IntoIterator<Item = String>) -> Result<TextOptions> {
-        let text = text::options(
-            &self.rows.tables,
-            &self.rows.text.flags()?,
-            &self.input.inputs,
-        )?;
-        Ok(text.needing(needed))
+    /// How text is read.
+    fn text(&self) -> Result<TextOptions> {
+        let flags = self.rows.text.flags()?;
+        text::options(&self.rows.tables, &flags, &self.input.inputs)
     }
 
     fn request(&self, text: &'a TextOptions) -> Request<'a> {
@@ -69,7 +65,7 @@ pub(super) fn count_by(
 ) -> Result<WriteSummary> {
     let columns: Vec<String> = listed(columns).map(str::to_owned).collect();
     let keys = keys_of(&columns, false)?;
-    let text = ends.text(names_of(&keys))?;
+    let text = ends.text()?.needing_keys(&keys)?;
     let ran = run(
         host,
         &ends.request(&text),
@@ -106,7 +102,7 @@ fn select(
         let cause = "--parts needs the number of rows, which a condition leaves open";
         return Err(Error::usage(READ, cause).hint("write one file, then `outcore split` it"));
     }
-    let text = ends.text(selection.names_needed())?;
+    let text = ends.text()?.needing(selection.names_needed());
     let ran = run(
         host,
         &ends.request(&text),
@@ -124,7 +120,7 @@ pub(super) fn merge(
     is_descending: bool,
 ) -> Result<WriteSummary> {
     let keys = keys_of(by, is_descending)?;
-    let text = ends.text(names_of(&keys))?;
+    let text = ends.text()?.needing_keys(&keys)?;
     let order = TableOrder {
         keys,
         is_stable: true,

@@ -17,6 +17,7 @@ use super::input::{Prepared, open};
 use super::number::Number;
 use super::run::say_read;
 use crate::host::{Host, Weight, watch};
+use crate::option::parse_count;
 use crate::report::{JobSummary, Phase, report};
 use crate::verb::{Verb, Words};
 
@@ -27,8 +28,8 @@ const REPORTED_BYTES: u64 = 160;
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
     /// How many numbers to print
-    #[arg(value_name = "K")]
-    pub(crate) k: usize,
+    #[arg(short = 'n', long, value_name = "K", default_value_t = 10, value_parser = parse_count)]
+    pub(crate) count: u64,
     #[command(flatten)]
     pub(crate) input: InputArgs,
     #[command(flatten)]
@@ -93,10 +94,11 @@ impl Verb for Top {
 
 /// Finds the numbers; prints them where the host prints.
 fn find(host: &dyn Host, args: &TopArgs, prepared: &Prepared) -> Result<(Vec<Scalar>, Done)> {
+    let k = usize::try_from(args.count).unwrap_or(usize::MAX);
     let (job, table) = (&prepared.job, prepared.table()?);
     if !host.prints() {
         return watch(host, &job.control, Top::PHASES, || {
-            top_table_for(job, table, (args.k, args.smallest), REPORTED_BYTES)
+            top_table_for(job, table, (k, args.smallest), REPORTED_BYTES)
         });
     }
     let mut out = BufWriter::new(host.open_pipe(None, &job.control)?);
@@ -107,10 +109,9 @@ fn find(host: &dyn Host, args: &TopArgs, prepared: &Prepared) -> Result<(Vec<Sca
     };
     // Numbers that are printed one by one need no memory.
     let (best, done) = watch(host, &job.control, Top::PHASES, || {
-        match top_table_for(job, table, (args.k, args.smallest), 0) {
+        match top_table_for(job, table, (k, args.smallest), 0) {
             Err(error) if error.kind() == Kind::Memory => {
-                let k = args.k as u64;
-                let done = top_by_sort(job, table, k, args.smallest, &mut print)?;
+                let done = top_by_sort(job, table, args.count, args.smallest, &mut print)?;
                 Ok((Vec::new(), done))
             }
             found => found,

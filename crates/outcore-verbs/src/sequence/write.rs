@@ -162,15 +162,7 @@ pub(crate) trait Pass: 'static {
 
     /// Writes what it makes of records.
     fn of_records(host: &dyn Host, args: &Self::Args) -> Result<WriteSummary> {
-        let request = WriteRequest {
-            what: Self::NAME,
-            files: args.as_ref(),
-            steps: Self::steps(args)?,
-            made: None,
-        };
-        write_with(host, &request, |prepared, output| {
-            prepared.execution.write(output, request.files.input.force)
-        })
+        write(host, Self::NAME, args.as_ref(), Self::steps(args)?)
     }
 
     /// How it reads and writes tables, if it takes them.
@@ -184,6 +176,24 @@ pub(crate) trait Pass: 'static {
         let cause = format!("{} takes no tables", Self::NAME);
         Err(Error::usage("read table", cause).path(ends.output.unwrap_or(Path::new(""))))
     }
+}
+
+/// Writes the records of `files` after `steps`, for the verb `what`.
+pub(super) fn write(
+    host: &dyn Host,
+    what: &'static str,
+    files: &PassArgs,
+    steps: Steps<'_>,
+) -> Result<WriteSummary> {
+    let request = WriteRequest {
+        what,
+        files,
+        steps,
+        made: None,
+    };
+    write_with(host, &request, |prepared, output| {
+        prepared.execution.write(output, files.input.force)
+    })
 }
 
 /// The verb that does `V`.

@@ -39,7 +39,7 @@ pub(crate) struct ShuffleArgs {
     #[arg(long, value_name = "K", help_heading = "Order", default_value_t = 0)]
     pub(crate) epoch: u64,
     /// Keep rows of a table together that have equal values in these columns, in the order of the
-    /// input; the groups come in a random order. Repeat for several columns
+    /// input; the groups come in a random order. Commas stand between columns
     #[arg(long, value_name = "COLUMN", help_heading = "Order")]
     pub(crate) by: Vec<String>,
     #[command(flatten)]

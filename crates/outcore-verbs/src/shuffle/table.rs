@@ -9,7 +9,7 @@ use outcore_table::jobs;
 use super::page::ShuffleArgs;
 use crate::host::Host;
 use crate::report::WriteSummary;
-use crate::tables::{Request, keys_of, names_of, run, text};
+use crate::tables::{Request, keys_of, run, text};
 
 /// Shuffles the rows of a table.
 pub(super) fn shuffle(
@@ -20,7 +20,7 @@ pub(super) fn shuffle(
     let flags = args.rows.text_flags()?;
     let groups = keys_of(&args.by, false)?;
     let text = text::options(&args.tables, &flags, &args.files.inputs)?;
-    let text = text.needing(names_of(&groups));
+    let text = text.needing_keys(&groups)?;
     let recording = (&args.job.record_io, args.explain);
     let request = Request {
         replace: args.replace,

@@ -171,6 +171,7 @@ fn what_is_sorted(host: &dyn Host, args: &SortArgs) -> Result<What> {
     let what = match what {
         // Without a column it is what GNU sort sorts.
         What::Csv | What::JsonLines if is_told_by_name => What::Lines,
+        What::Records => args.record.kind_of(what),
         what => what,
     };
     host.check_options(what, asked)?;

@@ -19,7 +19,7 @@ Examples:
   outcore sort points.npy -o sorted.npy --descending
   outcore sort big.bin -o 'sorted-{drive}.bin' --type gensort --drive /mnt/a --drive /mnt/b
   outcore sort big.bin -o out.bin --type u64 --record-io out.iotrace
-  producer | outcore sort - -o - --type f64 | consumer
+  producer | outcore sort - --type f64 | consumer
 
 Lines, with the options of GNU sort:
   outcore sort -t, -k2,2n big.csv -o by-second-column.csv --memory 2GiB

@@ -180,7 +180,7 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
         ..Kept::default()
     };
     let resources = host.start(resources, args.job.record_io.path(), kept)?;
-    let request = args.record.to_request();
+    let request = args.record.ordered_by(&args.text.by)?.to_request();
     let (inputs, spool) = open_all(host, &request, &resources, sources, &target)?;
     let decided = records::decide(&request, &inputs)?;
     let header = output::header_for(&target, &inputs, &decided)?;

@@ -8,14 +8,14 @@ use outcore_table::jobs::{self, TableOrder};
 
 use super::page::{SortArgs, SortSummary};
 use crate::host::Host;
-use crate::tables::{Request, keys_of, names_of, run, text};
+use crate::tables::{Request, keys_of, run, text};
 
 /// The rows in order.
 pub(super) fn sort(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<SortSummary> {
     let flags = args.text.text_flags(args.order.separator()?);
     let text = text::options(&args.tables, &flags, &args.inputs)?;
     let keys = keys_of(&args.text.by, args.descending)?;
-    let text = text.needing(names_of(&keys));
+    let text = text.needing_keys(&keys)?;
     let in_place = match args.inputs.as_slice() {
         [one] if args.replace && one.is_file() => Some(one.as_path()),
         _ => None,

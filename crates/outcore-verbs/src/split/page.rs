@@ -58,7 +58,8 @@ pub(crate) struct SplitArgs {
     #[arg(long, value_name = "SHARE", conflicts_with = "by")]
     pub(crate) train: Option<f64>,
     /// Tables only: write a directory for each value of this column, as in
-    /// OUT/country=de/part-0.parquet; repeat for nested directories
+    /// OUT/country=de/part-0.parquet. Of several with commas between, each is nested in the one
+    /// before
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// Random seed of --train

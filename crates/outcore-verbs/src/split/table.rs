@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use outcore::key::column::column_name;
+use outcore::key::column::column_names;
 use outcore::{Error, Result};
 use outcore_front::resources::Resources;
 use outcore_front::split::{PLACEHOLDER, has_placeholder, name_of_part};
@@ -36,7 +36,7 @@ pub(super) fn split(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
     let tables = args.tables();
     let text = text::options(&tables, &args.rows.text_flags()?, &args.inputs)?;
     if !args.by.is_empty() {
-        let text = text.needing(args.by.iter().map(|name| column_name(name)));
+        let text = text.needing(column_names(&args.by));
         return partition(host, args, resources, (tables, &text));
     }
     if !has_placeholder(&args.output) {
@@ -120,7 +120,7 @@ fn partition(
         record_io: &args.record_io,
         is_explained: args.explain,
     };
-    let keys: Vec<String> = args.by.iter().map(|name| column_name(name)).collect();
+    let keys = column_names(&args.by);
     let ran = run(host, &request, resources, |job, ends| {
         jobs::partition(job, ends, &keys, (&dir, PARTITION_FILE))
     })?;

@@ -13,7 +13,9 @@ use outcore_table::jobs;
 use super::{Request, WriteSummary, run, text};
 use crate::host::{Host, Weight};
 use crate::option::tables::{TableArgs, TextArgs};
-use crate::option::{DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, SEED, resources_request};
+use crate::option::{
+    DriveArgs, PlanArgs, RecordingArgs, ResourceArgs, SEED, STDOUT, resources_request,
+};
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
 
@@ -25,7 +27,7 @@ Examples:
   outcore convert t.parquet -o small.parquet --codec zstd:9
   outcore convert t.parquet -o parts/ --parts 8
   producer | outcore convert - -o t.parquet     # an Arrow stream, or text with --csv or --jsonl
-  outcore convert t.parquet -o - --to arrow | consumer";
+  outcore convert t.parquet --to arrow | consumer";
 
 /// Copy tables between Parquet, Arrow, CSV and JSON lines, with other columns, another codec or in
 /// parts
@@ -39,8 +41,8 @@ pub(crate) struct ConvertArgs {
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::AnyPath)]
     pub(crate) inputs: Vec<PathBuf>,
     /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or
-    /// .jsonl, these also with .gz or .zst, or a directory with --parts
-    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    /// .jsonl, these also with .gz or .zst, or a directory with --parts. Default: standard output
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, default_value = STDOUT, hide_default_value = true)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) tables: TableArgs,

@@ -17,7 +17,7 @@ use outcore_table::rows::KeyColumn;
 
 use super::outputs::further_output;
 use super::request::Settled;
-use super::{READ, Request, WriteSummary, keys_of, names_of, run};
+use super::{READ, Request, WriteSummary, keys_of, run};
 use crate::host::{Host, Weight};
 use crate::option::tables::TableFileArgs;
 use crate::report::{Place, report};
@@ -61,7 +61,7 @@ bytes), first_row (where its beginning occurs before) and text.";
 pub(crate) struct DedupArgs {
     #[command(flatten)]
     pub(crate) files: TableFileArgs,
-    /// Columns that make two rows duplicates; repeat for several. Default: all columns
+    /// Columns that make two rows duplicates, with commas between. Default: all columns
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// Which row of each key to keep: first, last, or a column: the row with its least value, or
@@ -196,8 +196,8 @@ impl Verb for Dedup {
         };
         let texts = args.near.iter().chain(&args.of);
         let texts = texts.map(|name| column_name(name));
-        let needed = names_of(&keys).chain(names_of(best)).chain(texts);
-        let text = settled.text.needing(needed);
+        let text = settled.text.needing_keys(&keys)?.needing_keys(best)?;
+        let text = text.needing(texts);
         let near = near_of(args, &keep)?;
         let request = Request::of(files, &text);
         let removed = match &args.removed {

@@ -45,7 +45,7 @@ pub(crate) struct DiffArgs {
     /// The right table, with the same columns
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) right: PathBuf,
-    /// Key column by which rows of both tables are matched; repeat for several. Default: all
+    /// Key columns by which rows of both tables are matched, with commas between. Default: all
     /// columns, so that a row is in both tables or in one, and never changed
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
@@ -104,10 +104,10 @@ impl Verb for Diff {
             return Err(Error::usage(READ, cause).hint("leave --parts out"));
         }
         text::check_from(&args.tables, &inputs)?;
-        let text = text::options(&args.tables, &flags, &[])?;
+        let keys = keys_of(&args.by, false)?;
+        let text = text::options(&args.tables, &flags, &[])?.needing_keys(&keys)?;
         let request = args.job.request(SEED)?;
         let resources = host.load(&request)?;
-        let keys = keys_of(&args.by, false)?;
         let request = Request {
             inputs: &inputs,
             output: args.output.as_deref(),

@@ -9,7 +9,7 @@ use outcore_io::units;
 use outcore_table::jobs::{self, Aggregate};
 
 use super::request::Settled;
-use super::{Request, WriteSummary, keys_of, names_of, run};
+use super::{Request, WriteSummary, keys_of, run};
 use crate::host::{Host, Weight};
 use crate::option::tables::TableFileArgs;
 use crate::verb::{Inputs, Verb, Words};
@@ -38,8 +38,8 @@ one of the values, of any type that has an order. first and last go by the order
 pub(crate) struct GroupByArgs {
     #[command(flatten)]
     pub(crate) files: TableFileArgs,
-    /// Columns to group by, with :desc for the largest first; repeat for several. st.a is the field
-    /// a of objects st
+    /// Columns to group by, with commas between; :desc behind one puts its largest values first.
+    /// st.a is the field a of objects st
     #[arg(long, value_name = "COLUMN", required = true)]
     pub(crate) by: Vec<String>,
     /// What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count
@@ -72,7 +72,7 @@ impl Verb for GroupBy {
             aggregates.push(Aggregate::count());
         }
         let of_aggregates = aggregates.iter().filter_map(|one| one.column.clone());
-        let text = settled.text.needing(names_of(&keys).chain(of_aggregates));
+        let text = settled.text.needing_keys(&keys)?.needing(of_aggregates);
         let request = Request::of(&args.files, &text);
         let ran = run(host, &request, settled.resources, |job, ends| {
             jobs::group_by(job, ends, &keys, &aggregates)

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use outcore::key::column::column_names;
+use outcore::key::column::{column_names, listed};
 use outcore::{Error, Job, Result};
 use outcore_front::inputs;
 use outcore_front::resources::Resources;
@@ -79,9 +79,9 @@ pub(crate) fn kind_of_table(
     }
 }
 
-/// The columns of `--by`; all others descend if the whole order does.
+/// The columns of `--by`, lists of them; all others descend if the whole order does.
 pub fn keys_of(by: &[String], is_descending: bool) -> Result<Vec<KeyColumn>> {
-    let keys = by.iter();
+    let keys = by.iter().flat_map(|list| listed(list));
     let keys = keys.map(|text| KeyColumn::parse_in(text, is_descending));
     keys.collect()
 }
@@ -168,9 +168,4 @@ pub(crate) fn check_both_tables(
         true => host.given().applies_to_one_of(&kinds),
         false => Ok(()),
     }
-}
-
-/// The columns of keys.
-pub(crate) fn names_of(keys: &[KeyColumn]) -> impl Iterator<Item = String> {
-    keys.iter().map(|key| key.name.clone())
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use outcore::Result;
 use outcore::key::column::column_names;
+use outcore::key::column::listed;
 use outcore_front::inputs::is_stdout;
 use outcore_io::units;
 use outcore_table::input::InputOptions;
@@ -16,7 +17,7 @@ use super::inputs::check_both_tables;
 use super::{Request, WriteSummary, run, text};
 use crate::host::{Host, Weight};
 use crate::option::tables::{TableArgs, TextArgs};
-use crate::option::{JobArgs, PlanArgs, SEED};
+use crate::option::{JobArgs, PlanArgs, SEED, STDOUT};
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
 
@@ -54,8 +55,8 @@ pub(crate) struct JoinArgs {
     /// The right table
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) right: PathBuf,
-    /// Column by which rows are matched: NAME, or LEFT=RIGHT where the tables call it differently;
-    /// repeat for several
+    /// Columns by which rows are matched, with commas between: NAME, or LEFT=RIGHT where the tables
+    /// call it differently
     #[arg(long, value_name = "COLUMN")]
     pub(crate) on: Vec<String>,
     /// Which rows to write: inner, left, right, full, semi (rows of LEFT that have a partner) or
@@ -75,8 +76,8 @@ pub(crate) struct JoinArgs {
     #[arg(long)]
     pub(crate) unordered: bool,
     /// Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or
-    /// .jsonl, these also with .gz or .zst
-    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    /// .jsonl, these also with .gz or .zst. Default: standard output
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, default_value = STDOUT, hide_default_value = true)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) tables: TableArgs,
@@ -168,7 +169,8 @@ fn wanted(args: &JoinArgs) -> Result<Joined> {
         (None, Some(_)) => JoinKind::Left,
         (None, None) => JoinKind::Inner,
     };
-    let on = args.on.iter().map(|text| ColumnPair::parse(text));
+    let on = args.on.iter().flat_map(|list| listed(list));
+    let on = on.map(ColumnPair::parse);
     let columns = column_names(&args.tables.columns);
     Ok(Joined {
         on: on.collect::<Result<_>>()?,

@@ -32,7 +32,7 @@ pub(crate) mod window;
 
 pub(crate) use crate::report::WriteSummary;
 pub use inputs::{READ, keys_of, reads, unpacked};
-pub(crate) use inputs::{check_tables, names_of, on_bad_row};
+pub(crate) use inputs::{check_tables, on_bad_row};
 pub use outputs::Outputs;
 pub use request::Request;
 pub use run::{Ran, run};

@@ -1,11 +1,12 @@
 //! Where tables go: names of files, formats, directories of parts.
 //!
-//! Contract: the format follows from the name's ending, on standard output from `--to`. Nothing is
-//! made here.
+//! Contract: the format follows from the name's ending; on standard output from `--to`, or else from
+//! the first input. Nothing is made here.
 
 use std::path::{Path, PathBuf};
 
 use outcore::key::column::column_names;
+use outcore::read::text_kind::{TextKind, usual_separator};
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Source, Streams, is_stdout};
 use outcore_front::output::check_is_file_name;
@@ -28,15 +29,15 @@ pub struct Outputs {
 
 /// The names of the output's files, and what they will look like.
 pub fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outputs> {
-    let name = request.output.or_else(|| host.kept_table());
-    let Some(name) = name.filter(|name| !is_stdout(name)) else {
+    let name = request.output.filter(|name| !is_stdout(name));
+    let Some(name) = name.or_else(|| host.kept_table()) else {
         return to_stdout(request);
     };
     if request.tables.to.is_some() {
         let cause = "--to says what standard output gets, and the output is a file";
         return Err(Error::usage(READ, cause)
             .path(name)
-            .hint("leave --to out, since the name says it, or write -o -"));
+            .hint("leave --to out, since the name says it, or leave -o out"));
     }
     check_local("create output", name)?;
     let name = host.output(name, request.force)?;
@@ -95,6 +96,25 @@ fn check_has(tables: &TableArgs, format: TableFormat) -> Result<()> {
     Ok(())
 }
 
+/// What standard output gets if nothing is said about it: the first input's format, or CSV for
+/// files that are no text.
+fn format_of_input(request: &Request<'_>) -> TableFormat {
+    let Some(first) = request.inputs.first() else {
+        return TableFormat::Csv;
+    };
+    if is_stdin(first) && request.tables.from == Some(PipeFormat::Arrow) {
+        return TableFormat::ArrowStream;
+    }
+    let separator = request.text.separator;
+    match request.text.kind.or_else(|| TextKind::of_name(first)) {
+        Some(TextKind::JsonLines) => TableFormat::JsonLines,
+        Some(TextKind::Csv) if separator.unwrap_or_else(|| usual_separator(first)) == b'\t' => {
+            TableFormat::Tsv
+        }
+        Some(TextKind::Csv) | None => TableFormat::Csv,
+    }
+}
+
 /// What standard output gets.
 fn to_stdout(request: &Request<'_>) -> Result<Outputs> {
     let format = match request.tables.to {
@@ -102,13 +122,7 @@ fn to_stdout(request: &Request<'_>) -> Result<Outputs> {
         Some(PipeFormat::Csv) => TableFormat::Csv,
         Some(PipeFormat::Tsv) => TableFormat::Tsv,
         Some(PipeFormat::Jsonl) => TableFormat::JsonLines,
-        None => {
-            let cause = "nothing says which format a table gets on standard output";
-            return Err(Error::usage(READ, cause).hint(
-                "say so with -o - --to arrow, csv, tsv or jsonl (Parquet is not written to a pipe), or name a file, \
-                 for example -o out.parquet",
-            ));
-        }
+        None => format_of_input(request),
     };
     if request.tables.parts.is_some() {
         return Err(

@@ -36,12 +36,12 @@ The output is the same for any memory and threads. `outcore windows` is for sequ
 pub(crate) struct WindowArgs {
     #[command(flatten)]
     pub(crate) files: TableFileArgs,
-    /// Columns of the groups, with :desc for the largest first; repeat for several. Default: all
-    /// rows are one group
+    /// Columns of the groups, with commas between; :desc behind one puts its largest values first.
+    /// Default: all rows are one group
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
-    /// Columns that order the rows of a group, with :desc for the largest first; repeat for
-    /// several. Default: input order
+    /// Columns that order the rows of a group, with commas between; :desc behind one puts its
+    /// largest values first. Default: input order
     #[arg(long, value_name = "COLUMN")]
     pub(crate) order: Vec<String>,
     /// What to add, as in rank or previous=lag(amount)
@@ -81,7 +81,9 @@ impl Verb for Window {
         for list in &args.added {
             wanted.columns.extend(WindowColumn::parse_list(list)?);
         }
-        let request = Request::of(&args.files, &settled.text);
+        let text = settled.text.needing_keys(&wanted.by)?;
+        let text = text.needing_keys(&wanted.order)?;
+        let request = Request::of(&args.files, &text);
         let ran = run(host, &request, settled.resources, |job, ends| {
             jobs::window(job, ends, &wanted)
         })?;

@@ -59,15 +59,19 @@ impl Verb for Unique {
         }
         let recognition = args.lines.recognition(args.order.separator()?);
         let sources = find(host, &args.files.inputs)?;
+        let record = match what {
+            What::Records | What::Array => args.record.ordered_by(&args.text.by)?,
+            _ => args.record.clone(),
+        };
         let is_of_fields = args.record.keys.iter().all(|key| !key.contains(':'));
-        let mut types = args.record.to_request();
+        let mut types = record.to_request();
         if !args.record.is_typed() && is_of_fields {
             // Keys of lines, unless the files say that they are records.
             types.keys.clear();
         }
         let mut format = format_of(&types, &sources, recognition)?;
         if format.is_some() {
-            format = format_of(&args.record.to_request(), &sources, recognition)?;
+            format = format_of(&record.to_request(), &sources, recognition)?;
         }
         if let Some(format) = format {
             host.given().applies_to(What::Array)?;
@@ -183,6 +187,7 @@ fn what_is_read(host: &dyn Host, args: &UniqueArgs) -> Result<What> {
     let what = match host.what(asked)? {
         What::Csv | What::JsonLines if flags.kind().is_none() && has_line_options => What::Lines,
         What::JsonLines if flags.kind().is_none() && args.order.is_given() => What::Lines,
+        What::Records => args.record.kind_of(What::Records),
         what => what,
     };
     host.check_options(what, asked)?;
@@ -294,6 +299,7 @@ fn to_sort(args: &UniqueArgs) -> SortArgs {
         explain: args.explain,
         dry_run: args.dry_run,
         record: args.record.clone(),
+        text: args.text.clone(),
         descending: args.descending,
         unique: true,
         job: args.job.clone(),

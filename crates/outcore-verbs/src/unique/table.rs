@@ -9,7 +9,7 @@ use outcore_table::jobs::{self, TableOrder};
 use super::page::UniqueArgs;
 use crate::host::Host;
 use crate::sequence::group::UniqueSummary;
-use crate::tables::{Request, keys_of, names_of, run, text};
+use crate::tables::{Request, keys_of, run, text};
 
 /// One row of each key.
 pub(super) fn unique(
@@ -20,7 +20,7 @@ pub(super) fn unique(
     let flags = args.text.text_flags(args.order.separator()?);
     let text = text::options(&args.tables, &flags, &args.files.inputs)?;
     let keys = keys_of(&args.text.by, args.descending)?;
-    let text = text.needing(names_of(&keys));
+    let text = text.needing_keys(&keys)?;
     let recording = (&args.job.record_io, args.explain);
     let request = Request::of_any(&args.files, &args.tables, recording, &text);
     let order = TableOrder {

@@ -11,7 +11,7 @@ mod records;
 mod table;
 
 use outcore::Result;
-use outcore_front::what::{Asked, What};
+use outcore_front::what::Asked;
 use outcore_io::units;
 
 use crate::host::{Host, Weight};
@@ -46,7 +46,7 @@ impl Verb for Verify {
             #[cfg(not(feature = "tables"))]
             return Err(crate::verb::without_tables());
         }
-        host.given().applies_to(What::Records)?;
+        host.given().applies_to(args.record.kind_of(what))?;
         records::verify(host, args)
     }
 

@@ -34,8 +34,8 @@ pub struct VerifyArgs {
     /// Files that must hold the same records in any order: the input of the sort
     #[arg(long, value_name = "INPUT", num_args = 1.., value_hint = ValueHint::FilePath)]
     pub against: Vec<PathBuf>,
-    /// Tables only: column of the expected order, COLUMN:desc for the largest first; repeat for
-    /// several
+    /// Tables only: columns of the expected order, with commas between; COLUMN:desc for the largest
+    /// first
     #[arg(long, value_name = "COLUMN", help_heading = "Order")]
     pub by: Vec<String>,
     /// Tables only: look at these columns and no others

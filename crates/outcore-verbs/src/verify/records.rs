@@ -44,7 +44,8 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
         true => None,
         false => Some(open(host, &control, &args.against)?),
     };
-    let format = decide(&args.record.to_request(), &checked, against.as_ref())?;
+    let record = args.record.ordered_by(&args.by)?;
+    let format = decide(&record.to_request(), &checked, against.as_ref())?;
     let sources = sources_of([Some(&checked), against.as_ref()]);
     let kept = Kept {
         sources: &sources,

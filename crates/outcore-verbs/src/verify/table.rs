@@ -39,18 +39,19 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
     let job = host.adopt(resources.job(Vec::new()));
     let all: Vec<_> = args.files.iter().chain(&args.against).cloned().collect();
     let (copies, _spool) = unpacked(host, (&job, &resources), (&all, None), Path::new("."))?;
+    let keys = keys_of(&args.by, args.descending)?;
     let text = TextOptions {
         nulls: null_texts(&args.bad_rows.null),
         on_bad: on_bad_row(args.bad_rows.on_error),
         ..TextOptions::default()
     };
+    let text = text.needing_keys(&keys)?;
     let reads = InputOptions {
         columns: (!args.columns.is_empty()).then(|| column_names(&args.columns)),
         text: Some(text.clone()),
         copies,
         ..InputOptions::default()
     };
-    let keys = keys_of(&args.by, args.descending)?;
     let against = (!args.against.is_empty()).then_some(&args.against[..]);
     let (found, other) = watch(host, &job.control, &[], || {
         jobs::verify(&job, (&args.files, &reads), &keys, against)

@@ -13,7 +13,7 @@ use outcore_verbs::verb::Inputs;
 use super::plain::plain;
 
 /// Options whose keyword is not their name in the definition.
-const NAMES: [(&str, &str); 23] = [
+const NAMES: [(&str, &str); 22] = [
     ("bloom_filters", "bloom"),
     ("conditions", "where"),
     ("distribution", "dist"),
@@ -36,7 +36,6 @@ const NAMES: [(&str, &str); 23] = [
     ("trace", "record_io"),
     ("unordered", "ordered"),
     ("wanted", "keys"),
-    ("window_records", "length"),
 ];
 /// Options that say the opposite of their keyword.
 const OPPOSITES: [&str; 2] = ["no_header", "unordered"];
@@ -62,7 +61,7 @@ const LEFT_OUT: [&str; 30] = [
     "merge",
     "check",
     "delete_input",
-    "numbers",
+    "integers",
     "line_keys",
     "ignore_leading_blanks",
     "dictionary_order",
@@ -118,6 +117,14 @@ pub(crate) struct Keyword {
     /// What makes words of it, and of which option; nothing for files, which stand behind them.
     pub(crate) option: Option<(&'static str, String)>,
     pub(crate) doc: String,
+}
+
+/// Names in the tables above that no option among `ids` has.
+pub(crate) fn unknown(ids: &[String]) -> Vec<&'static str> {
+    let names = NAMES.iter().map(|(id, _)| id);
+    let named = LEFT_OUT.iter().chain(&OPPOSITES).chain(names);
+    let is_unknown = |id: &&str| !ids.iter().any(|known| known == id);
+    named.copied().filter(is_unknown).collect()
 }
 
 /// Whether an option of a verb that reads `inputs` is of no use to Python.
@@ -236,7 +243,9 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
     }
     // Python keeps a table where the command requires an output.
     let is_pattern = help_of(arg).contains("{part}");
-    if name == "dst" && (takes_tables && !is_pattern || !arg.is_required_set()) {
+    let is_stdout = given.as_deref() == Some("-");
+    let is_required = arg.is_required_set() || is_stdout;
+    if name == "dst" && (takes_tables && !is_pattern || !is_required) {
         return of("StrPath | None", "None", "path");
     }
     if let Some((_, annotation, method)) = special {
@@ -263,9 +272,11 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         "dtype" => return of("npt.DTypeLike | None", "None", "dtype"),
         "record" => return of("Record | None", "None", "record"),
         "key" => return of("Keys | None", "None", "texts"),
+        "by" | "order" => return of("Keys | None", "None", "keys"),
+        "on" => return of("Keys | None", "None", "columns"),
         _ => {}
     }
-    if arg.is_required_set() && is_path {
+    if is_required && is_path {
         return ("StrPath".to_owned(), None, "path");
     }
     if arg.is_required_set() && is_whole {

@@ -15,6 +15,10 @@ mod reports;
 use std::fs;
 use std::path::Path;
 
+use clap::{Args as _, Command};
+use outcore_verbs::verb::{Verb, VerbVisitor};
+use outcore_verbs::visit_verbs;
+
 /// Fails if the file at `name` of the repository is not `text`; writes it if that is asked for.
 fn check(name: &str, text: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -77,6 +81,25 @@ fn the_reference_of_json_has_the_fields_of_all_reports() {
         ("<!--", " -->"),
         &json::sections(),
     );
+}
+
+/// The options of all verbs, by what the definition calls them.
+#[derive(Default)]
+struct Ids(Vec<String>);
+
+impl VerbVisitor for Ids {
+    fn visit<V: Verb>(&mut self) {
+        let command = V::Args::augment_args(Command::new(V::NAME));
+        let ids = command.get_arguments().map(|arg| arg.get_id().to_string());
+        self.0.extend(ids);
+    }
+}
+
+#[test]
+fn what_python_says_otherwise_are_options_of_verbs() {
+    let mut ids = Ids::default();
+    visit_verbs(&mut ids);
+    assert_eq!(keywords::unknown(&ids.0), Vec::<&str>::new());
 }
 
 #[test]

@@ -24,7 +24,7 @@ mod mixes;
 mod null;
 pub(crate) mod striped;
 mod sweeps;
-pub mod target;
+pub(crate) mod target;
 
 use std::path::PathBuf;
 use std::str::FromStr;

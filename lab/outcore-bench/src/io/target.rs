@@ -38,7 +38,7 @@ const SIGNATURES: [(&str, usize, &[u8]); 9] = [
 
 /// Whether data may be written to be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Consent {
+pub(crate) enum Consent {
     /// Only a file of our own is laid out, to be read.
     ReadOnly,
     /// Files of our own and empty devices are overwritten.
@@ -50,7 +50,7 @@ pub enum Consent {
 
 /// What a target is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub(crate) enum Whose {
     /// A file of our own.
     Own,
     /// A file that was there.
@@ -60,21 +60,21 @@ pub enum Whose {
 }
 
 /// One drive that is measured.
-pub struct Target {
+pub(crate) struct Target {
     /// For people.
-    pub name: String,
+    pub(crate) name: String,
     /// The directory, file or device that was named.
-    pub named: PathBuf,
+    pub(crate) named: PathBuf,
     /// The file that is read and written.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Whose it is.
-    pub whose: Whose,
+    pub(crate) whose: Whose,
     /// Length and so on.
-    pub facts: FileFacts,
+    pub(crate) facts: FileFacts,
     /// Whether it may be written to.
-    pub is_writable: bool,
+    pub(crate) is_writable: bool,
     /// What of it is measured.
-    pub place: FileRange,
+    pub(crate) place: FileRange,
     device: Arc<dyn Device>,
     _dir: Option<PrivateDir>,
 }
@@ -93,7 +93,7 @@ impl Drop for Target {
 ///
 /// # Errors
 /// Usage: nothing named, a mounted device, a device that belongs to somebody; no space; I/O.
-pub fn open_all(
+pub(crate) fn open_all(
     device: &Arc<dyn Device>,
     names: &[PathBuf],
     file_bytes: u64,

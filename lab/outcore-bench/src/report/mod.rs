@@ -20,7 +20,7 @@ use serde::Serialize;
 pub use save::Saver;
 
 /// Version of the schema.
-pub const VERSION: u32 = 1;
+const VERSION: u32 = 1;
 
 /// A name and what it stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -30,7 +30,7 @@ use outcore_io::{Error, Result};
 use outcore_traces::gpu::Kernel;
 use serde::Serialize;
 
-pub use sample::{Accuracy, Draw};
+pub use sample::Accuracy;
 
 const OPERATION: &str = "sample kernels";
 

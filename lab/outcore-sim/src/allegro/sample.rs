@@ -15,15 +15,15 @@ use super::Plan;
 
 /// One launch to simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Draw {
+pub(crate) struct Draw {
     /// Position in the trace, from 0.
-    pub launch: u32,
+    pub(crate) launch: u32,
     /// Index of [`Plan::clusters`].
-    pub cluster: usize,
+    pub(crate) cluster: usize,
     /// Its duration in the trace.
-    pub duration_ns: u64,
+    pub(crate) duration_ns: u64,
     /// How many launches it stands for.
-    pub weight: f64,
+    pub(crate) weight: f64,
 }
 
 /// The true error over many seeds.
@@ -43,7 +43,7 @@ pub struct Accuracy {
 
 impl Plan {
     /// The launches that `seed` draws, in the order of the trace.
-    pub fn draw(&self, seed: u64) -> Vec<Draw> {
+    pub(crate) fn draw(&self, seed: u64) -> Vec<Draw> {
         let mut draws = Vec::with_capacity(self.samples as usize);
         self.each(seed, |draw| draws.push(draw));
         draws.sort_unstable_by_key(|draw| draw.launch);

@@ -267,7 +267,7 @@ impl Drive {
     /// Executes one event; false when none is pending. A model error (a plane without free pages)
     /// ends the run with an error that names the resource.
     #[inline]
-    pub fn step<H: Host>(&mut self, host: &mut H) -> Result<bool> {
+    pub(crate) fn step<H: Host>(&mut self, host: &mut H) -> Result<bool> {
         let Some(event) = self.events.pop() else {
             return Ok(false);
         };

@@ -48,7 +48,8 @@ pub(crate) fn view_build(
     if args.unique {
         return Err(holds_all());
     }
-    let text = text::options(tables, &flags, &args.inputs)?;
+    let keys = keys_of(&args.text.by, args.descending)?;
+    let text = text::options(tables, &flags, &args.inputs)?.needing_keys(&keys)?;
     let place = context.files.output(&args.output, args.force)?;
     let sources = sources_of(context, &args.inputs)?;
     check_inputs_kept(&sources, (&args.inputs, &[place.to_path_buf()]), false)?;
@@ -68,7 +69,7 @@ pub(crate) fn view_build(
         context.reporter.show_plans(&job.control);
     }
     let order = TableOrder {
-        keys: keys_of(&args.text.by, args.descending)?,
+        keys,
         is_stable: args.stable,
         is_descending: args.descending,
     };

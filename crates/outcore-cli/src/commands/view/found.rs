@@ -77,7 +77,7 @@ impl Found {
                 view_files::settle(spec, text, job, files, LateSpool { spool, make })
             });
         }
-        let request = args.record.to_request();
+        let request = args.record.ordered_by(&args.text.by)?.to_request();
         let open = || {
             let (looked, spool) = open_all(context, &request, resources, sources, beside)?;
             let decided = records::decide(&request, &looked)?;

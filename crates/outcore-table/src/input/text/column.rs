@@ -22,7 +22,7 @@ use arrow_schema::{DataType, TimeUnit};
 use outcore_io::{Error, Result};
 
 use super::PARSE;
-use super::types::notation;
+use crate::notation::notation;
 
 /// Bytes of a value that an error shows.
 const SHOWN_BYTES: usize = 40;
@@ -526,7 +526,7 @@ mod tests {
     fn types_are_told_by_texts_that_come_back_as_they_were() {
         let told = |texts: &[&str]| {
             let kinds = texts.iter().fold(ANY, |kinds, text| kinds & kinds_of(text));
-            super::super::types::notation(&type_of(kinds))
+            crate::notation::notation(&type_of(kinds))
         };
         for (texts, wanted) in [
             (&["1", "-2"][..], "i64"),

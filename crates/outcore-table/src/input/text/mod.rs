@@ -22,7 +22,6 @@ mod column;
 mod json;
 mod scan;
 mod shape;
-mod types;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,13 +33,15 @@ use outcore::Job;
 use outcore_io::units::{self, nearest};
 use outcore_io::{Error, Kind, Result};
 
+pub use crate::notation::parse as parse_types;
 pub use bad_rows::{OnBadRow, null_texts};
 pub(super) use batches::TextReader;
 pub(super) use column::{ANY, kinds_of, type_of, values_of};
 pub use outcore::read::text_kind::TextKind;
-pub use types::parse as parse_types;
 
 use super::source::{DriveFile, Fetched, Whole};
+use crate::notation::notation;
+use crate::rows::KeyColumn;
 use bad_rows::{Rules, Tally};
 use batches::{Piece, Shape as Wanted};
 use column::Kinds;
@@ -119,6 +120,34 @@ impl TextOptions {
     pub fn needing(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.needs.extend(names);
         self
+    }
+
+    /// The same with the columns of keys, and their types where these are given.
+    ///
+    /// # Errors
+    /// Usage: a column that gets another type elsewhere.
+    pub fn needing_keys(mut self, keys: &[KeyColumn]) -> Result<Self> {
+        for KeyColumn {
+            name, data_type, ..
+        } in keys
+        {
+            self.needs.push(name.clone());
+            let Some(data_type) = data_type else { continue };
+            let known = self.schema.iter().find(|(known, _)| known == name);
+            match known {
+                Some((_, other)) if other != data_type => {
+                    let cause = format!(
+                        "column `{name}` gets two types, {} and {}",
+                        notation(other),
+                        notation(data_type)
+                    );
+                    return Err(Error::usage("choose columns", cause).hint("name one of both"));
+                }
+                Some(_) => {}
+                None => self.schema.push((name.clone(), data_type.clone())),
+            }
+        }
+        Ok(self)
     }
 
     /// Whether a file of this name is taken for text; an empty one is a table without rows if it is

@@ -209,8 +209,8 @@ impl<'de> Deserialize<'de> for Shape {
 
 #[cfg(test)]
 mod tests {
-    use super::super::types::notation;
     use super::*;
+    use crate::notation::notation;
 
     fn told(lines: &[&str]) -> Result<String, String> {
         let mut all = Shape::Null;

@@ -267,6 +267,7 @@ fn read_description(bytes: &[u8]) -> Option<(SchemaRef, Vec<KeyColumn>)> {
         name: key.column,
         is_descending: key.descending,
         is_nulls_first: key.nulls_first,
+        data_type: None,
     });
     let schema = fault::guarded(OPEN, || {
         let reader = StreamReader::try_new(&bytes[end + 1..], None);

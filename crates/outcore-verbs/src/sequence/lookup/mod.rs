@@ -53,7 +53,7 @@ have keys are read, all with many reads in flight.";
 #[command(
     after_long_help = LOOKUP_EXAMPLES,
     mut_arg("zip", |arg| arg.hide(true)),
-    mut_arg("numbers", |arg| arg.hide(true)),
+    mut_arg("integers", |arg| arg.hide(true)),
     mut_arg("conditions", |arg| arg.hide(true))
 )]
 pub(crate) struct LookupArgs {

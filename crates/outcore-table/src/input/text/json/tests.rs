@@ -8,8 +8,8 @@ use arrow_array::{Array, cast::AsArray};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::super::types::parse;
 use super::*;
+use crate::notation::parse;
 
 /// The rows of lines, or what is wrong with one of them.
 fn rows_of(schema: &str, lines: &[&str]) -> std::result::Result<StructArray, String> {

@@ -1,4 +1,4 @@
-//! `outcore put|get|ls|rm|cp`: datasets on a volume.
+//! `outcore volume put|get|ls|rm|cp`: datasets on a volume.
 //!
 //! Contract: what a name means stands in [`outcore_front::volumes`]. A dataset appears whole or not
 //! at all and is checked when it is read. Names go to standard output, one a line with tabs.
@@ -19,9 +19,9 @@ use outcore_store::dataset::transfer::{self, TransferResources};
 use outcore_store::dataset::{DatasetVolume, Named, Watch};
 use serde_json::json;
 
-use super::volume::{open, tell_absent, tell_orphans};
+use super::state::{open, tell_absent, tell_orphans};
 use crate::cli::RecordingArgs;
-use crate::cli::store::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
+use crate::cli::volume::{CpArgs, GetArgs, LsArgs, PutArgs, RmArgs};
 use crate::context::Context;
 use crate::measure::{Summary, rate_text};
 use crate::pipe::CLOSED_PIPE;
@@ -30,7 +30,7 @@ use crate::{pipe, resources};
 use outcore_verbs::host::Kept;
 
 /// Runs `put`.
-pub(crate) fn put(context: &Context, args: &PutArgs) -> Result<u8> {
+pub(super) fn put(context: &Context, args: &PutArgs) -> Result<u8> {
     let name = volumes::named(&args.name)?;
     let trace = (&args.record_io, args.force);
     run_transfer(
@@ -48,7 +48,7 @@ pub(crate) fn put(context: &Context, args: &PutArgs) -> Result<u8> {
 }
 
 /// Runs `get`.
-pub(crate) fn get(context: &Context, args: &GetArgs) -> Result<u8> {
+pub(super) fn get(context: &Context, args: &GetArgs) -> Result<u8> {
     let name = volumes::named(&args.name)?;
     let trace = (&args.record_io, args.force);
     let got = run_transfer(
@@ -70,7 +70,7 @@ pub(crate) fn get(context: &Context, args: &GetArgs) -> Result<u8> {
 }
 
 /// Runs `cp`.
-pub(crate) fn copy(context: &Context, args: &CpArgs) -> Result<u8> {
+pub(super) fn copy(context: &Context, args: &CpArgs) -> Result<u8> {
     let trace = (&args.record_io, args.force);
     run_transfer(
         context,
@@ -157,7 +157,7 @@ fn run_transfer(
 }
 
 /// Runs `ls`: all that can be read, and then the first error if there was one.
-pub(crate) fn list(context: &Context, args: &LsArgs) -> Result<u8> {
+pub(super) fn list(context: &Context, args: &LsArgs) -> Result<u8> {
     let started = Instant::now();
     let volume = open(context, &resources::without_flags()?.device())?;
     tell_absent(context, &volume);
@@ -227,7 +227,7 @@ pub(crate) fn list(context: &Context, args: &LsArgs) -> Result<u8> {
 }
 
 /// Runs `rm`.
-pub(crate) fn remove(context: &Context, args: &RmArgs) -> Result<u8> {
+pub(super) fn remove(context: &Context, args: &RmArgs) -> Result<u8> {
     let started = Instant::now();
     let volume = open(context, &resources::without_flags()?.device())?;
     let names: Result<Vec<_>> = args.names.iter().map(|name| volumes::named(name)).collect();

@@ -31,7 +31,7 @@ enum State {
 
 /// What is recorded, if anything is.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Recorder(Arc<Mutex<State>>);
+pub struct Recorder(Arc<Mutex<State>>);
 
 impl Recorder {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -39,7 +39,7 @@ impl Recorder {
     }
 
     /// Begins to record, if that is wanted: gives the same means on a device that records.
-    pub(crate) fn start(
+    pub fn start(
         &self,
         resources: Resources,
         path: Option<&Path>,
@@ -65,7 +65,7 @@ impl Recorder {
     }
 
     /// Puts the trace in its place; its facts for the summary, if there are any.
-    pub(crate) fn finish(&self) -> Option<IoTrace> {
+    pub fn finish(&self) -> Option<IoTrace> {
         let mut state = self.lock();
         let State::Running(recording) = std::mem::take(&mut *state) else {
             return None;
@@ -92,7 +92,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Why there is none.
-    pub(crate) fn close(&self) -> Result<Option<String>> {
+    pub fn close(&self) -> Result<Option<String>> {
         match std::mem::take(&mut *self.lock()) {
             State::Nothing | State::Running(_) => Ok(None),
             State::Failed(error) => Err(error),

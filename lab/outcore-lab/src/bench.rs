@@ -8,35 +8,34 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use indicatif::ProgressBar;
 use outcore::Result;
 use outcore_bench::Watch;
 use outcore_bench::args::{BenchCommand, ReportArgs};
 use outcore_bench::report::{Report, Saver};
+use outcore_terminal::measure::{Summary, moved_bytes};
+use outcore_terminal::session::Terminal;
+use outcore_terminal::steps::Steps;
 use serde_json::json;
 
-use crate::context::Context;
-use crate::measure::{Summary, moved_bytes};
-
 /// Runs the subcommand.
-pub(crate) fn run(context: &Context, command: &BenchCommand) -> Result<u8> {
+pub(crate) fn run(terminal: &Terminal, command: &BenchCommand) -> Result<u8> {
     match command {
-        BenchCommand::Io(args) => report(context, &args.report, |watch| {
+        BenchCommand::Io(args) => report(terminal, &args.report, |watch| {
             outcore_bench::io::run(&args.options(), watch)
         }),
-        BenchCommand::Sort(args) => report(context, &args.report, |watch| {
+        BenchCommand::Sort(args) => report(terminal, &args.report, |watch| {
             outcore_bench::sort::run(&args.options(), watch)
         }),
-        BenchCommand::View(args) => report(context, &args.report, |watch| {
+        BenchCommand::View(args) => report(terminal, &args.report, |watch| {
             outcore_bench::view::run(&args.options(), watch)
         }),
-        BenchCommand::Primitives(args) => report(context, &args.report, |watch| {
+        BenchCommand::Primitives(args) => report(terminal, &args.report, |watch| {
             outcore_bench::primitives::run(&args.options(), watch)
         }),
-        BenchCommand::Graph(args) => report(context, &args.report, |watch| {
+        BenchCommand::Graph(args) => report(terminal, &args.report, |watch| {
             outcore_bench::graph::run(&args.options(), watch)
         }),
-        BenchCommand::Vectors(args) => report(context, &args.report, |watch| {
+        BenchCommand::Vectors(args) => report(terminal, &args.report, |watch| {
             outcore_bench::vectors::run(&args.options(), watch)
         }),
     }
@@ -44,37 +43,24 @@ pub(crate) fn run(context: &Context, command: &BenchCommand) -> Result<u8> {
 
 /// Measures, with whoever watches told what is under way; then shows and writes what was found.
 pub(crate) fn report(
-    context: &Context,
+    terminal: &Terminal,
     args: &ReportArgs,
     measure: impl FnOnce(Watch<'_>) -> Result<Report>,
 ) -> Result<u8> {
     let started = Instant::now();
-    let reporter = &context.reporter;
+    let reporter = &terminal.reporter;
     let outputs = args.outputs.iter();
-    let outputs = outputs.map(|name| Ok(context.files.output(name, args.force)?.into_owned()));
+    let outputs = outputs.map(|name| Ok(terminal.files.output(name, args.force)?.into_owned()));
     let outputs: Vec<PathBuf> = outputs.collect::<Result<_>>()?;
     let saver = Saver::new(&outputs, args.charts_dir.as_deref(), args.force)?;
-    let spinner = reporter.shows_progress().then(ProgressBar::new_spinner);
-    let say = |what: &str| {
-        reporter.event("progress", json!({"phase": what}));
-        match &spinner {
-            // Turned by what is said, not by a thread of its own.
-            Some(spinner) => {
-                spinner.set_message(what.to_string());
-                spinner.tick();
-            }
-            None => reporter.detail(what),
-        }
-    };
-    let is_cancelled = || context.interrupt.is_set();
+    let is_cancelled = || terminal.interrupt.is_set();
     reporter.event("begin", json!({}));
+    let steps = Steps::new(reporter);
     let found = measure(Watch {
-        say: &say,
+        say: &|step| steps.show(step),
         is_cancelled: &is_cancelled,
     });
-    if let Some(spinner) = spinner {
-        spinner.finish_and_clear();
-    }
+    drop(steps);
     let found = found?;
     reporter.result(&found.to_text());
     let written = saver.write(&found)?;

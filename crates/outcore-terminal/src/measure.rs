@@ -13,12 +13,12 @@ use outcore_verbs::report::{DriveTraffic as DriveTold, Phase};
 use serde_json::{Map, Value, json};
 
 /// Drives as the summary event lists them.
-pub(crate) fn drives_json(traffic: &[DriveTraffic]) -> Value {
+pub fn drives_json(traffic: &[DriveTraffic]) -> Value {
     json!(DriveTold::of(traffic))
 }
 
 /// Phases as the summary event lists them: what each did, and what its plan predicted.
-pub(crate) fn phases_json(phases: &[EnginePhase]) -> Value {
+pub fn phases_json(phases: &[EnginePhase]) -> Value {
     json!(Phase::of_engine(phases))
 }
 
@@ -54,26 +54,26 @@ pub(crate) fn phases_table(phases: &[Phase]) -> Vec<String> {
 
 /// What a command did.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Summary {
+pub struct Summary {
     /// Records of the result.
-    pub(crate) records: u64,
+    pub records: u64,
     /// Wall time.
-    pub(crate) seconds: f64,
+    pub seconds: f64,
     /// Bytes read.
-    pub(crate) read_bytes: u64,
+    pub read_bytes: u64,
     /// Bytes written.
-    pub(crate) written_bytes: u64,
+    pub written_bytes: u64,
     /// Times that the data were read, or made.
-    pub(crate) passes: u32,
+    pub passes: u32,
     /// Share of the drives' bandwidth.
-    pub(crate) bandwidth_fraction: Option<f64>,
+    pub bandwidth_fraction: Option<f64>,
     /// What only this command reports.
-    pub(crate) more: Map<String, Value>,
+    pub more: Map<String, Value>,
 }
 
 impl Summary {
     /// A summary of a command without records, begun at `started`.
-    pub(crate) fn since(started: Instant) -> Self {
+    pub fn since(started: Instant) -> Self {
         Summary {
             seconds: started.elapsed().as_secs_f64(),
             ..Summary::default()
@@ -81,13 +81,13 @@ impl Summary {
     }
 
     /// Adds what only this command reports.
-    pub(crate) fn with(mut self, key: &str, value: Value) -> Self {
+    pub fn with(mut self, key: &str, value: Value) -> Self {
         self.more.insert(key.to_string(), value);
         self
     }
 
     /// The fields of the summary event.
-    pub(crate) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let mut fields = Map::new();
         fields.insert("records".to_string(), json!(self.records));
         fields.insert("seconds".to_string(), json!(self.seconds));
@@ -106,7 +106,7 @@ impl Summary {
 }
 
 /// Bytes that the kernel has read and written for this process so far; zeros where it does not say.
-pub(crate) fn moved_bytes() -> (u64, u64) {
+pub fn moved_bytes() -> (u64, u64) {
     let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     let field = |name: &str| {
         let value = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -119,6 +119,6 @@ pub(crate) fn moved_bytes() -> (u64, u64) {
 }
 
 /// Rates as drives are rated: data once over the whole time.
-pub(crate) fn rate_text(bytes: u64, seconds: f64) -> String {
+pub fn rate_text(bytes: u64, seconds: f64) -> String {
     units::rate_decimal(bytes as f64 / seconds.max(1e-9))
 }

@@ -129,7 +129,11 @@ fn column(text: &str) -> Result<(String, DataType)> {
     Ok((name.to_owned(), type_of(text[at + 1..].trim())?))
 }
 
-fn type_of(text: &str) -> Result<DataType> {
+/// The type of that name.
+///
+/// # Errors
+/// Usage: there is none.
+pub(crate) fn type_of(text: &str) -> Result<DataType> {
     let unknown = || wrong(format!("there is no type `{text}`"));
     let inside = |front: &str, back: &str| {
         let inner = text.strip_prefix(front)?.strip_suffix(back)?;

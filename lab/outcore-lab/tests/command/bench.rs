@@ -5,6 +5,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::outcore;
 use crate::support::*;
 
 #[test]
@@ -76,20 +77,24 @@ fn a_trace_is_summed_up_and_replayed() {
 fn what_a_sort_recorded_is_replayed_on_a_directory() {
     let place = TestDir::new();
     place.make_dir("drive");
+    let Some(outcore) = outcore() else { return };
     place.write("in", &random_u64(500_000, 71));
-    place
-        .run(&[
-            "sort",
-            "in",
-            "-o",
-            "out",
-            "--type",
-            "u64",
-            "--memory",
-            "8MiB",
-            "--record-io",
-            "t.iotrace",
-        ])
+    outcore
+        .run(
+            &place,
+            &[
+                "sort",
+                "in",
+                "-o",
+                "out",
+                "--type",
+                "u64",
+                "--memory",
+                "8MiB",
+                "--record-io",
+                "t.iotrace",
+            ],
+        )
         .ok();
     let replay = [
         "replay",
@@ -103,4 +108,13 @@ fn what_a_sort_recorded_is_replayed_on_a_directory() {
     let report = &place.run(&replay).ok().event("summary")["report"];
     let trace = &report["sections"].as_array().unwrap().last().unwrap()["tables"][0];
     assert!(trace["rows"][0][5].as_f64().unwrap() > 10.0, "{trace}");
+}
+
+#[test]
+fn a_file_in_place_of_a_directory_is_rejected_by_its_name() {
+    let place = TestDir::new();
+    place.write("in", b"1");
+    place
+        .run(&["bench", "sort", "in"])
+        .fails(2, &["a file was given", "(in)"], "name a directory");
 }

@@ -1,27 +1,32 @@
-//! The simulator behind `outcore sim`.
+//! The simulator as a command.
 //!
 //! Contract: what it computes is tested in its own crate; here, that the command reaches it and
 //! that a run recorded by `sort` can be replayed on drives that nobody owns.
 
+use crate::outcore;
 use crate::support::*;
 
 #[test]
 fn a_recorded_sort_is_replayed_on_other_drives() {
     let place = TestDir::new();
+    let Some(outcore) = outcore() else { return };
     place.write("in", &random_u64(1_000_000, 71));
-    place
-        .run(&[
-            "sort",
-            "in",
-            "-o",
-            "out",
-            "--type",
-            "u64",
-            "--memory",
-            "8MiB",
-            "--record-io",
-            "run.iotrace",
-        ])
+    outcore
+        .run(
+            &place,
+            &[
+                "sort",
+                "in",
+                "-o",
+                "out",
+                "--type",
+                "u64",
+                "--memory",
+                "8MiB",
+                "--record-io",
+                "run.iotrace",
+            ],
+        )
         .ok();
     let replay = |drives| {
         let replay = [

@@ -32,7 +32,7 @@ const BAR_STEPS: u64 = 1000;
 ///
 /// # Errors
 /// What `work` fails with; [`outcore::Kind::Interrupted`] if it failed after a signal came.
-pub(crate) fn watch<T>(
+pub fn watch<T>(
     reporter: &Reporter,
     interrupt: &Interrupt,
     control: &Control,
@@ -310,12 +310,12 @@ mod tests {
     #[test]
     fn a_failure_after_a_cancellation_is_an_interruption() {
         let control = Control::default();
-        let common = crate::cli::Common {
+        let common = crate::common::Common {
             json: false,
             quiet: true,
             verbose: false,
             volume: None,
-            color: crate::cli::ColorWhen::Never,
+            color: crate::common::ColorWhen::Never,
         };
         let reporter = Reporter::new("sort", &common);
         let result: Result<()> = watch(&reporter, &Interrupt::default(), &control, &[], || {

@@ -4,7 +4,7 @@
 //! `scrub` reads everything and names what is not what was written or belongs to nothing (exit code
 //! 4 if there is any); see [`outcore_store::dataset`].
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,7 +18,6 @@ use outcore_store::dataset::orphans::Orphan;
 use outcore_store::dataset::{DatasetVolume, Watch, drives_of};
 use serde_json::json;
 
-use crate::cli::volume::VolumeCommand;
 use crate::context::Context;
 use crate::measure::Summary;
 use crate::progress::watch;
@@ -33,51 +32,33 @@ fn drives_file(context: &Context) -> Result<&Path> {
 }
 
 /// Opens it on `device`.
-pub(crate) fn open(context: &Context, device: &Arc<dyn Device>) -> Result<DatasetVolume> {
+pub(super) fn open(context: &Context, device: &Arc<dyn Device>) -> Result<DatasetVolume> {
     volumes::open(device, drives_file(context)?)
 }
 
-/// Runs the subcommand.
-pub(crate) fn run(context: &Context, command: &VolumeCommand) -> Result<u8> {
+/// Runs `create`: labels the directories.
+pub(super) fn create(context: &Context, stripe_bytes: u64) -> Result<u8> {
     let started = Instant::now();
     let device = resources::without_flags()?.device();
-    match command {
-        VolumeCommand::Create { stripe_bytes } => {
-            let set = DriveSet::read(drives_file(context)?)?;
-            let seed = volumes::fresh_seed();
-            let made = DatasetVolume::create(device, drives_of(&set), *stripe_bytes, seed)?;
-            let text = format!(
-                "volume {} over {}, stripes of {}",
-                made.id(),
-                units::counted(made.drives().len() as u64, "drive"),
-                units::bytes(made.stripe_bytes())
-            );
-            context.reporter.human(&text);
-            let summary = Summary::since(started).with("volume", json!(made.id()));
-            context.reporter.summary(&summary);
-            Ok(0)
-        }
-        VolumeCommand::Status => status(context, &open(context, &device)?, started),
-        VolumeCommand::Scrub {
-            names,
-            remove_orphans,
-        } => {
-            let volume = open(context, &device)?;
-            let names: Result<Vec<String>> = names
-                .iter()
-                .map(|name| volumes::named(name).map(|named| named.dataset))
-                .collect();
-            if *remove_orphans {
-                let freed_bytes = volume.remove_orphans()?;
-                let text = format!("{} of orphans freed", units::bytes(freed_bytes));
-                context.reporter.human(&text);
-            }
-            scrub(context, &volume, &names?, started)
-        }
-    }
+    let set = DriveSet::read(drives_file(context)?)?;
+    let seed = volumes::fresh_seed();
+    let made = DatasetVolume::create(device, drives_of(&set), stripe_bytes, seed)?;
+    let text = format!(
+        "volume {} over {}, stripes of {}",
+        made.id(),
+        units::counted(made.drives().len() as u64, "drive"),
+        units::bytes(made.stripe_bytes())
+    );
+    context.reporter.human(&text);
+    let summary = Summary::since(started).with("volume", json!(made.id()));
+    context.reporter.summary(&summary);
+    Ok(0)
 }
 
-fn status(context: &Context, volume: &DatasetVolume, started: Instant) -> Result<u8> {
+/// Runs `status`: what is on each drive.
+pub(super) fn status(context: &Context) -> Result<u8> {
+    let started = Instant::now();
+    let volume = &open(context, &resources::without_flags()?.device())?;
     let drives = volume.status()?;
     for drive in &drives {
         context.reporter.event("drive", json!(drive));
@@ -117,7 +98,7 @@ fn status(context: &Context, volume: &DatasetVolume, started: Instant) -> Result
     ));
     if unreachable > 0 {
         context.reporter.human(&format!(
-            "{unreachable} of them cannot be read without what is missing: `outcore ls` says which"
+            "{unreachable} of them cannot be read without what is missing: `outcore volume ls` says which"
         ));
     }
     if damaged > 0 {
@@ -140,7 +121,7 @@ pub(super) fn tell_absent(context: &Context, volume: &DatasetVolume) {
             _ => format!("drive {name} cannot be read ({dir}: {why})"),
         };
         let text = format!(
-            "{found}. What does not lie on it can be read; nothing is written or removed until it is back"
+            "{found}. What is not on it can be read; nothing is written or removed until it is back"
         );
         context.reporter.note(&text);
     }
@@ -167,12 +148,18 @@ fn about_orphans(orphans: &[Orphan]) -> Option<String> {
     }
 }
 
-fn scrub(
-    context: &Context,
-    volume: &DatasetVolume,
-    names: &[String],
-    started: Instant,
-) -> Result<u8> {
+/// Runs `scrub`: reads the datasets `names`, or all, and says what is damaged.
+pub(super) fn scrub(context: &Context, names: &[PathBuf], remove_orphans: bool) -> Result<u8> {
+    let started = Instant::now();
+    let volume = &open(context, &resources::without_flags()?.device())?;
+    let names = names.iter();
+    let names = names.map(|name| volumes::named(name).map(|named| named.dataset));
+    let names = &names.collect::<Result<Vec<String>>>()?[..];
+    if remove_orphans {
+        let freed_bytes = volume.remove_orphans()?;
+        let text = format!("{} of orphans freed", units::bytes(freed_bytes));
+        context.reporter.human(&text);
+    }
     let control = Control::default();
     let all = match names {
         [] => volume.names()?,
@@ -221,7 +208,7 @@ fn scrub(
     for orphan in &orphans {
         context.reporter.event("orphan", json!(orphan));
         context.reporter.data(&format!(
-            "-\tdrive {}\t{}\tno dataset's, {}\n",
+            "-\tdrive {}\t{}\tbelongs to no dataset, {}\n",
             orphan.drive,
             orphan.path.display(),
             units::counted(orphan.len_bytes, "byte")

@@ -22,7 +22,7 @@ use outcore_verbs::report::Phase;
 use outcore_verbs::verb::Words;
 use serde_json::{Value, json};
 
-use crate::cli::{ColorWhen, Common};
+use crate::common::{ColorWhen, Common};
 use crate::measure::{Summary, phases_table};
 use crate::recorder::Recorder;
 use crate::stdout::Stdout;
@@ -32,7 +32,7 @@ const VERSION: u32 = 1;
 
 /// How the command talks.
 #[derive(Debug, Clone)]
-pub(crate) struct Reporter {
+pub struct Reporter {
     command: &'static str,
     is_json: bool,
     is_quiet: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Reporter {
 
 impl Reporter {
     /// A reporter for `command` that obeys the flags.
-    pub(crate) fn new(command: &'static str, common: &Common) -> Self {
+    pub fn new(command: &'static str, common: &Common) -> Self {
         let is_colored = match common.color {
             ColorWhen::Always => true,
             ColorWhen::Never => false,
@@ -91,19 +91,19 @@ impl Reporter {
     }
 
     /// The same, while standard output carries data.
-    pub(crate) fn with_stdout_taken(mut self, is_taken: bool) -> Self {
+    pub fn with_stdout_taken(mut self, is_taken: bool) -> Self {
         self.is_stdout_taken = is_taken;
         self
     }
 
     /// The same, for a command that was called by the name of GNU sort.
-    pub(crate) fn called_sort(mut self, is_called: bool) -> Self {
+    pub fn called_sort(mut self, is_called: bool) -> Self {
         self.is_gnu = is_called;
         self
     }
 
     /// Whether the command was called by the name of GNU sort.
-    pub(crate) fn is_gnu(&self) -> bool {
+    pub fn is_gnu(&self) -> bool {
         self.is_gnu
     }
 
@@ -117,7 +117,7 @@ impl Reporter {
     }
 
     /// Whether events are printed.
-    pub(crate) fn is_json(&self) -> bool {
+    pub fn is_json(&self) -> bool {
         self.is_json
     }
 
@@ -132,7 +132,7 @@ impl Reporter {
     }
 
     /// Whether what was done is told: to people who look on, or asked for more. GNU sort is silent.
-    pub(crate) fn tells(&self) -> bool {
+    pub fn tells(&self) -> bool {
         self.is_verbose() || (!self.is_gnu && io::stderr().is_terminal())
     }
 
@@ -142,7 +142,7 @@ impl Reporter {
     }
 
     /// Prints an event; nothing without `--json`. `fields` is an object.
-    pub(crate) fn event(&self, name: &str, fields: Value) {
+    pub fn event(&self, name: &str, fields: Value) {
         if !self.is_json {
             return;
         }
@@ -165,27 +165,27 @@ impl Reporter {
     }
 
     /// A line for people on standard error.
-    pub(crate) fn human(&self, line: &str) {
+    pub fn human(&self, line: &str) {
         if !self.is_json && !self.is_quiet {
             say(&mut io::stderr(), &self.named(format!("{line}\n")));
         }
     }
 
     /// A line for people who asked for more.
-    pub(crate) fn detail(&self, line: &str) {
+    pub fn detail(&self, line: &str) {
         if self.is_verbose() {
             self.human(line);
         }
     }
 
     /// Shows each plan that a job makes, as soon as it is made.
-    pub(crate) fn show_plans(&self, control: &Control) {
+    pub fn show_plans(&self, control: &Control) {
         let reporter = self.clone();
         control.on_plan(move |plan| reporter.plan(plan));
     }
 
     /// Shows a plan.
-    pub(crate) fn plan(&self, plan: &dyn fmt::Display) {
+    pub fn plan(&self, plan: &dyn fmt::Display) {
         let text = plan.to_string();
         self.event("plan", json!({ "text": text }));
         self.human(&text);
@@ -193,7 +193,7 @@ impl Reporter {
 
     /// The table of a job's phases beside its plan, for people who asked for more or, if it
     /// `is_explained`, for the plan.
-    pub(crate) fn phases(&self, phases: &[EnginePhase], is_explained: bool) {
+    pub fn phases(&self, phases: &[EnginePhase], is_explained: bool) {
         self.show_phases(&Phase::of_engine(phases), is_explained);
     }
 
@@ -206,36 +206,36 @@ impl Reporter {
     }
 
     /// Something that the user should know but that stops nothing.
-    pub(crate) fn note(&self, text: &str) {
+    pub fn note(&self, text: &str) {
         self.human(&format!("{} {text}", self.paint("note:", "36")));
     }
 
     /// A command's data: text on standard output, unless `--json` says it in events.
-    pub(crate) fn data(&self, text: &str) {
+    pub fn data(&self, text: &str) {
         if !self.is_json {
             self.stdout.write(text.as_bytes());
         }
     }
 
     /// A result for people on standard output.
-    pub(crate) fn result(&self, text: &str) {
+    pub fn result(&self, text: &str) {
         if !self.is_quiet {
             self.data(text);
         }
     }
 
     /// Where results are printed.
-    pub(crate) fn stdout(&self) -> &Stdout {
+    pub fn stdout(&self) -> &Stdout {
         &self.stdout
     }
 
     /// What is recorded of the run.
-    pub(crate) fn recorder(&self) -> &Recorder {
+    pub fn recorder(&self) -> &Recorder {
         &self.recorder
     }
 
     /// The summary of a command, as an event. What was recorded ends with it.
-    pub(crate) fn summary(&self, summary: &Summary) {
+    pub fn summary(&self, summary: &Summary) {
         let trace = self.recorder.finish();
         if !self.is_json {
             return;
@@ -248,7 +248,7 @@ impl Reporter {
     }
 
     /// The report of a verb: its words, and the summary event.
-    pub(crate) fn report(&self, report: Value, words: &Words) {
+    pub fn report(&self, report: Value, words: &Words) {
         self.data(&words.data);
         if !words.are_for_watchers || self.tells() {
             words.lines.iter().for_each(|line| self.human(line));
@@ -261,7 +261,7 @@ impl Reporter {
     }
 
     /// An error: one line with cause and place, one with the next step.
-    pub(crate) fn error(&self, error: &Error) {
+    pub fn error(&self, error: &Error) {
         let message = message_of(error);
         self.event(
             "error",

@@ -17,11 +17,11 @@ use signal_hook::flag;
 
 /// Whether the user asked to stop. Clones share the answer.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// Installs the handlers.
-    pub(crate) fn install() -> Self {
+    pub fn install() -> Self {
         let interrupt = Interrupt::default();
         let second = i32::from(Kind::Interrupted.exit_code());
         let ignored = ignored_signals();
@@ -35,17 +35,17 @@ impl Interrupt {
     }
 
     /// Whether a signal came.
-    pub(crate) fn is_set(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// The flag that the handlers set.
-    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+    pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)
     }
 
     /// Fails with [`Kind::Interrupted`] once a signal came.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         if self.is_set() {
             Err(Error::interrupted())
         } else {

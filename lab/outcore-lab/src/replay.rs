@@ -1,24 +1,24 @@
 //! `outcore replay`: a trace on drives, or only what is in it.
 //!
-//! Contract: the report goes the way of all measurements (see [`super::bench`]); `--summary` prints
+//! Contract: the report goes the way of all measurements (see [`crate::bench`]); `--summary` prints
 //! the trace's own summary and Falcon's Table 2 row, and touches no drive.
 
 use std::time::Instant;
 
 use outcore::Result;
 use outcore_bench::args::ReplayArgs;
+use outcore_terminal::measure::Summary;
+use outcore_terminal::session::Terminal;
 use serde_json::json;
 
-use super::bench::report;
-use crate::context::Context;
-use crate::measure::Summary;
+use crate::bench::report;
 
 /// Runs the subcommand.
-pub(crate) fn run(context: &Context, args: &ReplayArgs) -> Result<u8> {
+pub(crate) fn run(terminal: &Terminal, args: &ReplayArgs) -> Result<u8> {
     let mut options = args.options();
-    options.trace = context.files.copied(&args.trace)?.into_owned();
+    options.trace = terminal.files.copied(&args.trace)?.into_owned();
     if !args.summary {
-        return report(context, &args.report, |watch| {
+        return report(terminal, &args.report, |watch| {
             outcore_bench::replay::run(&options, watch)
         });
     }
@@ -26,14 +26,14 @@ pub(crate) fn run(context: &Context, args: &ReplayArgs) -> Result<u8> {
     let found = outcore_bench::replay::summary(&options)?;
     let name = args.trace.file_name().unwrap_or(args.trace.as_os_str());
     let row = found.table2_row(&name.to_string_lossy());
-    context.reporter.result(&format!(
+    terminal.reporter.result(&format!(
         "{found}\n\n| trace | read % | request size | GB |\n|---|---|---|---|\n{row}\n"
     ));
     let summary = Summary {
         passes: 1,
         ..Summary::since(started)
     };
-    context
+    terminal
         .reporter
         .summary(&summary.with("trace", json!(found)));
     Ok(0)

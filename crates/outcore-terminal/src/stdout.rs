@@ -1,9 +1,9 @@
 //! Standard output as what results are printed on: whole, or an error.
 //!
-//! Contract: everything that the command prints there goes through one [`Stdout`]; data of a job go
-//! through [`crate::pipe`]. A failed write is never passed over. The first failure is kept, nothing
-//! is written after it, and [`Stdout::check`] reports it when the command ends, so that the exit
-//! code is an error's. A reader that went away is no failure: it did not want what it has not read.
+//! Contract: everything that a command prints there goes through one [`Stdout`], except for the
+//! data of a job. A failed write is never passed over. The first failure is kept, nothing is
+//! written after it, and [`Stdout::check`] reports it when the command ends, so that the exit code
+//! is an error's. A reader that went away is no failure: it did not want what it has not read.
 //! Nothing waits in a buffer.
 //!
 //! A standard stream that was closed when the process started (`>&-`) fails when it is used: see
@@ -17,12 +17,15 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::stdio;
 
+/// Exit code if the reader of a pipe went away, as for a process that SIGPIPE ended.
+pub const CLOSED_PIPE: u8 = 141;
+
 const OPERATION: &str = "write standard output";
 const HINT: &str = "what was printed there is not complete: send standard output to another place";
 
 /// See the module. Clones are the same stream.
 #[derive(Clone, Default)]
-pub(crate) struct Stdout(Arc<Mutex<Option<Errno>>>);
+pub struct Stdout(Arc<Mutex<Option<Errno>>>);
 
 impl fmt::Debug for Stdout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -32,7 +35,7 @@ impl fmt::Debug for Stdout {
 
 impl Stdout {
     /// Writes all of it, at once for those who print beside; nothing once a write has failed.
-    pub(crate) fn write(&self, bytes: &[u8]) {
+    pub fn write(&self, bytes: &[u8]) {
         let mut failure = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if failure.is_none() {
             *failure = write_all(bytes).err();
@@ -40,12 +43,15 @@ impl Stdout {
     }
 
     /// Whether the reader has gone away.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) == Some(Errno::PIPE)
     }
 
     /// Fails if something could not be written, unless the reader went away.
-    pub(crate) fn check(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// What the first write failed with.
+    pub fn check(&self) -> Result<()> {
         match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             None | Some(Errno::PIPE) => Ok(()),
             Some(errno) => Err(Error::errno(OPERATION, errno.raw_os_error()).hint(HINT)),

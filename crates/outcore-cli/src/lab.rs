@@ -1,0 +1,39 @@
+//! The start of `outcore-lab`, the program that measures, replays and simulates.
+//!
+//! Contract: [`start`] replaces the process by that program, with the same words, streams and
+//! environment, so that signals and the exit code are the program's. It is looked for next to the
+//! executable, symbolic links resolved, then on `PATH`. Nothing has been read or written before.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use outcore::Error;
+
+const PROGRAM: &str = "outcore-lab";
+const START: &str = "start outcore-lab";
+
+/// Replaces the process; returns only why that could not be.
+pub(crate) fn start(words: &[OsString]) -> Error {
+    let own = std::env::current_exe();
+    let beside = own.ok().map(|own| own.with_file_name(PROGRAM));
+    for program in beside.into_iter().chain([PathBuf::from(PROGRAM)]) {
+        let mut command = Command::new(&program);
+        // Help then shows the line as it was typed.
+        let command = match words {
+            [name, words @ ..] => command.arg0(name).args(words),
+            [] => &mut command,
+        };
+        let error = command.exec();
+        if error.kind() != ErrorKind::NotFound {
+            return Error::io(START, &error).path(program);
+        }
+    }
+    let cause = "outcore-lab, the program that has bench, replay and sim, is not installed";
+    Error::usage(START, cause).hint(
+        "in the sources of outcore, `make install` installs both programs, and \
+         `cargo install --path lab/outcore-lab` this one",
+    )
+}

@@ -1,0 +1,46 @@
+//! The terminal half of outcore's commands, `outcore` and `outcore-lab`.
+//!
+//! Contract: a command defines its flags and does its work; this crate reads the words, says what
+//! happens and gives the exit code. Data go to standard output, everything else to standard error.
+//! Nothing here is global except for the signals and the standard streams of the process.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`common`] | the flags of every command |
+//! | [`session`] | one run: words in, exit code out |
+//! | [`report`], [`measure`] | messages, events and summaries |
+//! | [`progress`], [`steps`] | what is said while a job or a measurement runs |
+//! | [`recorder`] | the recorded I/O of a run |
+//! | [`files`], [`resources`] | names of datasets, settings |
+//! | [`stdout`], `signals` | standard output that loses nothing; SIGINT, SIGTERM and SIGHUP |
+//! | [`pages`], [`docs`] | help, man pages and completions |
+//! | [`page_check`] | what tests ask of pages |
+
+mod closed;
+pub mod common;
+pub mod docs;
+pub mod files;
+pub mod measure;
+pub mod page_check;
+pub mod pages;
+pub mod progress;
+pub mod recorder;
+pub mod report;
+pub mod resources;
+pub mod session;
+mod signals;
+pub mod stdout;
+pub mod steps;
+
+use std::env::ArgsOs;
+use std::process::ExitCode;
+
+/// The `main` of a command: calls `run` with the arguments and ends with its exit code. A panic,
+/// which [`session`] turns into an error, is silent unless `RUST_BACKTRACE` is set.
+pub fn start(run: fn(ArgsOs) -> u8) -> ExitCode {
+    closed::mark();
+    if std::env::var_os("RUST_BACKTRACE").is_none_or(|value| value == "0") {
+        std::panic::set_hook(Box::new(|_| {}));
+    }
+    ExitCode::from(run(std::env::args_os()))
+}

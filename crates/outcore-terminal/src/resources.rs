@@ -1,0 +1,31 @@
+//! Resources of a job from the environment of the process (see [`outcore_front::resources`]).
+//!
+//! Contract: what a request does not set is left to environment, file and default. `OUTCORE_FAULT`
+//! (`eio@12`, `kill@9`, see [`outcore_io::drive::testing`]) puts a fault into the device, for
+//! tests; this is the only place that reads it.
+
+use outcore::Result;
+use outcore_front::resources::{FAULT_VARIABLE, Resources, ResourcesRequest};
+use outcore_io::config::Environment;
+use outcore_verbs::option::{DriveArgs, ResourceArgs, SEED, resources_request};
+
+/// Merges what was set, environment, file and defaults.
+///
+/// # Errors
+/// Settings that cannot be.
+pub fn of_request(request: &ResourcesRequest) -> Result<Resources> {
+    let resources = Resources::load(request, &Environment::of_process())?;
+    match std::env::var(FAULT_VARIABLE) {
+        Ok(text) if !text.is_empty() => Ok(resources.with_fault(text.parse()?)),
+        _ => Ok(resources),
+    }
+}
+
+/// The same for what has no flags of its own.
+///
+/// # Errors
+/// As [`of_request`].
+pub fn without_flags() -> Result<Resources> {
+    let (none, no_drives) = (ResourceArgs::default(), DriveArgs::default());
+    of_request(&resources_request(&none, &no_drives, None, SEED)?)
+}

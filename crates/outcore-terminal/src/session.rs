@@ -1,0 +1,143 @@
+//! One run of a command: words in, exit code out.
+//!
+//! Contract: [`answer`] says what clap has to say of words that name no work. [`Session::run`] does
+//! the work of a command and gives its exit code: that of the error's kind
+//! ([`outcore::Kind::exit_code`]), or what the work returned. A panic is an error that names the
+//! command and the file. Results that could not be printed are an error. Datasets that the work
+//! wrote are sealed only if it succeeded.
+
+use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use outcore::{Error, Result};
+use outcore_front::resources::unknown_variables;
+use outcore_io::config::Environment;
+use outcore_verbs::usage;
+
+use crate::common::Common;
+use crate::files::{Copying, Files};
+use crate::report::Reporter;
+use crate::signals::{Interrupt, survive_file_limit};
+
+/// What every command gets.
+#[derive(Clone)]
+pub struct Terminal {
+    /// Drives file of the volume, if there is one.
+    pub volume: Option<PathBuf>,
+    /// What names of files mean.
+    pub files: Files,
+    /// How it talks.
+    pub reporter: Reporter,
+    /// Whether the user asked to stop.
+    pub interrupt: Interrupt,
+}
+
+/// A command that is about to run.
+pub struct Session<'a> {
+    /// Its name, by which its events are known.
+    pub name: &'static str,
+    /// How it talks.
+    pub reporter: Reporter,
+    /// The flags of every command.
+    pub common: &'a Common,
+    /// Whether a signal asks the work to stop and clean up; else it ends the process at once.
+    pub cleans_up: bool,
+    /// Whether scratch goes to the volume's drives if the user gives no others.
+    pub lends_drives: bool,
+    /// The file that an error names if it knows of none itself.
+    pub first_file: Option<PathBuf>,
+}
+
+impl Session<'_> {
+    /// Does the work; gives the exit code.
+    pub fn run(self, work: impl FnOnce(&Terminal) -> Result<u8>) -> u8 {
+        survive_file_limit();
+        let interrupt = match self.cleans_up {
+            true => Interrupt::install(),
+            false => Interrupt::default(),
+        };
+        allow_open_files();
+        let reporter = self.reporter;
+        for unknown in unknown_variables(&Environment::of_process()) {
+            reporter.note(&unknown);
+        }
+        let volume = self.common.volume.clone();
+        let copying = Copying {
+            reporter: reporter.clone(),
+            interrupt: interrupt.clone(),
+        };
+        let terminal = Terminal {
+            files: Files::new(volume.clone(), self.lends_drives, copying),
+            volume,
+            reporter,
+            interrupt,
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| work(&terminal)));
+        let result = result.unwrap_or_else(|panic| Err(Error::panicked(self.name, panic)));
+        let result = result.map_err(|error| match &self.first_file {
+            Some(path) if error.is_panic() && error.file_path().is_none() => error.path(path),
+            _ => error,
+        });
+        let reporter = &terminal.reporter;
+        let result = result.and_then(|code| {
+            let recorded = reporter.recorder().close()?;
+            recorded.iter().for_each(|text| reporter.human(text));
+            match code {
+                0 => terminal.files.finish().map(|()| code),
+                code => Ok(code),
+            }
+        });
+        finish(reporter, result)
+    }
+}
+
+/// The first word after the command that is the name of a file.
+pub fn first_file(words: &[OsString]) -> Option<PathBuf> {
+    let mut names = words.iter().skip(2).map(PathBuf::from);
+    names.find(|name| name.is_file())
+}
+
+/// Says what clap has to say: help, the version or what is wrong; gives the exit code.
+pub fn answer(reporter: &Reporter, said: &clap::Error) -> u8 {
+    match usage::read(said) {
+        usage::Parsed::Text(text) => print(reporter, &text),
+        usage::Parsed::Wrong(wrong) => finish(reporter, Err(wrong)),
+        usage::Parsed::Nothing(wrong, help) => {
+            reporter.human(help.trim_end());
+            finish(reporter, Err(wrong))
+        }
+    }
+}
+
+/// Prints a text that is all that was asked for; gives the exit code.
+pub fn print(reporter: &Reporter, text: &str) -> u8 {
+    reporter.stdout().write(text.as_bytes());
+    finish(reporter, Ok(0))
+}
+
+/// The exit code, after saying what went wrong if something did; results that could not be printed
+/// did.
+pub fn finish(reporter: &Reporter, result: Result<u8>) -> u8 {
+    match result.and_then(|code| reporter.stdout().check().map(|()| code)) {
+        Ok(code) => code,
+        Err(error) => {
+            reporter.error(&error);
+            reporter.exit_code(&error)
+        }
+    }
+}
+
+/// As many files open at once as the system lets this user have: data often come in thousands.
+fn allow_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    // If the system refuses, fewer will do for most jobs.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: maximum,
+            maximum,
+        },
+    );
+}

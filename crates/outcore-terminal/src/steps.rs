@@ -1,0 +1,46 @@
+//! The steps of a measurement, shown one after the other.
+//!
+//! Contract: with `--json` each step is a `progress` event; on a terminal a spinner shows it; else
+//! it is a line for people who asked for more. The spinner goes with its [`Steps`].
+
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use crate::report::Reporter;
+
+/// See the module.
+pub struct Steps<'a> {
+    reporter: &'a Reporter,
+    spinner: Option<ProgressBar>,
+}
+
+impl<'a> Steps<'a> {
+    /// No step has been shown yet.
+    pub fn new(reporter: &'a Reporter) -> Self {
+        Steps {
+            reporter,
+            spinner: reporter.shows_progress().then(ProgressBar::new_spinner),
+        }
+    }
+
+    /// Shows a step.
+    pub fn show(&self, step: &str) {
+        self.reporter.event("progress", json!({"phase": step}));
+        match &self.spinner {
+            // Turned by what is said, not by a thread of its own.
+            Some(spinner) => {
+                spinner.set_message(step.to_string());
+                spinner.tick();
+            }
+            None => self.reporter.detail(step),
+        }
+    }
+}
+
+impl Drop for Steps<'_> {
+    fn drop(&mut self) {
+        if let Some(spinner) = &self.spinner {
+            spinner.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The `outcore-lab` command.
+//!
+//! Contract: hands the arguments to [`outcore_lab::run`] and ends with the exit code that it gives.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    outcore_terminal::start(outcore_lab::run)
+}
