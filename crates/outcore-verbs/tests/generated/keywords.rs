@@ -200,6 +200,30 @@ fn help_of(arg: &Arg) -> String {
     help.map(ToString::to_string).unwrap_or_default()
 }
 
+/// The values that an option takes, if only some, as Python writes them.
+fn choices_of(arg: &Arg) -> String {
+    if !matches!(arg.get_action(), ArgAction::Set) {
+        return String::new();
+    }
+    let choices = arg.get_possible_values();
+    let choices = choices
+        .iter()
+        .map(|choice| format!("\"{}\"", choice.get_name()));
+    choices.collect::<Vec<_>>().join(", ")
+}
+
+/// The type of a keyword of records and keys, and what makes words of it.
+fn kind_of_keys(name: &str) -> Option<(&'static str, &'static str)> {
+    match name {
+        "dtype" => Some(("npt.DTypeLike | None", "dtype")),
+        "record" => Some(("Record | None", "record")),
+        "key" => Some(("Keys | None", "texts")),
+        "by" | "order" => Some(("Keys | None", "keys")),
+        "on" => Some(("Keys | None", "columns")),
+        _ => None,
+    }
+}
+
 /// The type of the keyword `name`, its default, and what makes words of it.
 fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'static str) {
     let many_values = arg
@@ -216,14 +240,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         TypeId::of::<usize>(),
     ];
     let is_whole = numbers.into_iter().any(is);
-    let choices = arg.get_possible_values();
-    let choices = choices
-        .iter()
-        .map(|choice| format!("\"{}\"", choice.get_name()));
-    let choices = match arg.get_action() {
-        ArgAction::Set => choices.collect::<Vec<_>>().join(", "),
-        _ => String::new(),
-    };
+    let choices = choices_of(arg);
     let given = arg.get_default_values().first();
     let given = given.map(|value| value.to_string_lossy().into_owned());
     let special = SPECIAL.iter().find(|(known, ..)| *known == name);
@@ -268,13 +285,8 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
             _ => needs("str", "text"),
         };
     }
-    match name {
-        "dtype" => return of("npt.DTypeLike | None", "None", "dtype"),
-        "record" => return of("Record | None", "None", "record"),
-        "key" => return of("Keys | None", "None", "texts"),
-        "by" | "order" => return of("Keys | None", "None", "keys"),
-        "on" => return of("Keys | None", "None", "columns"),
-        _ => {}
+    if let Some((annotation, method)) = kind_of_keys(name) {
+        return of(annotation, "None", method);
     }
     if is_required && is_path {
         return ("StrPath".to_owned(), None, "path");
