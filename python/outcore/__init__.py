@@ -12,7 +12,6 @@ step. `outcore.graph` converts edges to graphs and computes on them; `knn` and `
 vectors; `outcore.sim` simulates drives.
 """
 
-from . import _record_verbs, _reports, _table_verbs, _verbs
 from . import graph as graph
 from . import sim as sim
 from ._api import plan
@@ -37,6 +36,7 @@ from ._outcore import __version__
 from ._progress import Progress
 from ._record_verbs import *
 from ._reports import *
+from ._row_verbs import *
 from ._shuffle import Shuffled, shuffled
 from ._shuffled_table import ShuffledTable
 from ._table import Table, table
@@ -102,10 +102,19 @@ __all__ = [
     "tabulate",
     "x",
 ]
-__all__ += _record_verbs.__all__
-__all__ += _reports.__all__
-__all__ += _table_verbs.__all__
-__all__ += _verbs.__all__
+# Made from the definition of the verbs, as the modules that they are in.
+# verbs: begin
+__all__ += [
+    "DriveTraffic", "IoTrace", "JobSummary", "Phase", "Rates", "Plan", "WriteSummary", "SortSummary",
+    "ValueCount", "UniqueSummary", "CommSummary", "ShuffleSummary", "SampleSummary", "SplitSummary",
+    "GenSummary", "VerifyReport", "ReducedValue", "ReduceSummary", "HistogramSummary", "TopSummary",
+    "FindSummary", "PartitionSummary", "LookupSummary", "TableColumn", "InfoReport", "DedupSummary",
+    "DiffSummary", "sort", "unique", "comm", "shuffle", "head", "tail", "sample", "split", "verify", "map",
+    "filter", "merge", "count_by", "convert", "info", "dedup", "group_by", "window", "join", "diff", "gen",
+    "zip", "flat_map", "enumerate", "windows", "reverse", "reduce", "scan", "histogram", "top", "find",
+    "partition", "gather", "lookup_file",
+]
+# verbs: end
 
 # Where users find them is where tracebacks and help should say they are.
 for _name in __all__:

@@ -39,7 +39,6 @@ _OPTIONS: dict[str, Option] = {
     "force": Option("flag", "--force", False),
     "how": Option("text", "how", ...),
     "index": Option("path", "--index", None),
-    "integers": Option("number", "--integers", None),
     "io": Option("text", "--io", None),
     "key": Option("texts", "--key", None),
     "keys": Option("path", "--keys", ...),
@@ -66,24 +65,11 @@ _OPTIONS: dict[str, Option] = {
 
 
 def gen(
-    dtype: npt.DTypeLike,
-    dst: StrPath,
-    count: SupportsIndex,
-    *,
-    dist: str = "uniform",
-    seed: SupportsIndex = 1,
-    ascii: bool = False,
-    skewed: bool = False,
-    first: SupportsIndex | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    force: bool = False,
-    explain: bool = False,
-    record_io: StrPath | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    dtype: npt.DTypeLike, dst: StrPath, count: SupportsIndex, *, dist: str = "uniform",
+    seed: SupportsIndex = 1, ascii: bool = False, skewed: bool = False, first: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), force: bool = False, explain: bool = False, record_io: StrPath | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> GenSummary:
     """Generate records for tests and measurements.
 
@@ -120,25 +106,11 @@ def gen(
 
 
 def zip(
-    src: Paths,
-    dst: StrPath,
-    *,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: Paths, dst: StrPath, *, zip: Paths = (), where: Expressions = (), dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    force: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary:
     """Zip the records of several files.
 
@@ -148,7 +120,7 @@ def zip(
         src: Files to read, in order, as one input: raw records, .npy, or a manifest (.outcore.json) of
             shards.
         dst: As in `gen`.
-        zip, integers, where, force: As in `map`.
+        zip, where, force: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
@@ -159,25 +131,11 @@ def zip(
 
 
 def flat_map(
-    src: Paths,
-    expressions: Expressions,
-    dst: StrPath,
-    *,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    volume: StrPath | None = None,
+    src: Paths, expressions: Expressions, dst: StrPath, *, zip: Paths = (), where: Expressions = (),
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, force: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> WriteSummary:
     """Compute several numbers from each record.
@@ -192,7 +150,7 @@ def flat_map(
     Args:
         expressions: What to compute: a list of expressions, or a text with commas between them.
         dst: As in `gen`.
-        zip, integers, where, force: As in `map`.
+        zip, where, force: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
@@ -204,25 +162,11 @@ def flat_map(
 
 
 def enumerate(
-    src: Paths,
-    dst: StrPath,
-    *,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: Paths, dst: StrPath, *, zip: Paths = (), where: Expressions = (), dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    force: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary:
     """Put the position of each record before it.
 
@@ -231,7 +175,7 @@ def enumerate(
 
     Args:
         dst: As in `gen`.
-        zip, integers, where, force: As in `map`.
+        zip, where, force: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
@@ -243,25 +187,11 @@ def enumerate(
 
 
 def windows(
-    src: Paths,
-    dst: StrPath,
-    length: SupportsIndex,
-    *,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    volume: StrPath | None = None,
+    src: Paths, dst: StrPath, length: SupportsIndex, *, zip: Paths = (), where: Expressions = (),
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, force: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> WriteSummary:
     """Write each record together with the records that follow it.
@@ -272,7 +202,7 @@ def windows(
     Args:
         length: Number of records in each window, 2 to 8.
         dst: As in `gen`.
-        zip, integers, where, force: As in `map`.
+        zip, where, force: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
@@ -284,31 +214,17 @@ def windows(
 
 
 def reverse(
-    src: Paths,
-    dst: StrPath,
-    *,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: Paths, dst: StrPath, *, zip: Paths = (), where: Expressions = (), dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    force: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary:
     """Write the last record first.
 
     Args:
         dst: As in `gen`.
-        zip, integers, where, force: As in `map`.
+        zip, where, force: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
@@ -320,25 +236,11 @@ def reverse(
 
 
 def reduce(
-    src: Paths,
-    how: Expression,
-    *,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    map: Expression | None = None,
-    volume: StrPath | None = None,
+    src: Paths, how: Expression, *, zip: Paths = (), where: Expressions = (),
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, force: bool = False, map: Expression | None = None, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> ReduceSummary:
     """Reduce all records to one value: sum, count, min, max, mean or an expression.
@@ -356,7 +258,7 @@ def reduce(
         how: What to compute: sum, count, min, max or mean, several separated by commas, or an associative
             expression of a and b.
         map: Apply this expression to each record first.
-        zip, integers, where, force: As in `map`.
+        zip, where, force: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
@@ -368,27 +270,12 @@ def reduce(
 
 
 def scan(
-    src: Paths,
-    op: Literal["sum", "product", "min", "max"],
-    dst: StrPath,
-    *,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    map: Expression | None = None,
-    exclusive: bool = False,
-    volume: StrPath | None = None,
+    src: Paths, op: Literal["sum", "product", "min", "max"], dst: StrPath, *, zip: Paths = (),
+    where: Expressions = (), dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, explain: bool = False, force: bool = False,
+    map: Expression | None = None, exclusive: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> WriteSummary:
     """Write prefix sums, products, minima or maxima.
@@ -400,7 +287,7 @@ def scan(
         op: The operation.
         exclusive: Exclusive scan: start with the identity, and leave each number out of its own result.
         dst: As in `gen`.
-        zip, integers, where, force: As in `map`.
+        zip, where, force: As in `map`.
         map: As in `reduce`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
@@ -413,26 +300,12 @@ def scan(
 
 
 def histogram(
-    src: Paths,
-    *,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    map: Expression | None = None,
-    bins: SupportsIndex = 10,
-    range: tuple[float, float] | None = None,
-    volume: StrPath | None = None,
+    src: Paths, *, zip: Paths = (), where: Expressions = (), dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
+    force: bool = False, map: Expression | None = None, bins: SupportsIndex = 10,
+    range: tuple[float, float] | None = None, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> HistogramSummary:
     """Count numbers in bins of equal width.
@@ -442,7 +315,7 @@ def histogram(
     Args:
         bins: Number of bins.
         range: Count only numbers in this range, its ends among them.
-        zip, integers, where, force: As in `map`.
+        zip, where, force: As in `map`.
         map: As in `reduce`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
@@ -455,34 +328,19 @@ def histogram(
 
 
 def top(
-    src: Paths,
-    *,
-    count: SupportsIndex = 10,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    map: Expression | None = None,
-    smallest: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: Paths, *, count: SupportsIndex = 10, zip: Paths = (), where: Expressions = (),
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, force: bool = False, map: Expression | None = None, smallest: bool = False,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> TopSummary:
     """Find the largest numbers, largest first.
 
     Args:
         count: How many numbers to find.
         smallest: Find the smallest numbers, smallest first.
-        zip, integers, where, force: As in `map`.
+        zip, where, force: As in `map`.
         map: As in `reduce`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
@@ -495,24 +353,11 @@ def top(
 
 
 def find(
-    src: Paths,
-    condition: Expression,
-    *,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    volume: StrPath | None = None,
+    src: Paths, condition: Expression, *, zip: Paths = (), where: Expressions = (),
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, force: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> FindSummary:
     """Find the first record for which an expression is true.
@@ -521,7 +366,7 @@ def find(
 
     Args:
         condition: As in `filter`.
-        zip, integers, where, force: As in `map`.
+        zip, where, force: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
@@ -533,26 +378,11 @@ def find(
 
 
 def partition(
-    src: Paths,
-    expression: Expression,
-    dst: StrPath,
-    *,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    parts: SupportsIndex = 2,
-    volume: StrPath | None = None,
+    src: Paths, expression: Expression, dst: StrPath, *, zip: Paths = (), where: Expressions = (),
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, force: bool = False, parts: SupportsIndex = 2, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> PartitionSummary:
     """Write each record to one of several files.
@@ -572,7 +402,7 @@ def partition(
         expression: The number of the file.
         dst: File name pattern: {part} in it becomes the number of the file.
         parts: Number of files.
-        zip, integers, where, force: As in `map`.
+        zip, where, force: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
@@ -584,38 +414,23 @@ def partition(
 
 
 def gather(
-    src: Paths,
-    dst: StrPath,
-    at: StrPath,
-    *,
-    at_type: str | None = None,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: Paths, dst: StrPath, at: StrPath, *, at_type: str | None = None, zip: Paths = (),
+    where: Expressions = (), dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, explain: bool = False, force: bool = False,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary:
     """Write the records at given positions, in the order given.
 
     Positions are read in sorted order, each block once, at full queue depth.
 
     Args:
-        at: File of positions, counted from 0: u64, or .npy of any integers There may be more of them than the
-            memory holds: they are sorted, the records are read in ascending order and sorted back..
+        at: File of positions, counted from 0: u64, or .npy of any integers. There may be more of them than
+            the memory holds: they are sorted, the records are read in ascending order and sorted back.
         at_type: Type of positions without a header: u64, i64, u32, i32, u16, i16, u8 or i8 [default: u64].
         dst: As in `gen`.
-        zip, integers, where, force: As in `map`.
+        zip, where, force: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
@@ -627,31 +442,13 @@ def gather(
 
 
 def lookup_file(
-    src: Paths,
-    dst: StrPath,
-    keys: StrPath,
-    *,
-    side: Literal["left", "right"] = "left",
-    index: StrPath | None = None,
-    lines: LinesHow = False,
-    zero_terminated: bool = False,
-    values: bool = False,
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: Paths, dst: StrPath, keys: StrPath, *, side: Literal["left", "right"] = "left",
+    index: StrPath | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    values: bool = False, dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, explain: bool = False, force: bool = False, zip: Paths = (),
+    where: Expressions = (), volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> LookupSummary:
     """Find where keys belong in sorted files, as numpy.searchsorted does.
 
@@ -684,7 +481,7 @@ def lookup_file(
         values: Instead of ranks, write the records or lines that have these keys: all of them for each key,
             and nothing for a key that no record has.
         dst: As in `gen`.
-        force, zip, integers, where: As in `map`.
+        force, zip, where: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.

@@ -18,6 +18,7 @@ from typing import Any, SupportsIndex
 
 from . import _arguments as arguments
 from . import _kinds
+from . import _row_verbs
 from . import _table_verbs
 from . import _verbs
 from ._column import Expression
@@ -121,18 +122,17 @@ class Table(Held):
     ) -> Table:
         """In the order of columns, the most significant first: `"time:desc"` is largest first, `"name:nulls-first"` has
         nulls first; all columns if none is named. With `unique`, one row of each key."""
-        how: dict[str, Any] = {"descending": descending, "stable": stable, "unique": unique}
-        return _made(_verbs.sort(self, by=by, **how))
+        return _verbs.sort(self, by=by, descending=descending, stable=stable, unique=unique)
 
     def unique(self, by: arguments.Keys = ()) -> Table:
         """One row of each key, in their order; see `dedup` for the order of the input."""
-        return _made(_verbs.unique(self, by=by))
+        return _verbs.unique(self, by=by)
 
     def dedup(
         self, by: arguments.Keys = (), *, keep: str = "first", removed: arguments.StrPath | None = None
     ) -> Table:
         """Without the rows whose key a row that is kept has; the others stay where they are, as by `dedup`."""
-        return _made(_table_verbs.dedup(self, by=by, keep=keep, removed=removed))
+        return _table_verbs.dedup(self, by=by, keep=keep, removed=removed)
 
     def dedup_near(
         self,
@@ -146,18 +146,28 @@ class Table(Held):
         removed: arguments.StrPath | None = None,
     ) -> Table:
         """Without the rows whose text in a column is nearly that of a row that is kept: `dedup` with `near`."""
-        how: dict[str, Any] = {"jaccard": jaccard, "shingles": shingles, "hashes": hashes, "seed": seed}
-        return _made(_table_verbs.dedup(self, near=column, keep=keep, removed=removed, **how))
+        return _table_verbs.dedup(
+            self,
+            near=column,
+            jaccard=jaccard,
+            shingles=shingles,
+            hashes=hashes,
+            seed=seed,
+            keep=keep,
+            removed=removed,
+        )
 
     def merge(self, by: arguments.Keys = (), *, descending: bool = False) -> Table:
         """The rows of all files in the order of columns, in which each file is already: one read and one write. A file that
         is not in order is a `CorruptError` that names its row."""
-        return _made(_verbs.merge(self, by=by, descending=descending))
+        return _row_verbs.merge(self, by=by, descending=descending)
 
     def count_by(self, by: arguments.Keys, *, by_count: bool = False) -> Table:
         """How often each value of columns occurs, in the order of the values, or with `by_count` the most frequent
         first: the columns, and behind them `count`."""
-        return _made(_verbs.count_by(self, by=texts("by", by), by_count=by_count))
+        made = _row_verbs.count_by(self, by=texts("by", by), by_count=by_count)
+        assert isinstance(made, Table)
+        return made
 
     def dedup_substring(
         self,
@@ -168,12 +178,12 @@ class Table(Held):
         removed: arguments.StrPath | None = None,
     ) -> Table:
         """Without the passages of a text that occur before: `dedup` with `substring`."""
-        return _made(_table_verbs.dedup(self, substring=length, of=column, tokens=tokens, removed=removed))
+        return _table_verbs.dedup(self, substring=length, of=column, tokens=tokens, removed=removed)
 
     def group_by(self, by: arguments.Keys, *aggregates: str, **named: str) -> Table:
         """A row of aggregates for each group of rows, as by `group_by`: `group_by("country", "count",
         total="sum(bytes)")`."""
-        return _made(_table_verbs.group_by(self, by=by, aggregates=_named("aggregates", aggregates, named)))
+        return _table_verbs.group_by(self, by=by, aggregates=_named("aggregates", aggregates, named))
 
     def window(
         self,
@@ -186,7 +196,7 @@ class Table(Held):
         """With columns that depend on a row's place in its group, as by `window`: `window("user", "row_number",
         order="time", before="lag(page)")`."""
         added = _named("functions", functions, named)
-        return _made(_table_verbs.window(self, by=by, order=order, added=added, first=first))
+        return _table_verbs.window(self, by=by, order=order, added=added, first=first)
 
     def join(
         self,
@@ -200,30 +210,31 @@ class Table(Held):
         ordered: bool = True,
     ) -> Table:
         """Joined with another table, as by `join`. How either table is read is its own matter."""
-        means: dict[str, Any] = {"tolerance": tolerance, "suffix": suffix, "ordered": ordered}
-        return _made(_table_verbs.join(self, other, on=on, how=how, asof=asof, **means))
+        return _table_verbs.join(
+            self, other, on=on, how=how, asof=asof, tolerance=tolerance, suffix=suffix, ordered=ordered
+        )
 
     def diff(self, other: TableSource, by: arguments.Keys = ()) -> Table:
         """What differs between this table and another one, as by `diff`."""
-        return _made(_table_verbs.diff(self, other, by=by))
+        return _table_verbs.diff(self, other, by=by)
 
     def shuffle(
         self, seed: SupportsIndex = _SEED, *, epoch: SupportsIndex = 0, by: arguments.Keys = ()
     ) -> Table:
         """In a random order, which depends on `seed` and `epoch` alone. Rows with equal values in the columns `by` stay
         together, in the order of the input."""
-        return _made(_verbs.shuffle(self, seed=seed, epoch=epoch, by=by))
+        return _verbs.shuffle(self, seed=seed, epoch=epoch, by=by)
 
     def filter(self, *conditions: Expression) -> Table:
         """The rows for which all conditions are true: `"price * n > 100 and country in ('de', 'fr')"`. Row groups that
         cannot match are not read. `help(outcore.map)` describes the expressions."""
         condition, *further = conditions or ("true",)
-        return _made(_verbs.filter(self, condition, where=further))
+        return _row_verbs.filter(self, condition, where=further)
 
     def map(self, **columns: Expression) -> Table:
         """With columns that are computed: `map(total="price * n")`. One of a name that there is takes its place."""
         computed = [f"{quoted(name)} = {text}" for name, text in columns.items()]
-        return _made(_verbs.map(self, ", ".join(computed)))
+        return _row_verbs.map(self, ", ".join(computed))
 
     def select(self, *columns: str) -> Table:
         """With these columns alone, in this order. Nothing is read for it."""
@@ -232,11 +243,11 @@ class Table(Held):
 
     def head(self, rows: SupportsIndex) -> Table:
         """The first rows; no more is read."""
-        return _made(_verbs.head(self, count=rows))
+        return _verbs.head(self, count=rows)
 
     def sample(self, rows: SupportsIndex, *, seed: SupportsIndex = _SEED) -> Table:
         """Rows that are drawn, in the order of the input; each set of this size is as likely as any other."""
-        return _made(_verbs.sample(self, count=rows, seed=seed))
+        return _verbs.sample(self, count=rows, seed=seed)
 
     def write(
         self,
@@ -250,16 +261,15 @@ class Table(Held):
     ) -> WriteSummary:
         """Writes a file of Parquet, Arrow, CSV or JSON lines, or a directory of `parts`, whole or not at all, as by
         `convert`."""
-        options: dict[str, Any] = {"codec": codec, "group_rows": group_rows, "bloom": bloom, "parts": parts}
-        done = _table_verbs.convert(self, dst, force=force, **options)
-        assert isinstance(done, WriteSummary)
-        return done
+        return _table_verbs.convert(
+            self, dst, codec=codec, group_rows=group_rows, bloom=bloom, parts=parts, force=force
+        )
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The batches for another library: `pyarrow.table(t)`, `polars.DataFrame(t)`."""
         if any(map(_is_packed, self._inputs)):
             # What is unpacked for a step goes with it.
-            return _made(_table_verbs.convert(self)).__arrow_c_stream__(requested_schema)
+            return _table_verbs.convert(self).__arrow_c_stream__(requested_schema)
         return super().__arrow_c_stream__(requested_schema)
 
     def __iter__(self) -> Iterator[Any]:
@@ -277,12 +287,6 @@ class Table(Held):
                 "install it, or give the table to a library that takes __arrow_c_stream__",
             ) from None
         return pyarrow.RecordBatchReader.from_stream(self)
-
-
-def _made(table: object) -> Table:
-    """The table that a verb makes without an output."""
-    assert isinstance(table, Table)
-    return table
 
 
 def _named(name: str, given: Iterable[str], named: Mapping[str, str]) -> list[str]:

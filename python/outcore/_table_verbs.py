@@ -93,31 +93,14 @@ def convert(
 
 
 def convert(
-    src: TableSource,
-    dst: StrPath | None = None,
-    *,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    force: bool = False,
-    explain: bool = False,
-    record_io: StrPath | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: TableSource, dst: StrPath | None = None, *, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), force: bool = False, explain: bool = False, record_io: StrPath | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Copy tables between Parquet, Arrow, CSV and JSON lines, with other columns, another codec or in parts.
 
@@ -145,16 +128,9 @@ def convert(
 
 
 def info(
-    src: TableSource,
-    *,
-    schema: str | Mapping[str, str] | None = None,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    volume: StrPath | None = None,
+    src: TableSource, *, schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, csv: bool = False, jsonl: bool = False,
+    header: bool = True, separator: str | None = None, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> InfoReport:
     """Report the rows, columns and row groups of tables.
@@ -209,43 +185,17 @@ def dedup(
 
 
 def dedup(
-    src: TableSource,
-    dst: StrPath | None = None,
-    by: Keys | None = None,
-    *,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    force: bool = False,
-    explain: bool = False,
-    keep: str = "first",
-    near: str | None = None,
-    jaccard: float = 0.8,
-    shingles: str = "words:5",
-    hashes: SupportsIndex = 128,
-    seed: SupportsIndex = 1,
-    substring: SupportsIndex | None = None,
-    tokens: bool = False,
-    of: str | None = None,
-    removed: StrPath | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: TableSource, dst: StrPath | None = None, by: Keys | None = None, *, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, keep: str = "first", near: str | None = None,
+    jaccard: float = 0.8, shingles: str = "words:5", hashes: SupportsIndex = 128, seed: SupportsIndex = 1,
+    substring: SupportsIndex | None = None, tokens: bool = False, of: str | None = None,
+    removed: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> DedupSummary | Table:
     """Remove duplicate rows from tables, and leave the others where they are.
 
@@ -281,7 +231,7 @@ def dedup(
     Args:
         dst: Output: .parquet, .arrow or .feather (Arrow file), .arrows (Arrow stream), .csv, .tsv or .jsonl,
             these also with .gz or .zst. Without it the result is a `Table`.
-        by: Columns that make two rows duplicates, with commas between. Default: all columns.
+        by: Columns that make two rows duplicates. Default: all columns.
         force: Replace existing outputs.
         keep: Which row of each key to keep: first, last, or a column: the row with its least value, or with
             COLUMN:desc its greatest.
@@ -334,33 +284,14 @@ def group_by(
 
 
 def group_by(
-    src: TableSource,
-    dst: StrPath | None = None,
-    by: Keys | None = None,
-    *,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    force: bool = False,
-    explain: bool = False,
-    aggregates: Keys | None = None,
-    volume: StrPath | None = None,
+    src: TableSource, dst: StrPath | None = None, by: Keys | None = None, *, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, aggregates: Keys | None = None, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Group the rows of tables by columns, and compute sums, counts and other values of each group.
@@ -381,8 +312,8 @@ def group_by(
         >>> outcore.group_by("t.parquet", "g.parquet", "country", aggregates="sum(bytes),count,mean(ms)")
 
     Args:
-        by: Columns to group by, with commas between; :desc behind one puts its largest values first. st.a is
-            the field a of objects st.
+        by: Columns to group by; :desc behind one puts its largest values first. st.a is the field a of
+            objects st.
         aggregates: What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count.
         csv, jsonl, header, separator: As in `comm`.
         src: As in `convert`.
@@ -424,36 +355,15 @@ def window(
 
 
 def window(
-    src: TableSource,
-    dst: StrPath | None = None,
-    by: Keys | None = None,
-    *,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    force: bool = False,
-    explain: bool = False,
-    order: Keys | None = None,
-    added: Keys | None = None,
-    first: SupportsIndex | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: TableSource, dst: StrPath | None = None, by: Keys | None = None, *, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, order: Keys | None = None, added: Keys | None = None,
+    first: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Add columns to tables: numbers, ranks, neighbours and running sums of rows within groups.
 
@@ -471,10 +381,10 @@ def window(
         >>> outcore.window("t.parquet", "latest.parquet", "user", order="time:desc", first=1)
 
     Args:
-        by: Columns of the groups, with commas between; :desc behind one puts its largest values first.
-            Default: all rows are one group.
-        order: Columns that order the rows of a group, with commas between; :desc behind one puts its largest
-            values first. Default: input order.
+        by: Columns of the groups; :desc behind one puts its largest values first. Default: all rows are one
+            group.
+        order: Columns that order the rows of a group; :desc behind one puts its largest values first.
+            Default: input order.
         added: What to add, as in rank or previous=lag(amount).
         first: Write only the first N rows of each group.
         csv, jsonl, header, separator: As in `comm`.
@@ -521,38 +431,16 @@ def join(
 
 
 def join(
-    left: TableSource,
-    right: TableSource,
-    dst: StrPath | None = None,
-    on: Keys | None = None,
-    *,
-    how: str | None = None,
-    asof: str | None = None,
-    tolerance: str | float | None = None,
-    suffix: str = "_right",
-    ordered: bool = True,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    force: bool = False,
-    explain: bool = False,
-    volume: StrPath | None = None,
+    left: TableSource, right: TableSource, dst: StrPath | None = None, on: Keys | None = None, *,
+    how: str | None = None, asof: str | None = None, tolerance: str | float | None = None,
+    suffix: str = "_right", ordered: bool = True, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Join two tables by columns that they have in common.
@@ -583,8 +471,7 @@ def join(
     Args:
         left: The left table: a file of Parquet, Arrow, CSV or JSON lines, or a directory of them.
         right: The right table.
-        on: Columns by which rows are matched, with commas between: NAME, or `left`=`right` where the tables
-            call it differently.
+        on: Columns by which rows are matched: NAME, or `left`=`right` where the tables call it differently.
         how: Which rows to write: inner, left, right, full, semi (rows of `left` that have a partner) or anti
             (those that have none). Default: inner, and left with asof=.
         asof: Take as the partner the last row of `right` whose column is not greater.
@@ -633,33 +520,15 @@ def diff(
 
 
 def diff(
-    left: TableSource,
-    right: TableSource,
-    dst: StrPath | None = None,
-    by: Keys | None = None,
-    *,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    force: bool = False,
-    explain: bool = False,
-    volume: StrPath | None = None,
+    left: TableSource, right: TableSource, dst: StrPath | None = None, by: Keys | None = None, *,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> DiffSummary | Table:
     """Compare two tables by key: rows of one alone, rows that changed, and in which columns.
@@ -679,8 +548,8 @@ def diff(
         right: The right table, with the same columns.
         dst: Write the differences as a table: .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl.
             Without it the result is a `Table`.
-        by: Key columns by which rows of both tables are matched, with commas between. Default: all columns,
-            so that a row is in both tables or in one, and never changed.
+        by: Key columns by which rows of both tables are matched. Default: all columns, so that a row is in
+            both tables or in one, and never changed.
         explain: Print the plan of each sort on `sys.stderr`, then run.
         csv, jsonl, header, separator: As in `comm`.
         left: As in `join`.

@@ -1,4 +1,4 @@
-"""Verbs on files of any kind: a function for each.
+"""Verbs on lines, records and tables: a function for each.
 
 Made from the definition of the verbs in `crates/outcore-verbs`; `OUTCORE_GENERATE=1 cargo test --workspace --test
 generated` makes it anew.
@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, SupportsIndex, overload
 
 from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
-from ._column import Expression, Expressions
 from ._held import TableSource
 from ._progress import Watcher
-from ._reports import CommSummary, SampleSummary, ShuffleSummary, SortSummary, SplitSummary, UniqueSummary, VerifyReport, WriteSummary
+from ._reports import CommSummary, SampleSummary, ShuffleSummary, SortSummary, SplitSummary, UniqueSummary, WriteSummary
 from ._words import Option, report_on_tables, run_on_tables
 
 if TYPE_CHECKING:
@@ -23,18 +22,14 @@ if TYPE_CHECKING:
 
 #: The words of keywords; a verb that differs has its name in front.
 _OPTIONS: dict[str, Option] = {
-    "against": Option("paths", "--against", ()),
     "all_repeated": Option("flag", "--all-repeated", False),
     "bloom": Option("columns", "--bloom", None),
     "by": Option("keys", "--by", None),
-    "count-by.by": Option("listed", "by", ()),
-    "by_count": Option("flag", "--by-count", False),
     "by_lines": Option("number", "--by-lines", None),
     "bytes": Option("size", "--bytes", None),
     "check_chars": Option("number", "--check-chars", None),
     "codec": Option("text", "--codec", None),
     "columns": Option("columns", "--columns", None),
-    "condition": Option("text", "condition", ...),
     "unique.count": Option("flag", "--count", False),
     "sample.count": Option("number", "--count", ...),
     "count": Option("number", "--count", 10),
@@ -45,12 +40,10 @@ _OPTIONS: dict[str, Option] = {
     "dtype": Option("dtype", "--type", None),
     "epoch": Option("number", "--epoch", 0),
     "explain": Option("flag", "--explain", False),
-    "expression": Option("text", "expression", ...),
     "force": Option("flag", "--force", False),
     "group_rows": Option("number", "--group-rows", None),
     "header": Option("unless", "--no-header", True),
     "infer": Option("flag", "--infer", False),
-    "integers": Option("number", "--integers", None),
     "io": Option("text", "--io", None),
     "jsonl": Option("flag", "--jsonl", False),
     "keep_order": Option("flag", "--keep-order", False),
@@ -77,14 +70,11 @@ _OPTIONS: dict[str, Option] = {
     "skip_fields": Option("number", "--skip-fields", None),
     "stable": Option("flag", "--stable", False),
     "threads": Option("number", "--threads", None),
-    "ties": Option("flag", "--ties", False),
     "total": Option("flag", "--total", False),
     "train": Option("value", "--train", None),
     "union": Option("flag", "--union", False),
     "unique": Option("flag", "--unique", False),
-    "where": Option("expressions", "--where", ()),
     "zero_terminated": Option("flag", "--zero-terminated", False),
-    "zip": Option("paths", "--zip", ()),
 }
 
 
@@ -123,45 +113,18 @@ def sort(
 
 
 def sort(
-    src: TableSource,
-    dst: StrPath | None = None,
-    *,
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    order: str = "",
-    descending: bool = False,
-    stable: bool = False,
-    unique: bool = False,
-    separator: str | None = None,
-    lines: LinesHow = False,
-    zero_terminated: bool = False,
-    csv: bool = False,
-    jsonl: bool = False,
-    by: Keys | None = None,
-    header: bool = True,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    infer: bool = False,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    force: bool = False,
-    replace: bool = False,
-    explain: bool = False,
-    seed: SupportsIndex | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: TableSource, dst: StrPath | None = None, *, dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, order: str = "", descending: bool = False,
+    stable: bool = False, unique: bool = False, separator: str | None = None, lines: LinesHow = False,
+    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
+    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> SortSummary | Table:
     """Sort files of lines or records, larger than memory if need be.
 
@@ -308,49 +271,19 @@ def unique(
 
 
 def unique(
-    src: TableSource,
-    dst: StrPath | None = None,
-    *,
-    force: bool = False,
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    order: str = "",
-    count: bool = False,
-    repeated: bool = False,
-    unique: bool = False,
-    all_repeated: bool = False,
-    keep_order: bool = False,
-    skip_fields: SupportsIndex | None = None,
-    skip_chars: SupportsIndex | None = None,
-    check_chars: SupportsIndex | None = None,
-    descending: bool = False,
-    separator: str | None = None,
-    lines: LinesHow = False,
-    zero_terminated: bool = False,
-    csv: bool = False,
-    jsonl: bool = False,
-    by: Keys | None = None,
-    header: bool = True,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    infer: bool = False,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: TableSource, dst: StrPath | None = None, *, force: bool = False, dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, order: str = "", count: bool = False,
+    repeated: bool = False, unique: bool = False, all_repeated: bool = False, keep_order: bool = False,
+    skip_fields: SupportsIndex | None = None, skip_chars: SupportsIndex | None = None,
+    check_chars: SupportsIndex | None = None, descending: bool = False, separator: str | None = None,
+    lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False, jsonl: bool = False,
+    by: Keys | None = None, header: bool = True, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> UniqueSummary | Table:
     """Keep one of each line or record, in order, or count them.
 
@@ -425,40 +358,16 @@ def comm(
 
 
 def comm(
-    left: TableSource,
-    right: TableSource,
-    dst: StrPath | None = None,
-    *,
-    not_left: bool = False,
-    not_right: bool = False,
-    not_both: bool = False,
-    total: bool = False,
-    by: Keys | None = None,
-    lines: LinesHow = False,
-    zero_terminated: bool = False,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    infer: bool = False,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    force: bool = False,
-    explain: bool = False,
-    volume: StrPath | None = None,
+    left: TableSource, right: TableSource, dst: StrPath | None = None, *, not_left: bool = False,
+    not_right: bool = False, not_both: bool = False, total: bool = False, by: Keys | None = None,
+    lines: LinesHow = False, zero_terminated: bool = False, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, explain: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> CommSummary | Table:
     """Compare two inputs: lines or rows of the first alone, of the second alone, of both.
@@ -482,8 +391,8 @@ def comm(
         not_right: Leave out the second column: what `right` alone has.
         not_both: Leave out the third column: what both have.
         total: Write the numbers of lines of the three columns at the end.
-        by: Key columns by which rows of both tables are matched, with commas between. Default: all columns.
-            Rows of both are written as `left` has them.
+        by: Key columns by which rows of both tables are matched. Default: all columns. Rows of both are
+            written as `left` has them.
         csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
             line of each file names the columns.
         jsonl: Input is JSON lines, whatever its name: one JSON object per line.
@@ -531,42 +440,17 @@ def shuffle(
 
 
 def shuffle(
-    src: TableSource,
-    dst: StrPath | None = None,
-    *,
-    force: bool = False,
-    replace: bool = False,
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    seed: SupportsIndex = 1,
-    epoch: SupportsIndex = 0,
-    by: Keys | None = None,
-    lines: LinesHow = False,
-    zero_terminated: bool = False,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    infer: bool = False,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: TableSource, dst: StrPath | None = None, *, force: bool = False, replace: bool = False,
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    seed: SupportsIndex = 1, epoch: SupportsIndex = 0, by: Keys | None = None, lines: LinesHow = False,
+    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
+    separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> ShuffleSummary | Table:
     """Shuffle lines or records into a uniformly random order.
 
@@ -633,35 +517,15 @@ def head(
 
 
 def head(
-    src: TableSource,
-    dst: StrPath | None = None,
-    *,
-    force: bool = False,
-    count: SupportsIndex = 10,
-    by: Keys | None = None,
-    memory: Size | None = None,
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    lines: LinesHow = False,
-    zero_terminated: bool = False,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    infer: bool = False,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    explain: bool = False,
-    record_io: StrPath | None = None,
-    volume: StrPath | None = None,
+    src: TableSource, dst: StrPath | None = None, *, force: bool = False, count: SupportsIndex = 10,
+    by: Keys | None = None, memory: Size | None = None, dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, lines: LinesHow = False,
+    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
+    separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Take the first lines, records or rows of the input.
@@ -677,8 +541,7 @@ def head(
 
     Args:
         count: Number of lines or records to take; a negative number takes all but so many at the end.
-        by: Take the first rows in the order of these columns, with commas between: COLUMN:desc takes the last
-            ones.
+        by: Take the first rows in the order of these columns: COLUMN:desc takes the last ones.
         memory: Memory to use. Default: half of the free memory.
         separator: As in `comm`.
         key, csv, jsonl: As in `shuffle`.
@@ -720,35 +583,15 @@ def tail(
 
 
 def tail(
-    src: TableSource,
-    dst: StrPath | None = None,
-    *,
-    force: bool = False,
-    count: SupportsIndex = 10,
-    memory: Size | None = None,
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    lines: LinesHow = False,
-    zero_terminated: bool = False,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    infer: bool = False,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    explain: bool = False,
-    record_io: StrPath | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: TableSource, dst: StrPath | None = None, *, force: bool = False, count: SupportsIndex = 10,
+    memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Print the last lines, records or rows of the input.
 
@@ -802,35 +645,15 @@ def sample(
 
 
 def sample(
-    src: TableSource,
-    dst: StrPath | None = None,
-    *,
-    force: bool = False,
-    count: SupportsIndex,
-    seed: SupportsIndex = 1,
-    memory: Size | None = None,
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    lines: LinesHow = False,
-    zero_terminated: bool = False,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    infer: bool = False,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    explain: bool = False,
-    record_io: StrPath | None = None,
-    volume: StrPath | None = None,
+    src: TableSource, dst: StrPath | None = None, *, force: bool = False, count: SupportsIndex,
+    seed: SupportsIndex = 1, memory: Size | None = None, dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, lines: LinesHow = False,
+    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
+    separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> SampleSummary | Table:
     """Take randomly chosen lines, records or rows, in input order.
@@ -857,40 +680,17 @@ def sample(
 
 
 def split(
-    src: TableSource,
-    dst: StrPath,
-    *,
-    parts: SupportsIndex | None = None,
-    by_lines: SupportsIndex | None = None,
-    bytes: Size | None = None,
-    train: float | None = None,
-    by: Keys | None = None,
-    seed: SupportsIndex = 1,
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    lines: LinesHow = False,
-    zero_terminated: bool = False,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    force: bool = False,
-    columns: Keys | None = None,
-    union: bool = False,
-    schema: str | Mapping[str, str] | None = None,
-    infer: bool = False,
-    codec: str | None = None,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    explain: bool = False,
-    record_io: StrPath | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: TableSource, dst: StrPath, *, parts: SupportsIndex | None = None,
+    by_lines: SupportsIndex | None = None, bytes: Size | None = None, train: float | None = None,
+    by: Keys | None = None, seed: SupportsIndex = 1, dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, lines: LinesHow = False,
+    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
+    separator: str | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), force: bool = False, columns: Keys | None = None,
+    union: bool = False, schema: str | Mapping[str, str] | None = None, infer: bool = False,
+    codec: str | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, explain: bool = False,
+    record_io: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> SplitSummary:
     """Split files into parts of whole lines, records or rows.
 
@@ -943,490 +743,6 @@ def split(
     return report_on_tables("split", SplitSummary, ("split",), _OPTIONS, locals())
 
 
-def verify(
-    src: TableSource,
-    *,
-    against: Paths = (),
-    by: Keys | None = None,
-    columns: Keys | None = None,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    descending: bool = False,
-    unique: bool = False,
-    ties: bool = False,
-    explain: bool = False,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    record_io: StrPath | None = None,
-    force: bool = False,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
-) -> VerifyReport:
-    """Check that files are sorted, and that they hold the records of others.
-
-    Reports the number of records, a checksum that does not depend on their order, and the number of equal
-    keys, in the words of sortbenchmark.org's valsort. What is found is an answer, not an error: `ok` of the
-    report is `False` if a record is out of order.
-
-    With by=, a table must be in the order of these columns, and with unique=True no two rows may have equal
-    keys. against= compares all rows, whatever their order, by their values.
-
-    Examples:
-        >>> outcore.verify("sorted.bin", against="keys.bin", dtype="u64")
-        >>> outcore.verify("sorted.bin.outcore.json", dtype="gensort")
-        >>> outcore.verify("s.parquet", against="t.parquet", by=["country", "time:desc"])
-
-    Args:
-        src: Files to check, in order, as one input.
-        against: Files that must hold the same records in any order: the input of the sort.
-        by: Tables only: columns of the expected order, with commas between; COLUMN:desc for the largest
-            first.
-        columns: Tables only: look at these columns and no others.
-        descending: Expect the reverse order (largest first).
-        unique: Report equal keys as out of order.
-        ties: Expect records with equal keys to be ordered by their bytes, as `sort` writes them unless it is
-            `stable`.
-        force: Replace an existing trace.
-        key: As in `shuffle`.
-        null, dtype, record, explain, memory, threads, io, record_io, volume, progress: As in `sort`.
-        on_error: As in `split`.
-
-    Raises: What `sort` raises.
-    """
-    return report_on_tables("verify", VerifyReport, ("verify",), _OPTIONS, locals())
-
-
-@overload
-def map(
-    src: TableSource, expression: Expression, dst: StrPath, *, zip: Paths = (),
-    integers: SupportsIndex | None = None, where: Expressions = (), dtype: npt.DTypeLike | None = None,
-    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
-    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
-    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
-    force: bool = False, columns: Keys | None = None, union: bool = False, codec: str | None = None,
-    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
-) -> WriteSummary: ...
-
-
-@overload
-def map(
-    src: TableSource, expression: Expression, dst: None = None, *, zip: Paths = (),
-    integers: SupportsIndex | None = None, where: Expressions = (), dtype: npt.DTypeLike | None = None,
-    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
-    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
-    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
-    force: bool = False, columns: Keys | None = None, union: bool = False, codec: str | None = None,
-    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
-) -> Table: ...
-
-
-def map(
-    src: TableSource,
-    expression: Expression,
-    dst: StrPath | None = None,
-    *,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    infer: bool = False,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
-) -> WriteSummary | Table:
-    """Compute a number from each record, or columns from each row of a table.
-
-    The output has one number for each record of the input, or the row with its new columns, in the same
-    order. It appears whole or not at all.
-
-    Give each computed column a name, before it with = or behind it with `as`: a column of the same name is
-    replaced, all other columns are kept (columns= selects some), and a later expression may read it. `a as b`
-    renames column a.
-
-    Records and tables share one language of expressions. Operators: + - * / // % ** & | ^ ~ << >>, == != <> <
-    <= > >=, and, or, not, x in (...), x between a and b, s like p, x is null, and case when c then a else b
-    end. Records have no texts, times and nulls, which are errors there.
-
-    For records, a plain number is x; the keys of other records are key0, key1; fields of .npy have their
-    names; index is the position. Integers wrap around, as in NumPy. x[0] is an element of a vector, and in
-    `map`, x alone stands for all of them.
-
-    For tables, names stand for columns (put unusual names in backquotes), st.a for the field a of the objects
-    st, and index for the position of the row. Texts in quotes are dates and times next to such columns. A
-    comparison with null is neither true nor false. try_i64(x) gives null where i64(x) fails.
-
-    Numbers: abs(x), sqrt(x), exp(x), log(x), log2(x), floor(x), ceil(x), round(x), isnan(x), hash(x)
-
-    Choices: min(a, ...), max(a, ...), where(condition, a, b), isin(x, ...)
-
-    Choices of tables: is_null(x), is_not_null(x), coalesce(a, ...), nullif(a, b)
-
-    Texts of tables: contains(s, part), starts_with(s, part), ends_with(s, part), like(s, pattern), ilike(s,
-    pattern), lower(s), upper(s), length(s), substr(s, first[, count]), trim(s[, characters]), ltrim(s[,
-    characters]), rtrim(s[, characters]), replace(s, from, to), split_part(s, separator, number), concat(a,
-    ...), regexp_matches(s, pattern[, options]), regexp_replace(s, pattern, to[, options]), regexp_extract(s,
-    pattern[, group])
-
-    Dates and times of tables: year(t), quarter(t), month(t), week(t), day(t), dayofyear(t), weekday(t),
-    hour(t), minute(t), second(t), time_bucket(width, t[, origin]), date_trunc(unit, t), date_diff(unit, a,
-    b), epoch(t), strftime(t, format), strptime(s, format), try_strptime(s, format)
-
-    Casts: i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, bool, text, date, timestamp, interval, decimal
-
-    Examples:
-        >>> outcore.map("keys.bin", "x * 2 + 1", "out.bin", dtype="u64")
-        >>> outcore.map("log.bin", "f32(key1) / 100", "seconds.bin", record=16, key=["0:8:u64", "8:8:u64"])
-        >>> outcore.map("a.npy", "x * y", "products.npy", zip="b.npy")
-        >>> outcore.map(expression="hash(index) % 100", dst="random.bin", integers=1000000000)
-        >>> outcore.map("orders.parquet", "total = price * n, year = year(time)", "out.parquet")
-        >>> outcore.map("t.parquet", "size = case when n > 9 then 'large' else 'small' end", "u.parquet")
-
-    Args:
-        src: Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of shards,
-            or Parquet and Arrow files and directories of them.
-        expression: What to compute.
-        dst: Output: a file (.npy gets a header), or one shard per drive if the name contains {drive}. Without
-            it the result is a `Table`.
-        zip: Files of as many records, which are zipped with `src`: the numbers of the first are y, those of
-            the second z; fields of records are x.key0, y.key0.
-        integers: Use the integers 0..N-1 as input, x, instead of files.
-        where: Keep only records for which this is true; of several conditions all are.
-        force: Replace existing files.
-        csv, jsonl, header, separator: As in `comm`.
-        key: As in `shuffle`.
-        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
-            group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
-
-    Raises: What `sort` raises.
-    """
-    return run_on_tables("map", WriteSummary, ("write",), _OPTIONS, locals())
-
-
-@overload
-def filter(
-    src: TableSource, condition: Expression, dst: StrPath, *, zip: Paths = (),
-    integers: SupportsIndex | None = None, where: Expressions = (), dtype: npt.DTypeLike | None = None,
-    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
-    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
-    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
-    force: bool = False, columns: Keys | None = None, union: bool = False, codec: str | None = None,
-    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
-) -> WriteSummary: ...
-
-
-@overload
-def filter(
-    src: TableSource, condition: Expression, dst: None = None, *, zip: Paths = (),
-    integers: SupportsIndex | None = None, where: Expressions = (), dtype: npt.DTypeLike | None = None,
-    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
-    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
-    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
-    force: bool = False, columns: Keys | None = None, union: bool = False, codec: str | None = None,
-    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
-) -> Table: ...
-
-
-def filter(
-    src: TableSource,
-    condition: Expression,
-    dst: StrPath | None = None,
-    *,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    infer: bool = False,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
-) -> WriteSummary | Table:
-    """Keep the records, or rows of a table, for which an expression is true.
-
-    The output has whole records or rows, in input order. It appears whole or not at all.
-
-    Row groups of a table that cannot match are not read.
-
-    Expressions are those of `map`.
-
-    Examples:
-        >>> outcore.filter("keys.bin", "x > 10 and x % 2 == 0", "even.bin", dtype="u64")
-        >>> outcore.filter("log.bin", "key0 >= 1700000000", "recent.bin", record=64, key="0:8:u64")
-        >>> outcore.filter("logs/", "country in ('de', 'fr') and time >= '2024-01-01'", "some.parquet")
-        >>> outcore.filter("t.parquet", "price * n > 100 and url is not null", "large.parquet")
-
-    Args:
-        condition: The condition.
-        csv, jsonl, header, separator: As in `comm`.
-        src, dst, zip, integers, where, force: As in `map`.
-        key: As in `shuffle`.
-        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
-            group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
-
-    Raises: What `sort` raises.
-    """
-    return run_on_tables("filter", WriteSummary, ("write",), _OPTIONS, locals())
-
-
-@overload
-def merge(
-    src: TableSource, dst: StrPath, *, zip: Paths = (), integers: SupportsIndex | None = None,
-    where: Expressions = (), dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
-    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
-    record_io: StrPath | None = None, explain: bool = False, force: bool = False, by: Keys | None = None,
-    descending: bool = False, stable: bool = False, columns: Keys | None = None, union: bool = False,
-    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
-) -> WriteSummary: ...
-
-
-@overload
-def merge(
-    src: TableSource, dst: None = None, *, zip: Paths = (), integers: SupportsIndex | None = None,
-    where: Expressions = (), dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
-    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
-    record_io: StrPath | None = None, explain: bool = False, force: bool = False, by: Keys | None = None,
-    descending: bool = False, stable: bool = False, columns: Keys | None = None, union: bool = False,
-    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
-) -> Table: ...
-
-
-def merge(
-    src: TableSource,
-    dst: StrPath | None = None,
-    *,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    by: Keys | None = None,
-    descending: bool = False,
-    stable: bool = False,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    infer: bool = False,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
-) -> WriteSummary | Table:
-    """Merge files that are sorted already.
-
-    Each input must be in the order that `sort` gives it; the output is all of them in that order. A merge
-    reads and writes the data once, where a sort does so twice. If a file of records is not sorted, the output
-    is not sorted either, which `verify` finds; if a table is not, the error names the row. `Lines.merge`
-    merges lines.
-
-    Examples:
-        >>> outcore.merge(["monday.bin", "tuesday.bin"], "both.bin", dtype="u64")
-        >>> outcore.merge("runs.outcore.json", "all.bin", record=100, key="0:10")
-        >>> outcore.merge(["monday.parquet", "tuesday.parquet"], "both.parquet", by=["host", "time:desc"])
-
-    Args:
-        by: Columns by which all files are sorted, as in `sort`.
-        descending: The largest keys come first.
-        stable: Equal keys keep the order of the inputs.
-        csv, jsonl, header, separator: As in `comm`.
-        src, dst, zip, integers, where, force: As in `map`.
-        key: As in `shuffle`.
-        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
-            group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
-
-    Raises: What `sort` raises.
-    """
-    return run_on_tables("merge", WriteSummary, ("write",), _OPTIONS, locals())
-
-
-@overload
-def count_by(
-    src: TableSource, dst: StrPath, by: Keys = (), *, zip: Paths = (), integers: SupportsIndex | None = None,
-    where: Expressions = (), dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
-    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
-    record_io: StrPath | None = None, explain: bool = False, force: bool = False, by_count: bool = False,
-    columns: Keys | None = None, union: bool = False, codec: str | None = None,
-    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
-) -> UniqueSummary: ...
-
-
-@overload
-def count_by(
-    src: TableSource, dst: None = None, by: Keys = (), *, zip: Paths = (),
-    integers: SupportsIndex | None = None, where: Expressions = (), dtype: npt.DTypeLike | None = None,
-    record: Record | None = None, key: Keys | None = None, memory: Size | None = None,
-    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
-    scratch_limit: Size | None = None, record_io: StrPath | None = None, explain: bool = False,
-    force: bool = False, by_count: bool = False, columns: Keys | None = None, union: bool = False,
-    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
-) -> UniqueSummary | Table: ...
-
-
-def count_by(
-    src: TableSource,
-    dst: StrPath | None = None,
-    by: Keys = (),
-    *,
-    zip: Paths = (),
-    integers: SupportsIndex | None = None,
-    where: Expressions = (),
-    dtype: npt.DTypeLike | None = None,
-    record: Record | None = None,
-    key: Keys | None = None,
-    memory: Size | None = None,
-    threads: SupportsIndex | None = None,
-    io: str | None = None,
-    drives: Paths = (),
-    scratch_limit: Size | None = None,
-    record_io: StrPath | None = None,
-    explain: bool = False,
-    force: bool = False,
-    by_count: bool = False,
-    columns: Keys | None = None,
-    union: bool = False,
-    codec: str | None = None,
-    group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None,
-    infer: bool = False,
-    null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None,
-    csv: bool = False,
-    jsonl: bool = False,
-    header: bool = True,
-    separator: str | None = None,
-    volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
-) -> UniqueSummary | Table:
-    """Count how often each value occurs.
-
-    The report has each value and its count, in the order of the values. With `dst` they are written as
-    records of the value and an 8-byte count. Values are counted in memory, or by sorting if there are too
-    many different ones; explain=True says which. For tables, `by` is one column or several, and the result is
-    a table with the column `count`; `group_by` has other aggregates.
-
-    `unique` with count= counts whole records of any kind, and lines.
-
-    Examples:
-        >>> outcore.count_by("keys.bin", by="x % 10", dtype="u64")
-        >>> outcore.count_by("keys.bin", "counts.npy", "x", dtype="u64")
-        >>> outcore.count_by("t.parquet", "counts.csv", "country,lang", by_count=True)
-
-    Args:
-        dst: Output file for records of value and count (.npy gets the fields value and count). Without it the
-            result is a `Table`.
-        by: The value to count; x is a plain number. For tables, names of columns.
-        by_count: Put the most frequent values first.
-        csv, jsonl, header, separator: As in `comm`.
-        src, zip, integers, where, force: As in `map`.
-        key: As in `shuffle`.
-        dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
-            group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
-
-    Raises: What `sort` raises.
-    """
-    return run_on_tables("count-by", UniqueSummary, ("sample", "count"), _OPTIONS, locals())
-
-
 __all__ = [
     "sort",
     "unique",
@@ -1436,9 +752,4 @@ __all__ = [
     "tail",
     "sample",
     "split",
-    "verify",
-    "map",
-    "filter",
-    "merge",
-    "count_by",
 ]

@@ -105,7 +105,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _sort(src: str, **options: Any) -> Any:
     is_by_column = bool(options.get("by")) and not options.get("csv") and not src.endswith(".npy")
     makes_table = {"columns", "codec", "schema", "null", "infer"} & options.keys()
-    out = "out" if options.get("lines") else _output(src, is_by_column or bool(makes_table))
+    is_table = (is_by_column or bool(makes_table)) and not {"lines", "dtype", "record"} & options.keys()
+    out = _output(src, True) if is_table and not src.endswith(".npy") else "out"
     outcore.sort(src, out, **options)
     return _taken(out)
 
@@ -205,6 +206,8 @@ class Case:
 IS_LINES = {"lines": "says what the file is taken for anyhow"}
 IS_CSV = {"csv": "says what the file is taken for anyhow"}
 SEED = {"seed": "chooses samples, the first drive and the order of R"}
+#: With a type files are records, and the numbers of the samples have no fields.
+OF_FIELDS = {name: "`by` names a field of records, and the error says that there is none" for name in ("dtype", "by")}
 IS_RECORDS = {name: "makes records of any file" for name in ("dtype", "record")}
 NO_KEY = {"key": "no key takes part in a shuffle"}
 SHAPE = {"record": "the header says how long a record is, and another length is an error"}
@@ -235,11 +238,11 @@ OF_ARRAYS = {**OF_RECORDS, "record": Other(value=8), "by": Other("fields.npy")}
 CASES = [
     Case(outcore.sort, _sort, "lines.txt", {}, OF_LINES, {**IS_LINES, **SEED}),
     Case(outcore.sort, _sort, "rows.csv", {"csv": True, "by": "a"}, OF_CSV, {**IS_LINES, **SEED}),
-    Case(outcore.sort, _sort, "rows.jsonl", {"by": ".a"}, OF_JSON, {**IS_LINES, **SEED}),
-    Case(outcore.sort, _sort, "rows.csv", {"by": "a"}, {**OF_CSV_TABLES, "header": Other(base={"infer": True})}, SEED),
-    Case(outcore.sort, _sort, "t.parquet", {"by": "a"}, neutral=SEED),
+    Case(outcore.sort, _sort, "rows.jsonl", {"by": ".a"}, OF_JSON, {**IS_LINES, **SEED, **OF_FIELDS}),
+    Case(outcore.sort, _sort, "rows.csv", {"by": "a"}, {**OF_CSV_TABLES, "header": Other(base={"infer": True})}, {**SEED, **OF_FIELDS}),
+    Case(outcore.sort, _sort, "t.parquet", {"by": "a"}, neutral={**SEED, **OF_FIELDS}),
     Case(outcore.sort, _sort, "numbers.bin", {"dtype": "u64"}, OF_RECORDS, SEED),
-    Case(outcore.sort, _sort, "array.npy", {}, OF_ARRAYS, SEED),
+    Case(outcore.sort, _sort, "array.npy", {}, OF_ARRAYS, {**SEED, **OF_FIELDS}),
     Case(outcore.shuffle, _shuffle, "lines.txt", {}, neutral=IS_LINES),
     Case(outcore.shuffle, _shuffle, "rows.csv", {}, {"separator": Other("quoted.csv")}, IS_CSV),
     Case(outcore.shuffle, _shuffle, "rows.jsonl", {}, neutral=IS_LINES),

@@ -125,11 +125,14 @@ pub fn definition<V: Verb>() -> Command {
         .subcommand(verb)
 }
 
-/// Whether the definition of `V` has no table without an output.
+/// Whether the definition of `V` always names an output.
 pub fn requires_output<V: Verb>() -> bool {
     let verb = V::Args::augment_args(Command::new(V::NAME));
     let mut options = verb.get_arguments();
-    options.any(|option| option.get_id() == "output" && option.is_required_set())
+    options.any(|option| {
+        let is_named = option.is_required_set() || !option.get_default_values().is_empty();
+        option.get_id() == "output" && is_named
+    })
 }
 
 /// A verb's arguments in words, the options among them as flags; and which options were given.

@@ -242,3 +242,67 @@ fn an_input_that_is_not_there_is_named_before_options_that_do_not_fit_it() {
     }
     assert_eq!(place.names(), Vec::<String>::new());
 }
+
+#[test]
+fn any_bytes_or_text_alone_are_lines_as_the_caller_says() {
+    let place = TestDir::new();
+    place.write("bytes", b"b\0\na\0\n");
+    place.write("words", b"b\na\n");
+    for verb in ["sort", "unique", "head", "shuffle"] {
+        place.run(&[verb, "--lines", "bytes", "-o", "o1"]).ok();
+        place.run(&[verb, "--lines=any", "bytes", "-o", "o2"]).ok();
+        place.run(&[verb, "--lines=text", "words", "-o", "o3"]).ok();
+        let refused = place.run(&[verb, "--lines=text", "bytes", "-o", "o4"]);
+        refused.fails(2, &["bytes", "binary"], "--lines");
+        for name in ["o1", "o2", "o3"] {
+            std::fs::remove_file(place.path(name)).unwrap();
+        }
+    }
+    assert_eq!(place.names(), ["bytes", "words"]);
+}
+
+#[test]
+fn keys_of_lines_are_keys_of_sort_and_unique_under_one_name() {
+    let place = TestDir::new();
+    place.write("rows", b"b 2\na 10\nc 2\n");
+    for key in [&["-k2,2n"][..], &["--key", "2,2n"]] {
+        let run = |verb: &str| place.run(&[&[verb, "rows"], key].concat()).ok().text();
+        assert_eq!(run("sort"), "b 2\nc 2\na 10\n");
+        assert_eq!(run("unique"), "b 2\na 10\n");
+    }
+}
+
+#[test]
+fn verbs_with_expressions_read_text_as_their_options_say() {
+    let place = TestDir::new();
+    place.write("rows.txt", b"a;b\n2;x\n1;y\n");
+    place.write("plain.txt", b"3;x\n1;y\n");
+    let run = |words: &[&str]| {
+        place
+            .run(&[words, &["-o", "out.csv", "--force"]].concat())
+            .ok();
+        String::from_utf8(place.read("out.csv")).unwrap()
+    };
+    let csv = ["rows.txt", "--csv", "-t;"];
+    assert_eq!(
+        run(&[&["filter", "a > 1"], &csv[..]].concat()),
+        "a,b\n2,x\n"
+    );
+    assert_eq!(
+        run(&[&["map", "c = a * 2"], &csv[..]].concat()),
+        "a,b,c\n2,x,4\n1,y,2\n"
+    );
+    assert_eq!(
+        run(&[&["count-by", "b"], &csv[..]].concat()),
+        "b,count\nx,1\ny,1\n"
+    );
+    let plain = [
+        "filter",
+        "`1` > 1",
+        "plain.txt",
+        "--csv",
+        "-t;",
+        "--no-header",
+    ];
+    assert_eq!(run(&plain), "1,2\n3,x\n");
+}

@@ -360,10 +360,10 @@ pub struct FormatArgs {
     /// numbers, strings, arrays, objects
     #[arg(long)]
     pub jsonl: bool,
-    /// Sort keys with commas between, most significant first: a name, or for CSV the number (from
-    /// 1) of a column, for JSON lines a path such as .user.id or .tags[0], for .npy a field. After
-    /// colons, in any order: a type as in price:f64, asc or desc, nulls-first or nulls-last; for CSV
-    /// also the letters of -k, as in price:nr. Null is an empty field of CSV. A name in backquotes
+    /// Sort keys with commas between, most significant first: a name, or for CSV the number
+    /// (from 1) of a column, for JSON lines a path such as .user.id or .tags[0], for .npy a field.
+    /// After colons, in any order: a type as in price:f64, asc or desc, nulls-first or nulls-last;
+    /// for CSV also the letters of -k, as in price:nr. Null is an empty field of CSV. A name in backquotes
     /// may hold commas and colons
     #[arg(long, value_name = "FIELD")]
     pub by: Vec<String>,
@@ -433,7 +433,7 @@ impl FormatArgs {
 
 /// The bytes that are taken for lines where the caller says that the input is lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LinesHow {
+pub(crate) enum LinesHow {
     /// Any bytes
     Any,
     /// Text; binary data are rejected

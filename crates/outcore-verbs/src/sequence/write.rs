@@ -41,12 +41,15 @@ pub(crate) struct WriteRequest<'a> {
     pub(super) made: Option<ItemType>,
 }
 
+/// Makes the step on items of a type.
+type StepOf = dyn Fn(&ItemType) -> Result<Step>;
+
 /// The steps before a result is written.
 pub(crate) enum Steps<'a> {
     /// These, the last of which may need all items.
     Known(Vec<Step>),
     /// One that depends on what the items are.
-    Of(Box<dyn Fn(&ItemType) -> Result<Step>>),
+    Of(Box<StepOf>),
     /// None: some items are read where they are, as this plan says.
     Picked(&'a dyn Fn(&Prepared) -> Result<PassPlan>),
 }

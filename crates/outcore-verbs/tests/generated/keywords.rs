@@ -62,7 +62,7 @@ const LEFT_OUT: [&str; 30] = [
     "merge",
     "check",
     "delete_input",
-    "numbers",
+    "integers",
     "line_keys",
     "ignore_leading_blanks",
     "dictionary_order",
@@ -115,9 +115,17 @@ pub(crate) struct Keyword {
     pub(crate) annotation: String,
     /// Nothing where it has to be given.
     pub(crate) default: Option<String>,
-    /// What makes words of it, and of which option; nothing for files that stand behind the options.
+    /// What makes words of it, and of which option; nothing for files, which stand behind them.
     pub(crate) option: Option<(&'static str, String)>,
     pub(crate) doc: String,
+}
+
+/// Names in the tables above that no option among `ids` has.
+pub(crate) fn unknown(ids: &[String]) -> Vec<&'static str> {
+    let names = NAMES.iter().map(|(id, _)| id);
+    let named = LEFT_OUT.iter().chain(&OPPOSITES).chain(names);
+    let is_unknown = |id: &&str| !ids.iter().any(|known| known == id);
+    named.copied().filter(is_unknown).collect()
 }
 
 /// Whether an option of a verb that reads `inputs` is of no use to Python.
@@ -164,8 +172,10 @@ pub(crate) fn keyword(arg: &Arg, inputs: Inputs) -> Keyword {
     let (annotation, default, method) = kind_of(arg, &name, inputs);
     let option = (method != "operands").then_some((method, flag));
     let help = help_of(arg);
-    let mut doc = plain(&help).replace('\\', "\\\\");
-    doc.push('.');
+    let mut doc = plain(&help.replace("\n\n", ". ")).replace('\\', "\\\\");
+    if !doc.ends_with('.') {
+        doc.push('.');
+    }
     if OPPOSITES.contains(&id) {
         doc = format!("`False` if this is so: {doc}");
     }
@@ -191,6 +201,30 @@ fn help_of(arg: &Arg) -> String {
     help.map(ToString::to_string).unwrap_or_default()
 }
 
+/// The values that an option takes, if only some, as Python writes them.
+fn choices_of(arg: &Arg) -> String {
+    if !matches!(arg.get_action(), ArgAction::Set) {
+        return String::new();
+    }
+    let choices = arg.get_possible_values();
+    let choices = choices
+        .iter()
+        .map(|choice| format!("\"{}\"", choice.get_name()));
+    choices.collect::<Vec<_>>().join(", ")
+}
+
+/// The type of a keyword of records and keys, and what makes words of it.
+fn kind_of_keys(name: &str) -> Option<(&'static str, &'static str)> {
+    match name {
+        "dtype" => Some(("npt.DTypeLike | None", "dtype")),
+        "record" => Some(("Record | None", "record")),
+        "key" => Some(("Keys | None", "texts")),
+        "by" | "order" => Some(("Keys | None", "keys")),
+        "on" => Some(("Keys | None", "columns")),
+        _ => None,
+    }
+}
+
 /// The type of the keyword `name`, its default, and what makes words of it.
 fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'static str) {
     let many_values = arg
@@ -208,14 +242,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         TypeId::of::<RecordCount>(),
     ];
     let is_whole = numbers.into_iter().any(is);
-    let choices = arg.get_possible_values();
-    let choices = choices
-        .iter()
-        .map(|choice| format!("\"{}\"", choice.get_name()));
-    let choices = match arg.get_action() {
-        ArgAction::Set => choices.collect::<Vec<_>>().join(", "),
-        _ => String::new(),
-    };
+    let choices = choices_of(arg);
     let given = arg.get_default_values().first();
     let given = given.map(|value| value.to_string_lossy().into_owned());
     let special = SPECIAL.iter().find(|(known, ..)| *known == name);
@@ -260,13 +287,8 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
             _ => needs("str", "text"),
         };
     }
-    match name {
-        "dtype" => return of("npt.DTypeLike | None", "None", "dtype"),
-        "record" => return of("Record | None", "None", "record"),
-        "key" => return of("Keys | None", "None", "texts"),
-        "by" | "order" => return of("Keys | None", "None", "keys"),
-        "on" => return of("Keys | None", "None", "columns"),
-        _ => {}
+    if let Some((annotation, method)) = kind_of_keys(name) {
+        return of(annotation, "None", method);
     }
     if is_required && is_path {
         return ("StrPath".to_owned(), None, "path");

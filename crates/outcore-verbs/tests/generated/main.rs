@@ -15,6 +15,10 @@ mod reports;
 use std::fs;
 use std::path::Path;
 
+use clap::{Args as _, Command};
+use outcore_verbs::verb::{Verb, VerbVisitor};
+use outcore_verbs::visit_verbs;
+
 /// Fails if the file at `name` of the repository is not `text`; writes it if that is asked for.
 fn check(name: &str, text: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -33,13 +37,13 @@ fn check(name: &str, text: &str) {
 }
 
 /// Fails if what stands between the marks of `section` in the file at `name` is not `text`; writes
-/// it if that is asked for.
-fn check_section(name: &str, section: &str, text: &str) {
+/// it if that is asked for. A mark is a comment, between these signs.
+fn check_section(name: &str, section: &str, (open, close): (&str, &str), text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .join(name);
     let whole = fs::read_to_string(path).unwrap();
-    let mark = |end: &str| format!("<!-- {section}: {end} -->\n");
+    let mark = |end: &str| format!("{open} {section}: {end}{close}\n");
     let (before, rest) = whole.split_once(&mark("begin")).unwrap();
     let (_, after) = rest.split_once(&mark("end")).unwrap();
     let made = [before, &mark("begin"), text, &mark("end"), after].concat();
@@ -71,13 +75,40 @@ fn wrapped(text: &str, first: &str, rest: &str) -> Vec<String> {
 
 #[test]
 fn the_reference_of_json_has_the_fields_of_all_reports() {
-    check_section("docs/json.md", "reports", &json::sections());
+    check_section(
+        "docs/json.md",
+        "reports",
+        ("<!--", " -->"),
+        &json::sections(),
+    );
+}
+
+/// The options of all verbs, by what the definition calls them.
+#[derive(Default)]
+struct Ids(Vec<String>);
+
+impl VerbVisitor for Ids {
+    fn visit<V: Verb>(&mut self) {
+        let command = V::Args::augment_args(Command::new(V::NAME));
+        let ids = command.get_arguments().map(|arg| arg.get_id().to_string());
+        self.0.extend(ids);
+    }
+}
+
+#[test]
+fn what_python_says_otherwise_are_options_of_verbs() {
+    let mut ids = Ids::default();
+    visit_verbs(&mut ids);
+    assert_eq!(keywords::unknown(&ids.0), Vec::<&str>::new());
 }
 
 #[test]
 fn functions_and_reports_of_python_are_those_of_the_verbs() {
-    let [of_any, of_tables, of_records] = python::modules();
-    check("python/outcore/_verbs.py", &of_any);
+    let python::Package { modules, names } = python::package();
+    let [of_lines, of_rows, of_tables, of_records] = modules;
+    check_section("python/outcore/__init__.py", "verbs", ("#", ""), &names);
+    check("python/outcore/_verbs.py", &of_lines);
+    check("python/outcore/_row_verbs.py", &of_rows);
     check("python/outcore/_table_verbs.py", &of_tables);
     check("python/outcore/_record_verbs.py", &of_records);
     check("python/outcore/_reports.py", &reports::module());

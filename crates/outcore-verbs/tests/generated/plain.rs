@@ -1,15 +1,15 @@
 //! Help of the command as Python's documentation says it.
 //!
 //! Contract: [`plain`] says options as keywords, values by the names of parameters and verbs as
-//! functions, and leaves out what is only for a shell. [`wrong`] has the texts that still have words
-//! of a shell, so that they, or [`PHRASES`], get better words.
+//! functions, and leaves out what is only for a shell. [`wrong`] has the texts that still have
+//! words of a shell, so that they, or [`PHRASES`], get better words.
 
 use std::sync::Mutex;
 
 use outcore_front::Spelling;
 
 /// Phrases that Python says otherwise, or not at all.
-const PHRASES: [(&str, &str); 72] = [
+const PHRASES: [(&str, &str); 73] = [
     (
         "If the program is called `sort` (ln -s \"$(command -v outcore)\" ~/bin/sort), it behaves as GNU sort does: \
          errors exit with 2, inputs are lines, and file names say nothing about contents (x.gz is not decompressed).",
@@ -29,6 +29,7 @@ const PHRASES: [(&str, &str); 72] = [
         "; a negative number takes all but so many at the end",
     ),
     ("; with a plus, as in +5, all from that one on", ""),
+    (", with commas between", ""),
     // Standard input and output.
     (
         "; - is standard input, and the default for lines. Records from standard input need the - and a type",

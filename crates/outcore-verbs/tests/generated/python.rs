@@ -15,7 +15,7 @@ use outcore_verbs::visit_verbs;
 use super::examples::calls;
 use super::keywords::{Keyword, is_left_out, keyword, with_order};
 use super::plain::plain;
-use super::{LINE_COLUMNS, wrapped};
+use super::{LINE_COLUMNS, reports, wrapped};
 
 const HEAD: &str = r#""""VerbKIND: a function for each.
 
@@ -32,19 +32,51 @@ const RAISING: &str = "sort";
 const REPORTING: &str = "count-by";
 /// Verbs whose functions have other names, since those of these names take what is in memory.
 const FUNCTIONS: [(&str, &str); 1] = [("lookup", "lookup_file")];
-/// The modules, by the files that their verbs read, with what their heads say of them.
-const MODULES: [(Inputs, &str); 3] = [
-    (Inputs::Any, "s on files of any kind"),
-    (Inputs::Tables, "s on tables"),
-    (Inputs::Files, "s on records"),
+/// The modules, with what their heads say of their verbs.
+const MODULES: [(Place, &str); 4] = [
+    (Place::Lines, "s on lines, records and tables"),
+    (Place::Rows, "s on records and tables"),
+    (Place::Tables, "s on tables"),
+    (Place::Records, "s on records"),
 ];
 
-/// The modules, in the order of [`MODULES`].
-pub(crate) fn modules() -> [String; 3] {
+/// The module that a verb is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Lines,
+    Rows,
+    Tables,
+    Records,
+}
+
+impl Place {
+    fn of<V: Verb>() -> Self {
+        let command = V::Args::augment_args(Command::new(V::NAME));
+        let mut options = command.get_arguments();
+        match V::INPUTS {
+            Inputs::Tables => Place::Tables,
+            _ if options.any(|arg| arg.get_id() == "is_lines") => Place::Lines,
+            Inputs::Any => Place::Rows,
+            Inputs::Files => Place::Records,
+        }
+    }
+}
+
+/// What is made of the verbs.
+pub(crate) struct Package {
+    /// The modules, in the order of [`MODULES`].
+    pub(crate) modules: [String; 4],
+    /// The statement that lists the names which the package has of them and of the reports.
+    pub(crate) names: String,
+}
+
+/// The modules and their names.
+pub(crate) fn package() -> Package {
     let mut documented = BTreeMap::new();
-    MODULES.map(|(inputs, kind)| {
+    let mut names = reports::names();
+    let modules = MODULES.map(|(place, kind)| {
         let mut module = Module {
-            inputs,
+            place,
             documented: std::mem::take(&mut documented),
             text: String::new(),
             names: Vec::new(),
@@ -53,8 +85,13 @@ pub(crate) fn modules() -> [String; 3] {
         };
         visit_verbs(&mut module);
         documented = std::mem::take(&mut module.documented);
+        names.extend(module.names.iter().cloned());
         text_of(&module, kind)
-    })
+    });
+    let names = names.iter().map(|name| format!("\"{name}\","));
+    let names = wrapped(&names.collect::<Vec<_>>().join(" "), "    ", "    ").join("\n");
+    let names = format!("__all__ += [\n{names}\n]\n");
+    Package { modules, names }
 }
 
 /// The whole module.
@@ -128,7 +165,7 @@ fn has_word(text: &str, name: &str) -> bool {
 
 /// A module that grows.
 struct Module {
-    inputs: Inputs,
+    place: Place,
     text: String,
     /// What it offers.
     names: Vec<String>,
@@ -142,7 +179,7 @@ struct Module {
 
 impl VerbVisitor for Module {
     fn visit<V: Verb>(&mut self) {
-        if V::INPUTS != self.inputs {
+        if Place::of::<V>() != self.place {
             return;
         }
         self.names.push(function_name(V::NAME));
@@ -225,9 +262,7 @@ impl Module {
             self.overload(&name, &signature(Some(KEPT)), kept);
         }
         self.line(&format!("\n\ndef {name}("));
-        for parameter in signature(None) {
-            self.line(&format!("    {parameter}"));
-        }
+        self.parameters(&signature(None));
         let returned = if keeps { &either } else { report };
         self.line(&format!(") -> {returned}:"));
         self.docstring::<V>(&command, (&operands, &options), keeps);
@@ -254,6 +289,12 @@ impl Module {
     /// What a function gives, where this is told by the type of an argument.
     fn overload(&mut self, name: &str, parameters: &[String], returned: &str) {
         self.line(&format!("\n\n@overload\ndef {name}("));
+        self.parameters(parameters);
+        self.line(&format!(") -> {returned}: ..."));
+    }
+
+    /// Parameters, as many as there is room for in each line.
+    fn parameters(&mut self, parameters: &[String]) {
         let mut line = String::from("   ");
         for parameter in parameters {
             if line.len() + 1 + parameter.len() > LINE_COLUMNS {
@@ -262,7 +303,6 @@ impl Module {
             line += &format!(" {parameter}");
         }
         self.line(&line);
-        self.line(&format!(") -> {returned}: ..."));
     }
 
     fn docstring<V: Verb>(
@@ -321,7 +361,12 @@ impl Module {
         for keyword in operands.iter().chain(options) {
             let mut doc = keyword.doc.clone();
             if keeps && keyword.name == "dst" {
-                doc.push_str(" Without it the result is a `Table`.");
+                doc.push_str(match command.get_name() {
+                    REPORTING => {
+                        " Without it counts of a table are a `Table`, others are in the report."
+                    }
+                    _ => " Without it the result is a `Table`.",
+                });
             }
             docs.push((&keyword.name[..], doc));
         }

@@ -27,11 +27,22 @@ from ._summary import JobReport, Report
 /// The report that all reports of verbs go on from.
 const JOB: &str = "JobSummary";
 
-/// The whole module.
-pub(crate) fn module() -> String {
+/// The names of all classes.
+pub(crate) fn names() -> Vec<String> {
+    let names = classes().names;
+    names.into_iter().map(str::to_owned).collect()
+}
+
+fn classes() -> Module {
     let mut module = Module::default();
     module.class(Class::of::<WriteSummary>());
     visit_verbs(&mut module);
+    module
+}
+
+/// The whole module.
+pub(crate) fn module() -> String {
+    let module = classes();
     let names = module.names.iter().map(|name| format!("    \"{name}\",\n"));
     let names: String = names.collect();
     format!("{HEAD}{}\n\n__all__ = [\n{names}]\n", module.text)
