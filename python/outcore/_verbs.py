@@ -71,16 +71,18 @@ _OPTIONS: dict[str, Option] = {
     "on_error": Option("text", "--on-error", None),
     "parts": Option("number", "--parts", None),
     "random_sort": Option("flag", "--random-sort", False),
+    "rate": Option("value", "--rate", None),
     "record": Option("record", "--record", None),
     "record_io": Option("path", "--record-io", None),
     "repeated": Option("flag", "--repeated", False),
     "replace": Option("flag", "--replace", False),
-    "sample.count": Option("number", "--count", ...),
+    "sample.count": Option("number", "--count", None),
     "sample.seed": Option("number", "--seed", 1),
     "schema": Option("schema", "--schema", None),
     "scratch_limit": Option("size", "--scratch-limit", None),
     "seed": Option("number", "--seed", None),
     "separator": Option("text", "--field-separator", None),
+    "shuffle.count": Option("number", "--count", None),
     "shuffle.seed": Option("number", "--seed", 1),
     "skewed": Option("flag", "--skewed", False),
     "skip_chars": Option("number", "--skip-chars", None),
@@ -95,6 +97,7 @@ _OPTIONS: dict[str, Option] = {
     "union": Option("flag", "--union", False),
     "unique": Option("flag", "--unique", False),
     "version_sort": Option("flag", "--version-sort", False),
+    "with_replacement": Option("flag", "--with-replacement", False),
     "zero_terminated": Option("flag", "--zero-terminated", False),
 }
 
@@ -403,6 +406,7 @@ def shuffle(
     dtype: npt.DTypeLike | None = None,
     record: Record | None = None,
     key: Keys | None = None,
+    count: SupportsIndex | None = None,
     seed: SupportsIndex = 1,
     epoch: SupportsIndex = 0,
     by: Keys | None = None,
@@ -439,6 +443,8 @@ def shuffle(
 
     Args:
         replace: Let the output replace an input: OUT is one of the inputs.
+        count: Write so many lines, records or rows, chosen at random, and no more, as `shuf -n` does. Lines
+            and records that are written are held in memory.
         seed: Random seed.
         epoch: Number of the epoch: each one gives an independent order for the same seed.
         by: Keep rows of a table together that have equal values in these columns, in the order of the input;
@@ -569,7 +575,9 @@ def sample(
     dst: StrPath | None = None,
     *,
     force: bool = False,
-    count: SupportsIndex,
+    count: SupportsIndex | None = None,
+    rate: float | None = None,
+    with_replacement: bool = False,
     seed: SupportsIndex = 1,
     memory: Size | None = None,
     dtype: npt.DTypeLike | None = None,
@@ -598,11 +606,14 @@ def sample(
 ) -> SampleSummary | Table:
     """Print randomly chosen lines, records or rows, in input order.
 
-    Reads the input once and keeps only the sample in memory. Every sample of that size is equally likely; the
-    same seed gives the same sample.
+    Reads the input once and keeps only the sample in memory, or with rate= nothing. Every sample of that size
+    is equally likely; the same seed gives the same sample.
 
     Args:
         count: Number of lines or records to print; all of them, if there are fewer.
+        rate: Print each line or record with this probability, between 0 and 1. The sample may be of any size.
+        with_replacement: Draw each of the lines or records from all of them, so that one may be printed
+            several times, one after another. Streams are not possible, since they are counted first.
         memory: Memory for the sample. Default: half of the free memory.
         separator: As in `comm`.
         explain: As in `head`.

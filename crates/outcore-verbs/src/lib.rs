@@ -22,7 +22,8 @@
 //! | [`sequence`] | the verbs on sequences of records, and what they share |
 //! | `pass` | a pass over lines as they come |
 //! | [`wording`] | reports in words |
-//! | `sort`, `unique`, `comm`, `shuffle`, `head`, `tail`, `sample`, `split` | verbs on lines, records and tables |
+//! | `sort`, `unique`, `comm`, `shuffle` | verbs on lines, records and tables |
+//! | `head`, `tail`, `sample`, `split` | further verbs on these |
 //! | `generate`, [`mod@verify`] | further verbs |
 //!
 //! [`visit_verbs`] lists all verbs.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use outcore::{Error, Result};
 use outcore_front::resources::Resources;
-use outcore_table::jobs::{self, CommColumn, TableEnds};
+use outcore_table::jobs::{self, CommColumn, RightTable, TableEnds};
 
 use super::page::{CommArgs, CommSummary};
 use crate::host::Host;
@@ -48,7 +48,11 @@ pub(super) fn comm(
             inputs: left,
             ..*ends
         };
-        jobs::comm(job, &ends, (right, ends.reads), (&args.by, column))
+        let right = RightTable {
+            inputs: right,
+            reads: ends.reads,
+        };
+        jobs::comm(job, &ends, right, &args.by, column)
     })?;
     Ok(CommSummary::of(ran.report))
 }
