@@ -31,8 +31,9 @@ _OPTIONS: dict[str, Option] = {
     "codec": Option("text", "--codec", None),
     "columns": Option("columns", "--columns", None),
     "unique.count": Option("flag", "--count", False),
-    "sample.count": Option("number", "--count", ...),
-    "count": Option("number", "--count", 10),
+    "head.count": Option("number", "--count", 10),
+    "tail.count": Option("number", "--count", 10),
+    "count": Option("number", "--count", None),
     "csv": Option("flag", "--csv", False),
     "descending": Option("flag", "--descending", False),
     "drives": Option("drives", "--drive", ()),
@@ -57,6 +58,7 @@ _OPTIONS: dict[str, Option] = {
     "on_error": Option("text", "--on-error", None),
     "order": Option("letters", "--order", ""),
     "parts": Option("number", "--parts", None),
+    "rate": Option("value", "--rate", None),
     "record": Option("record", "--record", None),
     "record_io": Option("path", "--record-io", None),
     "repeated": Option("flag", "--repeated", False),
@@ -74,6 +76,7 @@ _OPTIONS: dict[str, Option] = {
     "train": Option("value", "--train", None),
     "union": Option("flag", "--union", False),
     "unique": Option("flag", "--unique", False),
+    "with_replacement": Option("flag", "--with-replacement", False),
     "zero_terminated": Option("flag", "--zero-terminated", False),
 }
 
@@ -411,15 +414,16 @@ def comm(
 def shuffle(
     src: TableSource, dst: StrPath, *, force: bool = False, replace: bool = False,
     dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
-    seed: SupportsIndex = 1, epoch: SupportsIndex = 0, by: Keys | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
-    separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
-    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    count: SupportsIndex | None = None, seed: SupportsIndex = 1, epoch: SupportsIndex = 0,
+    by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, explain: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> ShuffleSummary: ...
 
 
@@ -427,30 +431,32 @@ def shuffle(
 def shuffle(
     src: TableSource, dst: None = None, *, force: bool = False, replace: bool = False,
     dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
-    seed: SupportsIndex = 1, epoch: SupportsIndex = 0, by: Keys | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
-    separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
-    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    count: SupportsIndex | None = None, seed: SupportsIndex = 1, epoch: SupportsIndex = 0,
+    by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, explain: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
 def shuffle(
     src: TableSource, dst: StrPath | None = None, *, force: bool = False, replace: bool = False,
     dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
-    seed: SupportsIndex = 1, epoch: SupportsIndex = 0, by: Keys | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
-    separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
-    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    count: SupportsIndex | None = None, seed: SupportsIndex = 1, epoch: SupportsIndex = 0,
+    by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, explain: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> ShuffleSummary | Table:
     """Shuffle lines or records into a uniformly random order.
 
@@ -469,6 +475,8 @@ def shuffle(
         key: Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number type;
             for structured .npy the name of a field, NAME[:desc]. Several keys are a list, the most
             significant first. Default: the whole record.
+        count: Write so many lines, records or rows, chosen at random, and no more. Lines and records that are
+            written are held in memory.
         seed: Random seed.
         epoch: Number of the epoch: each one gives an independent order for the same seed.
         by: Keep rows of a table together that have equal values in these columns, in the order of the input;
@@ -595,8 +603,8 @@ def tail(
 ) -> WriteSummary | Table:
     """Print the last lines, records or rows of the input.
 
-    Several files are read as one. Of lines and records in files, only the end is read. Of CSV and compressed
-    files, all is read twice; of a stream, the last records are held in memory.
+    Several files are read as one. outcore reads only the end of plain lines and records. It reads CSV and
+    compressed files twice, and holds the last records of a stream in memory.
 
     Examples:
         >>> outcore.tail("keys.bin", "some.bin", count=1000000, dtype="u64")
@@ -618,7 +626,8 @@ def tail(
 
 @overload
 def sample(
-    src: TableSource, dst: StrPath, *, force: bool = False, count: SupportsIndex, seed: SupportsIndex = 1,
+    src: TableSource, dst: StrPath, *, force: bool = False, count: SupportsIndex | None = None,
+    rate: float | None = None, with_replacement: bool = False, seed: SupportsIndex = 1,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
     key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
     jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
@@ -632,7 +641,8 @@ def sample(
 
 @overload
 def sample(
-    src: TableSource, dst: None = None, *, force: bool = False, count: SupportsIndex, seed: SupportsIndex = 1,
+    src: TableSource, dst: None = None, *, force: bool = False, count: SupportsIndex | None = None,
+    rate: float | None = None, with_replacement: bool = False, seed: SupportsIndex = 1,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
     key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
     jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
@@ -645,28 +655,32 @@ def sample(
 
 
 def sample(
-    src: TableSource, dst: StrPath | None = None, *, force: bool = False, count: SupportsIndex,
-    seed: SupportsIndex = 1, memory: Size | None = None, dtype: npt.DTypeLike | None = None,
-    record: Record | None = None, key: Keys | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
-    separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
-    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    src: TableSource, dst: StrPath | None = None, *, force: bool = False, count: SupportsIndex | None = None,
+    rate: float | None = None, with_replacement: bool = False, seed: SupportsIndex = 1,
+    memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> SampleSummary | Table:
     """Take randomly chosen lines, records or rows, in input order.
 
-    Reads the input once and keeps only the sample in memory. Every sample of that size is equally likely; the
-    same seed gives the same sample.
+    Reads the input once and keeps only the sample in memory, or with rate= nothing. Every sample of that size
+    is equally likely; the same seed gives the same sample.
 
     Examples:
         >>> outcore.sample("train.jsonl", "some.jsonl", count=100000, seed=7)
+        >>> outcore.sample("keys.bin", "bootstrap.bin", count=1000000, with_replacement=True, dtype="u64")
         >>> outcore.sample("docs.parquet", "some.parquet", count=100000)
 
     Args:
         count: Number of lines or records to take; all of them, if there are fewer.
+        rate: Print each line or record with this probability, between 0 and 1. The sample may be of any size.
+        with_replacement: Draw each of the lines or records from all of them, so that one may be printed
+            several times, one after another. Streams are not possible, since they are counted first.
         memory: Memory for the sample. Default: half of the free memory.
         separator: As in `comm`.
         seed, key, csv, jsonl: As in `shuffle`.

@@ -23,7 +23,7 @@
 //! | `pass` | a pass over lines as they come |
 //! | [`wording`] | reports in words |
 //! | [`sort`], `unique`, `comm`, `shuffle` | verbs on lines, records and tables |
-//! | `head`, `tail`, `sample`, `split` | the same |
+//! | `head`, `tail`, `sample`, `split` | further verbs on these |
 //! | `generate`, [`mod@verify`] | further verbs |
 //!
 //! [`visit_verbs`] lists all verbs.

@@ -1,4 +1,4 @@
-//! A pass over lines or records as they come, some of which are written: `head`, `tail` and `sample`.
+//! A pass over lines or records as they come: `head`, `tail`, `sample` and a part of `shuffle`.
 //!
 //! Contract: each input is read once, without a copy; files are counted before, where the number of
 //! their records decides. The result goes to standard output, or to a
@@ -32,6 +32,8 @@ pub(crate) enum Taken {
     Last(u64),
     /// All but so many at the front.
     AfterFirst(u64),
+    /// As many that are chosen, one perhaps several times.
+    Repeated(u64),
 }
 
 impl Taken {
@@ -40,14 +42,15 @@ impl Taken {
         match self {
             Taken::First(count) | Taken::Last(count) => count.min(all),
             Taken::AllBut(count) | Taken::AfterFirst(count) => all.saturating_sub(count),
+            Taken::Repeated(count) => count * u64::from(all > 0),
         }
     }
 
-    /// What has to be known of files before they are read.
+    /// The records to be counted before files are read.
     fn counted(self) -> Option<Counted> {
         match self {
             Taken::First(_) | Taken::AfterFirst(_) => None,
-            Taken::AllBut(_) => Some(Counted::All),
+            Taken::AllBut(_) | Taken::Repeated(_) => Some(Counted::All),
             Taken::Last(count) => Some(Counted::Last(count)),
         }
     }
@@ -162,7 +165,7 @@ impl<'a> LinePass<'a> {
                 limit_bytes,
             };
             match (taken, left) {
-                (Taken::First(count), _) => records.copy(count),
+                (Taken::First(count) | Taken::Repeated(count), _) => records.copy(count),
                 (Taken::AfterFirst(count), _) => {
                     records.skip(count)?;
                     records.copy(u64::MAX)
@@ -200,7 +203,7 @@ impl<'a> LinePass<'a> {
             let sources = stream.sources.clone();
             let recognition = stream.recognition;
             let counted = match request.taken.counted() {
-                Some(counted) => counted.of(&job, &sources, (stream.frame, recognition))?,
+                Some(counted) => counted.of(&job, &sources, stream.frame, recognition)?,
                 None => None,
             };
             let mut reader = RecordReader::new(&job, sources, stream.frame, recognition);

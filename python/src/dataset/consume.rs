@@ -413,7 +413,7 @@ pub(crate) fn sample_lines<'py>(
         let mut reader = line_reader(&opened, &job, csv)?;
         let mut lines = header_line(&mut reader)?;
         let kept = choose(&mut reader, count, seed, limit_bytes)?;
-        lines.extend(kept.into_iter().map(|(_, line)| line));
+        lines.extend(kept);
         drop(reader);
         Ok((lines, opened.execution.so_far().skipped))
     })?;

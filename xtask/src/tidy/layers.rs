@@ -128,9 +128,9 @@ const ROOMS: [(&str, &[&[&str]]); 18] = [
             &["wording", "lines", "records"],
             &["pass", "tables"],
             &[
-                "generate", "head", "sample", "sequence", "shuffle", "split", "verify",
+                "comm", "generate", "head", "sample", "sequence", "shuffle", "split", "verify",
             ],
-            &["sort"],
+            &["sort", "tail"],
             &["unique"],
         ],
     ),

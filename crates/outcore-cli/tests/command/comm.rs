@@ -153,7 +153,9 @@ fn what_comm_cannot_do_is_an_error_with_the_way_out() {
         .run(&both)
         .fails(2, &["one column of the three"], "-12");
     let columns = ["comm", "-12", "a.csv", "b.csv", "-o", "out.csv"];
-    place.run(&columns).fails(2, &["column `name`"], "--by");
+    place
+        .run(&columns)
+        .fails(2, &["column `name`"], "key columns");
     let records = ["comm", "n.npy", "n.npy"];
     place
         .run(&["map", "x", "n", "--type", "u64", "-o", "n.npy"])

@@ -35,7 +35,7 @@ fn the_ends_of_lines_are_those_of_gnu_head_and_tail() {
     // More than is read at once from the end.
     for line in 0..3000 {
         text.extend_from_slice(format!("line {line}").as_bytes());
-        if numbers.next() % 3 == 0 {
+        if numbers.next().is_multiple_of(3) {
             text.resize(text.len() + (numbers.next() % 4000) as usize, b'x');
         }
         text.push(b'\n');
@@ -129,4 +129,78 @@ fn the_end_of_a_stream_that_memory_does_not_hold_is_an_error_with_the_way_out() 
         .run(&["tail", "-n", "39", "in", "--memory", "16MiB"])
         .ok();
     assert!(whole.stdout == text.as_bytes()[(1 << 20) + 1..]);
+}
+
+#[test]
+fn a_share_or_a_number_is_drawn_with_and_without_replacement() {
+    let place = TestDir::in_memory();
+    let numbers: Vec<u8> = (0..5_000_u64).flat_map(u64::to_le_bytes).collect();
+    place.write("n", &numbers);
+    let text: String = (0..5_000).map(|line| format!("{line}\n")).collect();
+    place.write("t.txt", text.as_bytes());
+    place.write("t.csv", format!("a\n{text}").as_bytes());
+    place.run(&["convert", "t.csv", "-o", "t.parquet"]).ok();
+    let lines = |line: &str| -> Vec<u64> {
+        let text = place.run(&words_of(line)).ok().text();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    };
+    let records = |line: &str| -> Vec<u64> {
+        let bytes = place.run(&words_of(line)).ok().stdout;
+        bytes.chunks_exact(8).map(u64_of).collect()
+    };
+    let of_table = |line: &str| {
+        place
+            .run(&words_of(&format!("{line} -o out.csv --force")))
+            .ok();
+        let text = String::from_utf8(place.read("out.csv")).unwrap();
+        text.lines()
+            .filter_map(|line| line.parse().ok())
+            .collect::<Vec<u64>>()
+    };
+    for share in [
+        lines("sample --rate 0.1 t.txt"),
+        lines("sample --rate 0.1 t.csv"),
+        records("sample --rate 0.1 n --type u64"),
+        of_table("sample --rate 0.1 t.parquet"),
+    ] {
+        // Ten standard deviations.
+        assert!((290..710).contains(&share.len()), "{}", share.len());
+        assert!(share.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+    assert_eq!(lines("sample --rate 1 t.txt").len(), 5_000);
+    assert_eq!(lines("sample --rate 0 t.txt").len(), 0);
+    for drawn in [
+        lines("sample -n 20000 --with-replacement t.txt"),
+        lines("sample -n 20000 --with-replacement t.csv"),
+        records("sample -n 20000 --with-replacement n --type u64"),
+        of_table("sample -n 20000 --with-replacement t.parquet"),
+    ] {
+        assert!(drawn.is_sorted());
+        let mut different = drawn.clone();
+        different.dedup();
+        // 5000 (1 - exp(-4)) are expected.
+        assert!(
+            (4_800..5_000).contains(&different.len()),
+            "{}",
+            different.len()
+        );
+        assert_eq!(drawn.len(), 20_000);
+    }
+    for shuffled in [
+        lines("shuffle -n 100 t.txt"),
+        lines("shuffle -n 100 t.csv"),
+        records("shuffle -n 100 n --type u64"),
+        of_table("shuffle -n 100 t.parquet"),
+    ] {
+        let different: std::collections::HashSet<u64> = shuffled.iter().copied().collect();
+        assert_eq!((shuffled.len(), different.len()), (100, 100));
+        assert!(!shuffled.is_sorted());
+    }
+    let words = ["sample", "-n", "5", "--with-replacement"];
+    place
+        .run_with_input(&words, b"a\n")
+        .fails(2, &["stream"], "to a file");
+    place
+        .run(&["sample", "--rate", "2", "t.txt"])
+        .fails(2, &["2"], "between 0 and 1");
 }

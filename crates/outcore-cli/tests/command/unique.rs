@@ -45,7 +45,7 @@ fn random_lines(seed: u64, count: usize, end: u8) -> Vec<u8> {
             text.extend_from_slice(WORDS[(random.next() % 9) as usize]);
             text.push(b' ');
         }
-        if random.next() % 50 == 0 {
+        if random.next().is_multiple_of(50) {
             text.resize(text.len() + 5000 + (random.next() % 2) as usize, b'x');
         }
     }
@@ -57,7 +57,7 @@ fn the_options_of_uniq_give_what_sort_and_uniq_give() {
     if !has_gnu() {
         return;
     }
-    // What outcore is asked, and the keys and options that sort and uniq need for it.
+    // The options of outcore, the keys for sort, and the options for uniq.
     let cases = [
         ("", "", ""),
         ("-c", "", "-c"),

@@ -162,8 +162,8 @@ impl<'a> RecordReader<'a> {
         self.frame
     }
 
-    /// Passes over the first `bytes` bytes of the data of files that are not compressed. What follows
-    /// begins with the rest of a record, unless these are whole ones. Before anything is read.
+    /// Passes over the first `bytes` bytes of the data, before anything is read. Files must not be
+    /// compressed. The first record that is read may be the rest of one.
     pub fn skip_bytes(&mut self, bytes: u64) {
         self.skipped_bytes = bytes;
     }
@@ -229,8 +229,12 @@ impl<'a> RecordReader<'a> {
                 }
             }
             let skipped_bytes = std::mem::take(&mut self.skipped_bytes);
-            let how = (self.frame, self.recognition, skipped_bytes);
-            let stream = open(self.job, &source, how)?;
+            let begin = Begin {
+                frame: self.frame,
+                recognition: self.recognition,
+                skipped_bytes,
+            };
+            let stream = open(self.job, &source, begin)?;
             let name = source.name.clone();
             self.begun_at = source.start_bytes + skipped_bytes;
             self.current = Some((source, stream));
@@ -534,11 +538,20 @@ pub(crate) fn data_bytes(
     Ok(Some(all_bytes))
 }
 
-fn open<'a>(
-    job: &'a Job,
-    source: &Source,
-    (frame, recognition, skipped_bytes): (Frame, Recognition, u64),
-) -> Result<Stream<'a>> {
+/// How an input is opened.
+struct Begin {
+    frame: Frame,
+    recognition: Recognition,
+    /// Bytes of its data that are passed over.
+    skipped_bytes: u64,
+}
+
+fn open<'a>(job: &'a Job, source: &Source, begin: Begin) -> Result<Stream<'a>> {
+    let Begin {
+        frame,
+        recognition,
+        skipped_bytes,
+    } = begin;
     let is_lines = !matches!(frame, Frame::Bytes(_));
     if source.is_stream() {
         let mut stream = StreamReader::open(source, &job.control)?;

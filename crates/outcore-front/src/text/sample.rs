@@ -16,7 +16,7 @@ use super::reader::RecordReader;
 /// What holding a record costs besides its bytes.
 const RECORD_OVERHEAD_BYTES: u64 = 64;
 
-/// `count` records of `reader`, or all where there are fewer, with their places, in order; those of
+/// `count` records of `reader`, or all where there are fewer, in order; those of
 /// `limit_bytes` at most together. Records that are not taken may be of any length.
 ///
 /// # Errors
@@ -26,7 +26,43 @@ pub fn choose(
     count: u64,
     seed: u64,
     limit_bytes: u64,
-) -> Result<Vec<(u64, Vec<u8>)>> {
+) -> Result<Vec<Vec<u8>>> {
+    let mut kept = draw(reader, count, seed, limit_bytes)?;
+    kept.sort_unstable_by_key(|kept| kept.place);
+    Ok(kept.into_iter().map(|kept| kept.record).collect())
+}
+
+/// The same in a random order, each of which is equally likely.
+///
+/// # Errors
+/// As [`choose`].
+pub fn choose_in_random_order(
+    reader: &mut RecordReader<'_>,
+    count: u64,
+    seed: u64,
+    limit_bytes: u64,
+) -> Result<Vec<Vec<u8>>> {
+    let mut kept = draw(reader, count, seed, limit_bytes)?;
+    kept.sort_unstable_by_key(|kept| (kept.word, kept.place));
+    Ok(kept.into_iter().map(|kept| kept.record).collect())
+}
+
+/// A record of a sample.
+struct Drawn {
+    /// Its random number.
+    word: u64,
+    /// Its number in the input.
+    place: u64,
+    record: Vec<u8>,
+}
+
+/// As [`choose`], in no order.
+fn draw(
+    reader: &mut RecordReader<'_>,
+    count: u64,
+    seed: u64,
+    limit_bytes: u64,
+) -> Result<Vec<Drawn>> {
     // The largest word on top, to be thrown out next.
     let mut kept: BinaryHeap<(u64, u64, Vec<u8>)> = BinaryHeap::new();
     let (mut place, mut held_bytes) = (0, 0);
@@ -68,12 +104,12 @@ pub fn choose(
             kept.extend(taken.take());
         }
     }
-    let mut kept: Vec<(u64, Vec<u8>)> = kept
-        .into_iter()
-        .map(|(_, place, record)| (place, record))
-        .collect();
-    kept.sort_unstable_by_key(|(place, _)| *place);
-    Ok(kept)
+    let kept = kept.into_iter().map(|(word, place, record)| Drawn {
+        word,
+        place,
+        record,
+    });
+    Ok(kept.collect())
 }
 
 /// Bytes that a sample of `count` records takes. The first `taken` of them hold `held_bytes`. In a

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use outcore::job::Job;
+use outcore::read::sample::{draw_places, is_drawn};
 use outcore::{Error, Kind, Result};
 use outcore_io::units;
 
@@ -47,7 +48,8 @@ impl Counted {
         self,
         job: &Job,
         sources: &[Source],
-        (frame, recognition): (Frame, Recognition),
+        frame: Frame,
+        recognition: Recognition,
     ) -> Result<Option<Rest>> {
         if sources.iter().any(Source::is_stream) {
             return Ok(None);
@@ -177,6 +179,60 @@ impl Records<'_, '_> {
             self.put(record)?;
         }
         Ok(records)
+    }
+
+    /// Writes each record with this probability.
+    ///
+    /// # Errors
+    /// What reading or writing fails with.
+    pub fn copy_rate(&mut self, rate: f64, seed: u64) -> Result<u64> {
+        let (mut place, mut records) = (0, 0);
+        while let Some(piece) = self.reader.next_piece()? {
+            let is_taken = is_drawn(seed, place, rate);
+            if is_taken {
+                self.writer.put(piece.bytes)?;
+            }
+            if piece.is_last {
+                place += 1;
+                if is_taken {
+                    self.writer.put(self.end.as_slice())?;
+                    records += 1;
+                }
+            }
+        }
+        Ok(records)
+    }
+
+    /// Writes `count` records, each drawn from `all` that there are, in the order of the input.
+    ///
+    /// # Errors
+    /// What reading or writing fails with; [`Kind::Memory`] where their places are too many.
+    pub fn copy_with_replacement(&mut self, count: u64, all: u64, seed: u64) -> Result<u64> {
+        let places_bytes = count.saturating_mul(size_of::<u64>() as u64);
+        if places_bytes > self.limit_bytes {
+            let places = units::bytes(places_bytes);
+            let cause = format!("the places of the records that are drawn take {places}");
+            return Err(Error::new(Kind::Memory, "sample", cause)
+                .hint("raise --memory, or draw fewer records"));
+        }
+        let count = if all == 0 { 0 } else { count };
+        let places = draw_places(all, count, seed);
+        let (mut next, mut at) = (0, 0);
+        while next < places.len() {
+            if places[next] > at {
+                self.skip(places[next] - at)?;
+                at = places[next];
+            }
+            let Some(record) = self.reader.next_record()? else {
+                break;
+            };
+            at += 1;
+            while places.get(next).is_some_and(|place| *place < at) {
+                self.put(&record)?;
+                next += 1;
+            }
+        }
+        Ok(next as u64)
     }
 
     fn put(&mut self, record: &[u8]) -> Result<()> {

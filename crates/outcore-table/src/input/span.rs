@@ -29,7 +29,7 @@ impl RowSpan {
     }
 }
 
-/// What two ranges have in common.
+/// The part that two ranges have in common.
 pub(crate) fn common_rows(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
     let start = one.start.max(other.start);
     start..one.end.min(other.end).max(start)

@@ -14,7 +14,7 @@
 //! | [`group_by`] | the columns of the groups | put together as aggregates |
 //! | [`window`](fn@window) | the columns of the groups | by the columns of an order, then as they came; columns are computed of their places |
 //! | [`join`](fn@join) | the columns that two tables have in common | those of one table paired with those of the other |
-//! | [`comm`](fn@comm) | the same, or all columns | those of one table counted, and those of the other written by their number |
+//! | [`comm`](fn@comm) | the same, or all columns | those of the right table are counted |
 //! | [`top`](fn@top) | the columns of the order, of rows that may be among the first | as they came |
 //! | [`partition`](fn@partition) | the columns that name directories | as they came, in a file of their own |
 //! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place, or its group | as they came |
@@ -76,16 +76,16 @@ pub use dedup::{
 pub use diff::{DiffSummary, diff};
 pub use group::{Aggregate, AggregateKind, group_by};
 pub use holding::RowsWhere;
-pub use join::{AsOf, ColumnPair, CommColumn, Join, JoinKind, comm, join};
+pub use join::{AsOf, ColumnPair, CommColumn, Join, JoinKind, RightTable, comm, join};
 pub use merge::merge;
-pub use part::{halves, sample, span};
+pub use part::{halves, sample, sample_rate, sample_with_replacement, span};
 pub use partition::partition;
 pub use plain::{PlainBatch, PlainColumns, PlainType, PlainValues, TakePlain};
 pub use plain_out::{
     ColumnValues, NewTable, TakeColumns, has_columns, is_table_name, write_columns,
     write_columns_beside,
 };
-pub use random::shuffle;
+pub use random::{shuffle, shuffle_some};
 pub use select::{Selection, select};
 pub use sort::{TableOrder, sort, top, unique};
 pub use vectors::VectorColumn;

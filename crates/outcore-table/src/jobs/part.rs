@@ -18,14 +18,17 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use arrow_array::{BooleanArray, RecordBatch};
+use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
+use arrow_select::take::take_record_batch;
 use outcore::Job;
+use outcore::read::sample::{draw_places, is_drawn};
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 use twox_hash::XxHash3_64;
 
 use super::copy::{Change, WriteBatch, copy_changed, filtered};
 use super::{TableEnds, TableSummary};
+use crate::fault;
 use crate::input::{Piece, RowSpan, TableInput, common_rows};
 use crate::output::OutputOptions;
 
@@ -51,7 +54,7 @@ pub fn span(job: &Job, ends: &TableEnds<'_>, span: RowSpan) -> Result<TableSumma
     copy_changed(job, &input, to, &spans)?.publish()
 }
 
-/// Of each piece these of its rows.
+/// The rows that are taken of each piece.
 struct Spans(Vec<Range<u64>>);
 
 impl Change for Spans {
@@ -99,6 +102,125 @@ pub fn sample(
         seconds: started.elapsed().as_secs_f64(),
         ..done
     })
+}
+
+/// Copies each row of a table with this probability; which ones is decided by `seed`.
+///
+/// # Errors
+/// As [`copy`](super::copy()).
+pub fn sample_rate(job: &Job, ends: &TableEnds<'_>, rate: f64, seed: u64) -> Result<TableSummary> {
+    let input = TableInput::open(job, ends.inputs, ends.reads)?;
+    let drawn = Flipped {
+        starts: starts_of(input.pieces()),
+        rate,
+        seed,
+    };
+    let to = (ends.outputs, input.schema(), ends.writes);
+    copy_changed(job, &input, to, &drawn)?.publish()
+}
+
+/// Copies `rows_count` rows of a table, each of which is any of its rows with the same probability:
+/// a row may come several times, one after another.
+///
+/// # Errors
+/// As [`copy`](super::copy()); memory: eight bytes per row that is drawn.
+pub fn sample_with_replacement(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    rows_count: u64,
+    seed: u64,
+) -> Result<TableSummary> {
+    let input = TableInput::open(job, ends.inputs, ends.reads)?;
+    let all = input.rows_count();
+    let rows_count = if all == 0 { 0 } else { rows_count };
+    let bytes = rows_count.saturating_mul(size_of::<u64>() as u64);
+    let _places = job.budget.reserve("places of rows that are drawn", bytes)?;
+    let repeated = Repeated {
+        starts: starts_of(input.pieces()),
+        places: draw_places(all, rows_count, seed),
+    };
+    let to = (ends.outputs, input.schema(), ends.writes);
+    copy_changed(job, &input, to, &repeated)?.publish()
+}
+
+/// The first row of each piece, and the number of all.
+fn starts_of(pieces: &[Piece]) -> Vec<u64> {
+    let mut starts = vec![0];
+    for piece in pieces {
+        starts.push(starts.last().copied().unwrap_or(0) + piece.rows_count);
+    }
+    starts
+}
+
+/// Rows that are drawn each by itself.
+struct Flipped {
+    starts: Vec<u64>,
+    rate: f64,
+    seed: u64,
+}
+
+impl Change for Flipped {
+    fn count(&self, _: usize) -> Option<u64> {
+        None
+    }
+
+    fn apply(
+        &self,
+        piece: usize,
+        first: u64,
+        batch: RecordBatch,
+        write: &mut WriteBatch<'_>,
+    ) -> Result<()> {
+        let start = self.starts.get(piece).copied().unwrap_or(0) + first;
+        let rows = start..start + batch.num_rows() as u64;
+        let chosen: BooleanArray = rows
+            .map(|row| Some(is_drawn(self.seed, row, self.rate)))
+            .collect();
+        write(&filtered(&batch, &chosen)?)
+    }
+}
+
+/// Rows that are drawn several times.
+struct Repeated {
+    starts: Vec<u64>,
+    /// In order.
+    places: Vec<u64>,
+}
+
+impl Repeated {
+    /// Those of the rows in a range.
+    fn of(&self, rows: Range<u64>) -> &[u64] {
+        let at = |row: u64| self.places.partition_point(|place| *place < row);
+        &self.places[at(rows.start)..at(rows.end)]
+    }
+}
+
+impl Change for Repeated {
+    fn count(&self, piece: usize) -> Option<u64> {
+        let rows = *self.starts.get(piece)?..*self.starts.get(piece + 1)?;
+        Some(self.of(rows).len() as u64)
+    }
+
+    fn apply(
+        &self,
+        piece: usize,
+        first: u64,
+        batch: RecordBatch,
+        write: &mut WriteBatch<'_>,
+    ) -> Result<()> {
+        let start = self.starts.get(piece).copied().unwrap_or(0) + first;
+        let rows = start..start + batch.num_rows() as u64;
+        // A row that is drawn often must not become a batch beyond all bounds.
+        for places in self.of(rows).chunks(batch.num_rows().max(1)) {
+            let taken: UInt32Array = places
+                .iter()
+                .map(|place| Some((place - start) as u32))
+                .collect();
+            let taken = take_record_batch(&batch, &taken);
+            write(&taken.map_err(|error| fault::arrow("draw rows", &error))?)?;
+        }
+        Ok(())
+    }
 }
 
 /// Copies a share of the rows of a table that are drawn by `seed` to the outputs, and the others to
@@ -152,11 +274,7 @@ struct Drawn {
 
 impl Drawn {
     fn new(job: &Job, pieces: &[Piece], drawn_count: u64, seed: u64) -> Result<Self> {
-        let mut starts = vec![0];
-        for piece in pieces {
-            let end = starts.last().copied().unwrap_or(0) + piece.rows_count;
-            starts.push(end);
-        }
+        let starts = starts_of(pieces);
         let rows_count = starts.last().copied().unwrap_or(0);
         let mut drawn = Drawn {
             seed,

@@ -31,6 +31,36 @@ pub fn shuffle(
     (seed, epoch): (u64, u64),
     groups: &[KeyColumn],
 ) -> Result<TableSummary> {
+    shuffle_to(job, ends, mixed(seed, epoch), groups, None)
+}
+
+/// Writes so many rows of a table, chosen at random, in a random order: the first ones of what
+/// [`shuffle`] would write.
+///
+/// # Errors
+/// As [`shuffle`].
+pub fn shuffle_some(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    seed: u64,
+    epoch: u64,
+    rows_count: u64,
+) -> Result<TableSummary> {
+    shuffle_to(job, ends, mixed(seed, epoch), &[], Some(rows_count))
+}
+
+/// Seeds and epochs that are close give orders that have nothing in common.
+fn mixed(seed: u64, epoch: u64) -> u64 {
+    seed ^ epoch.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+fn shuffle_to(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    seed: u64,
+    groups: &[KeyColumn],
+    first: Option<u64>,
+) -> Result<TableSummary> {
     if let Some(ordered) = groups
         .iter()
         .find(|column| column.is_descending || column.is_nulls_first)
@@ -56,8 +86,6 @@ pub fn shuffle(
     if groups.is_empty() {
         writes.without_dictionary.extend(input.hardly_repeating());
     }
-    // Seeds and epochs that are close give orders that have nothing in common.
-    let seed = seed ^ epoch.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let rows = Rows {
         input: &input,
         codec: &codec,
@@ -70,7 +98,7 @@ pub fn shuffle(
             false => Tie::Bytes,
         },
         is_unique: false,
-        first: None,
+        first,
         columns: None,
     };
     rows.run(job, ends.outputs, &writes)

@@ -21,10 +21,10 @@ Examples:
 
 /// Compare two inputs: lines or rows of the first alone, of the second alone, of both
 ///
-/// For lines the output is that of `comm <(sort LEFT) <(sort RIGHT)` in the C locale: three columns,
-/// with tabs in front of the second and third. The inputs need not be sorted, so there is no
-/// --check-order. A line that is 3 times in LEFT and 2 times in RIGHT is 2 times in both and once in
-/// LEFT alone.
+/// For lines the output is that of `comm <(sort LEFT) <(sort RIGHT)` in the C locale: three
+/// columns, with tabs in front of the second and third. The inputs need not be sorted, so there is
+/// no --check-order. A line that is 3 times in LEFT and 2 times in RIGHT is 2 times in both and
+/// once in LEFT alone.
 ///
 /// Tables, CSV and JSON lines are compared by row, and one column of the three is kept, for example
 /// with -12. Null is equal to null.

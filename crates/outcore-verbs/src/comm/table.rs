@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use outcore::key::column::column_names;
 use outcore::{Error, Result};
 use outcore_front::resources::Resources;
-use outcore_table::jobs::{self, CommColumn, TableEnds};
+use outcore_table::jobs::{self, CommColumn, RightTable, TableEnds};
 
 use super::page::{CommArgs, CommSummary};
 use crate::host::Host;
@@ -50,7 +50,11 @@ pub(super) fn comm(
             inputs: left,
             ..*ends
         };
-        jobs::comm(job, &ends, (right, ends.reads), (&by, column))
+        let right = RightTable {
+            inputs: right,
+            reads: ends.reads,
+        };
+        jobs::comm(job, &ends, right, &by, column)
     })?;
     Ok(CommSummary::of(ran.report))
 }

@@ -24,7 +24,8 @@ Rows of tables are printed with tabs between their columns; with -o they are wri
 
 /// Print the first lines, records or rows of the input
 ///
-/// Reads no more than it needs; for all but the last ones, files are read twice. Several files are read as one.
+/// Reads no more than it needs; for all but the last ones, files are read twice.
+/// Several files are read as one.
 #[derive(Debug, Args)]
 #[command(after_long_help = HEAD_EXAMPLES)]
 pub(crate) struct HeadArgs {

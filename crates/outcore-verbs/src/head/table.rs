@@ -50,19 +50,34 @@ pub(super) fn head(host: &dyn Host, args: &HeadArgs) -> Result<WriteSummary> {
     }
     print_rows(
         host,
-        (&files.inputs, &args.tables),
-        (&text, &resources),
-        span,
+        Printed {
+            inputs: &files.inputs,
+            tables: &args.tables,
+            text: &text,
+            resources: &resources,
+            span,
+        },
     )
 }
 
-/// Prints some rows.
-pub(crate) fn print_rows(
-    host: &dyn Host,
-    (inputs, tables): (&[PathBuf], &TableArgs),
-    (text, resources): (&TextOptions, &Resources),
-    span: RowSpan,
-) -> Result<WriteSummary> {
+/// Rows of a table that are printed.
+pub(crate) struct Printed<'a> {
+    pub(crate) inputs: &'a [PathBuf],
+    pub(crate) tables: &'a TableArgs,
+    pub(crate) text: &'a TextOptions,
+    pub(crate) resources: &'a Resources,
+    pub(crate) span: RowSpan,
+}
+
+/// Prints them.
+pub(crate) fn print_rows(host: &dyn Host, printed: Printed<'_>) -> Result<WriteSummary> {
+    let Printed {
+        inputs,
+        tables,
+        text,
+        resources,
+        span,
+    } = printed;
     let stopwatch = Stopwatch::start();
     let job = host.adopt(resources.job(Vec::new()));
     let (copies, _spool) = unpacked(host, (&job, resources), (inputs, text.kind), Path::new("."))?;

@@ -373,7 +373,7 @@ pub struct RecordCount {
 
 /// A number as [`parse_count`] reads it, or with a minus all but so many at the end, as in GNU
 /// `head`.
-pub fn parse_head_count(text: &str) -> Result<RecordCount> {
+pub(crate) fn parse_head_count(text: &str) -> Result<RecordCount> {
     let all_but = text.strip_prefix('-');
     Ok(RecordCount {
         count: parse_count(all_but.unwrap_or(text))?,
@@ -382,7 +382,7 @@ pub fn parse_head_count(text: &str) -> Result<RecordCount> {
 }
 
 /// The same with a plus: all from the record of this number on, counted from 1, as in GNU `tail`.
-pub fn parse_tail_count(text: &str) -> Result<RecordCount> {
+pub(crate) fn parse_tail_count(text: &str) -> Result<RecordCount> {
     let from = text.strip_prefix('+');
     let count = parse_count(from.unwrap_or(text))?;
     Ok(RecordCount {

@@ -7,8 +7,9 @@ mod page;
 #[cfg(feature = "tables")]
 mod table;
 
-use outcore::Result;
+use outcore::{Error, Result};
 use outcore_front::text::sample::choose;
+use outcore_front::text::take::Records;
 use outcore_front::what::Asked;
 
 use page::{SampleArgs, SampleSummary};
@@ -46,6 +47,12 @@ impl Verb for Sample {
         };
         let what = what_is_moved(host, asked, args.lines)?;
         let seed = args.seed;
+        if let Some(rate) = args.rate.filter(|rate| !(0.0..=1.0).contains(rate)) {
+            let cause = format!("{rate} is not a probability");
+            return Err(Error::usage("read arguments", cause)
+                .hint("give --rate a number between 0 and 1, for example 0.01"));
+        }
+        let count = args.records.unwrap_or(u64::MAX);
         if what.is_table() {
             #[cfg(feature = "tables")]
             return table::sample(host, args).map(|wrote| SampleSummary { wrote, seed });
@@ -64,19 +71,39 @@ impl Verb for Sample {
                 memory_bytes: args.memory_bytes,
                 record_io: &args.record_io,
                 name: "sample",
-                taken: Taken::First(args.records),
+                taken: match args.with_replacement {
+                    true => Taken::Repeated(count),
+                    false => Taken::First(count),
+                },
                 reads_all: true,
                 is_explained: args.explain,
             },
         )?;
         let (end, limit_bytes) = (pass.end(), pass.memory_bytes());
-        let wrote = pass.run(host, |reader, writer, _| {
-            let kept = choose(reader, args.records, seed, limit_bytes)?;
-            for (_, record) in &kept {
-                writer.put(record)?;
-                writer.put(end.as_slice())?;
+        let wrote = pass.run(host, |reader, writer, all| {
+            if args.rate.is_none() && !args.with_replacement {
+                let kept = choose(reader, count, seed, limit_bytes)?;
+                for record in &kept {
+                    writer.put(record)?;
+                    writer.put(end.as_slice())?;
+                }
+                return Ok(kept.len() as u64);
             }
-            Ok(kept.len() as u64)
+            let mut records = Records {
+                reader,
+                writer,
+                end,
+                limit_bytes,
+            };
+            match (args.rate, all) {
+                (Some(rate), _) => records.copy_rate(rate, seed),
+                (None, Some(all)) => records.copy_with_replacement(count, all, seed),
+                (None, None) => Err(Error::usage(
+                    "sample",
+                    "a stream cannot be drawn from with replacement, since its length is not known",
+                )
+                .hint("write the stream to a file first, or leave --with-replacement out")),
+            }
         })?;
         Ok(SampleSummary { wrote, seed })
     }

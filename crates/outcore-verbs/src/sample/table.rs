@@ -18,7 +18,14 @@ pub(super) fn sample(host: &dyn Host, args: &SampleArgs) -> Result<WriteSummary>
     let recording = (&args.record_io, args.explain);
     let request = Request::of_any(&args.files, &args.tables, recording, &text);
     let ran = run(host, &request, resources, |job, ends| {
-        jobs::sample(job, ends, (args.records, args.seed))
+        let count = args.records.unwrap_or(u64::MAX);
+        match args.rate {
+            Some(rate) => jobs::sample_rate(job, ends, rate, args.seed),
+            None if args.with_replacement => {
+                jobs::sample_with_replacement(job, ends, count, args.seed)
+            }
+            None => jobs::sample(job, ends, (count, args.seed)),
+        }
     })?;
     Ok(ran.report)
 }

@@ -9,6 +9,7 @@ mod page;
 mod table;
 
 use outcore::job::JobSize;
+use outcore::read::sample::random;
 use outcore::shuffle::{ShuffleOptions, ShuffleSize, Unit, plan_shuffle, shuffle};
 use outcore::{Input, Output, Result};
 use outcore_front::cost::DriveTraffic;
@@ -18,6 +19,7 @@ use outcore_front::records;
 use outcore_front::resources::Resources;
 use outcore_front::text::csv_files::Look;
 use outcore_front::text::output::{Dress, Pending};
+use outcore_front::text::sample::choose_in_random_order;
 use outcore_front::what::Asked;
 use serde_json::json;
 
@@ -26,6 +28,7 @@ use page::{ShuffleArgs, ShuffleSummary};
 use crate::host::{Host, Weight};
 use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_beside, what_is_moved};
 use crate::option::lines::Rows;
+use crate::pass::{LinePass, PassRequest, Taken};
 use crate::report::{Phase, Plan, WriteSummary};
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
@@ -67,7 +70,10 @@ impl Verb for Shuffle {
             false => {
                 let mut rows = args.rows.clone();
                 rows.settle(what);
-                shuffle_files(host, args, &rows.to_rows()?, resources)?
+                match args.records {
+                    Some(count) => shuffle_some(host, args, rows.to_rows()?, count)?,
+                    None => shuffle_files(host, args, &rows.to_rows()?, resources)?,
+                }
             }
         };
         Ok(ShuffleSummary {
@@ -90,6 +96,43 @@ impl Verb for Shuffle {
     fn takes_stdout(args: &ShuffleArgs) -> bool {
         args.files.is_to_stdout() && !args.dry_run
     }
+}
+
+/// Some lines or records in a random order.
+fn shuffle_some(
+    host: &dyn Host,
+    args: &ShuffleArgs,
+    rows: Rows,
+    count: u64,
+) -> Result<WriteSummary> {
+    let pass = LinePass::prepare(
+        host,
+        PassRequest {
+            files: &args.files,
+            record: &args.record,
+            lines: args.lines,
+            rows,
+            memory_bytes: args.job.resources.memory_bytes,
+            record_io: &args.job.record_io,
+            name: Shuffle::NAME,
+            taken: Taken::First(count),
+            reads_all: true,
+            is_explained: args.explain,
+        },
+    )?;
+    let (end, limit_bytes) = (pass.end(), pass.memory_bytes());
+    let seed = match args.epoch {
+        0 => args.seed,
+        epoch => random(args.seed, epoch),
+    };
+    pass.run(host, |reader, writer, _| {
+        let kept = choose_in_random_order(reader, count, seed, limit_bytes)?;
+        for record in &kept {
+            writer.put(record)?;
+            writer.put(end.as_slice())?;
+        }
+        Ok(kept.len() as u64)
+    })
 }
 
 /// What is shuffled, from where to where.

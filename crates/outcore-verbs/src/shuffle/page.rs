@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::option::lines::{LineArgs, RowArgs};
 use crate::option::tables::TableArgs;
-use crate::option::{FileArgs, JobArgs, TypeArgs};
+use crate::option::{FileArgs, JobArgs, TypeArgs, parse_count};
 use crate::report::{WriteSummary, report};
 
 const SHUFFLE_EXAMPLES: &str = "\
@@ -14,6 +14,7 @@ Examples:
   outcore shuffle train.jsonl -o shuffled.jsonl --seed 7 --memory 2GiB
   outcore shuffle train.jsonl -o epoch-3.jsonl --seed 7 --epoch 3
   outcore shuffle --csv table.csv -o shuffled.csv
+  outcore shuffle -n 1000 big.txt              # 1000 random lines in a random order
   outcore shuffle points.npy -o shuffled.npy
   outcore shuffle tokens.bin -o out.bin --type u32x1024
   outcore shuffle visits.parquet -o shuffled.parquet --by user   # rows of one user stay together";
@@ -32,6 +33,10 @@ pub(crate) struct ShuffleArgs {
     pub(crate) replace: bool,
     #[command(flatten)]
     pub(crate) record: TypeArgs,
+    /// Write so many lines, records or rows, chosen at random, and no more, as `shuf -n` does.
+    /// Lines and records that are written are held in memory
+    #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_count, help_heading = "Order", conflicts_with_all = ["replace", "dry_run"])]
+    pub(crate) records: Option<u64>,
     /// Random seed
     #[arg(long, value_name = "N", help_heading = "Order", default_value_t = 1)]
     pub(crate) seed: u64,

@@ -2,14 +2,14 @@
 //!
 //! Contract: as [`super`].
 
-use outcore::Result;
+use outcore::{Error, Result};
 use outcore_front::resources::Resources;
 use outcore_table::jobs;
 
 use super::page::ShuffleArgs;
 use crate::host::Host;
 use crate::report::WriteSummary;
-use crate::tables::{Request, keys_of, run, text};
+use crate::tables::{READ, Request, keys_of, run, text};
 
 /// Shuffles the rows of a table.
 pub(super) fn shuffle(
@@ -19,6 +19,10 @@ pub(super) fn shuffle(
 ) -> Result<WriteSummary> {
     let flags = args.rows.text_flags()?;
     let groups = keys_of(&args.by, false)?;
+    if args.records.is_some() && !groups.is_empty() {
+        let cause = "--count with --by would cut a group";
+        return Err(Error::usage(READ, cause).hint("leave one of the two out"));
+    }
     let text = text::options(&args.tables, &flags, &args.files.inputs)?;
     let text = text.needing_keys(&groups)?;
     let recording = (&args.job.record_io, args.explain);
@@ -26,8 +30,9 @@ pub(super) fn shuffle(
         replace: args.replace,
         ..Request::of_any(&args.files, &args.tables, recording, &text)
     };
-    let ran = run(host, &request, resources, |job, ends| {
-        jobs::shuffle(job, ends, (args.seed, args.epoch), &groups)
+    let ran = run(host, &request, resources, |job, ends| match args.records {
+        Some(count) => jobs::shuffle_some(job, ends, args.seed, args.epoch, count),
+        None => jobs::shuffle(job, ends, (args.seed, args.epoch), &groups),
     })?;
     Ok(ran.report)
 }

@@ -21,8 +21,8 @@ Rows of tables are printed with tabs between their columns; with -o they are wri
 
 /// Print the last lines, records or rows of the input
 ///
-/// Several files are read as one. Of lines and records in files, only the end is read. Of CSV and
-/// compressed files, all is read twice; of a stream, the last records are held in memory.
+/// Several files are read as one. outcore reads only the end of plain lines and records. It reads
+/// CSV and compressed files twice, and holds the last records of a stream in memory.
 #[derive(Debug, Args)]
 #[command(after_long_help = TAIL_EXAMPLES)]
 pub(crate) struct TailArgs {

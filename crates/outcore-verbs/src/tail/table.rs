@@ -7,7 +7,7 @@ use outcore_table::input::RowSpan;
 use outcore_table::jobs;
 
 use super::page::TailArgs;
-use crate::head::table::print_rows;
+use crate::head::table::{Printed, print_rows};
 use crate::host::Host;
 use crate::option::memory_request;
 use crate::report::WriteSummary;
@@ -33,8 +33,12 @@ pub(super) fn tail(host: &dyn Host, args: &TailArgs) -> Result<WriteSummary> {
     }
     print_rows(
         host,
-        (&files.inputs, &args.tables),
-        (&text, &resources),
-        span,
+        Printed {
+            inputs: &files.inputs,
+            tables: &args.tables,
+            text: &text,
+            resources: &resources,
+            span,
+        },
     )
 }

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use outcore_front::Spelling;
 
 /// Phrases that Python says otherwise, or not at all.
-const PHRASES: [(&str, &str); 73] = [
+const PHRASES: [(&str, &str); 74] = [
     (
         "If the program is called `sort` (ln -s \"$(command -v outcore)\" ~/bin/sort), it behaves as GNU sort does: \
          errors exit with 2, inputs are lines, and file names say nothing about contents (x.gz is not decompressed).",
@@ -30,6 +30,7 @@ const PHRASES: [(&str, &str); 73] = [
     ),
     ("; with a plus, as in +5, all from that one on", ""),
     (", with commas between", ""),
+    (", as `shuf -n` does", ""),
     // Standard input and output.
     (
         "; - is standard input, and the default for lines. Records from standard input need the - and a type",

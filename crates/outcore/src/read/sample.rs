@@ -25,6 +25,20 @@ pub fn random(seed: u64, index: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// Whether item `index` is one of a share `rate` of all, each of which is drawn by itself.
+pub fn is_drawn(seed: u64, index: u64, rate: f64) -> bool {
+    const ALL: f64 = 18_446_744_073_709_551_616.0;
+    rate >= 1.0 || (random(seed, index) as f64) < rate * ALL
+}
+
+/// `count` of the numbers below `all`, in order, each drawn from all of them.
+pub fn draw_places(all: u64, count: u64, seed: u64) -> Vec<u64> {
+    let draw = |index| ((u128::from(random(seed, index)) * u128::from(all)) >> 64) as u64;
+    let mut places: Vec<u64> = (0..count).map(draw).collect();
+    places.sort_unstable();
+    places
+}
+
 /// About how many different items there are among `total`, if all are about as frequent and `seen`
 /// were different of `taken`. Solves `seen = all (1 - exp(-taken / all))`.
 pub fn distinct(seen: f64, taken: f64, total: f64) -> f64 {

@@ -649,6 +649,7 @@ fn common_value_of(kind: &str, id: &str) -> Option<&'static str> {
         "keys" => "0:4",
         "line_keys" => "2",
         "skip_fields" | "skip_chars" | "check_chars" => "1",
+        "rate" => "0.5",
         "separator" => ";",
         "word" => "numeric",
         "by" | "columns" | "on" | "bloom_filters" | "near" | "of" => "a",

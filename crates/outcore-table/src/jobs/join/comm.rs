@@ -1,8 +1,8 @@
 //! Rows that are in one of two tables, or in both, as multisets.
 //!
 //! Contract: [`comm`] is a join in which each right row is the partner of one left row at most, and
-//! nulls are equal. Rows of a key that is `m` times in the left table and `n` times in the right one
-//! are the smaller number of times in both, the first of them in their order, and the rest in one.
+//! nulls are equal. The first left rows of a key are in both tables, as many as the right table has
+//! of it; the others are in the left one alone.
 //!
 //! Bounds: those of a [`join`], which holds a number per key here and no rows.
 
@@ -17,6 +17,15 @@ use crate::input::{InputOptions, TableInput};
 use crate::jobs::{TableEnds, TableSummary};
 
 const COMPARE: &str = "compare tables";
+
+/// The right one of two tables.
+#[derive(Debug, Clone, Copy)]
+pub struct RightTable<'a> {
+    /// Its files and directories.
+    pub inputs: &'a [PathBuf],
+    /// What is read of them.
+    pub reads: &'a InputOptions,
+}
 
 /// Which rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,11 +46,12 @@ pub enum CommColumn {
 pub fn comm(
     job: &Job,
     ends: &TableEnds<'_>,
-    (right, right_reads): (&[PathBuf], &InputOptions),
-    (by, column): (&[String], CommColumn),
+    right: RightTable<'_>,
+    by: &[String],
+    column: CommColumn,
 ) -> Result<TableSummary> {
     let on = match by {
-        [] => all_columns(job, ends, (right, right_reads))?,
+        [] => all_columns(job, ends, right)?,
         by => by.to_vec(),
     };
     let pairs = on.into_iter().map(|name| ColumnPair {
@@ -59,21 +69,17 @@ pub fn comm(
     };
     if column == CommColumn::Right {
         let swapped = TableEnds {
-            inputs: right,
-            reads: right_reads,
+            inputs: right.inputs,
+            reads: right.reads,
             ..*ends
         };
         return join(job, &swapped, (ends.inputs, ends.reads), &wanted);
     }
-    join(job, ends, (right, right_reads), &wanted)
+    join(job, ends, (right.inputs, right.reads), &wanted)
 }
 
 /// The names of all columns, which both tables must have.
-fn all_columns(
-    job: &Job,
-    ends: &TableEnds<'_>,
-    (right, right_reads): (&[PathBuf], &InputOptions),
-) -> Result<Vec<String>> {
+fn all_columns(job: &Job, ends: &TableEnds<'_>, right: RightTable<'_>) -> Result<Vec<String>> {
     let reading = Job {
         budget: Budget::new(job.budget.free_bytes() / 2),
         ..job.clone()
@@ -83,7 +89,10 @@ fn all_columns(
         let fields = input.schema().fields().iter();
         Ok(fields.map(|field| field.name().clone()).collect())
     };
-    let (left, right) = (names(ends.inputs, ends.reads)?, names(right, right_reads)?);
+    let (left, right) = (
+        names(ends.inputs, ends.reads)?,
+        names(right.inputs, right.reads)?,
+    );
     let lacks = |one: &[String], other: &[String]| {
         let name = one.iter().find(|name| !other.contains(name));
         name.cloned()
@@ -93,7 +102,7 @@ fn all_columns(
         Some(name) => {
             let cause = format!("only one of the tables has a column `{name}`");
             Err(Error::usage(COMPARE, cause)
-                .hint("name the columns that both have with --by, or choose them with --columns"))
+                .hint("name key columns that both tables have, or read these columns alone"))
         }
     }
 }

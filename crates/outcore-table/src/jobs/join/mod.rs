@@ -58,7 +58,7 @@ use source::JoinSource;
 
 const JOIN: &str = "join tables";
 
-pub use comm::{CommColumn, comm};
+pub use comm::{CommColumn, RightTable, comm};
 
 /// What becomes of rows without a partner, and of those with one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

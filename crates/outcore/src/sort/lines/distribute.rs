@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::Places;
 use super::bucket::LineBucket;
 use super::context::Context;
-use super::place::{self, place_of};
+use super::mark::{append_mark, place_of};
 use super::plan::{ACROSS, INPUT, LONG_MADE, MARKED, MARKED_BATCH_BYTES};
 use super::refs::Ref;
 use super::rows::RowSource;
@@ -277,11 +277,11 @@ fn take_region(
         end: begin + region_bytes as u64,
     });
     if context.options.mark_bytes() > 0 {
-        let append_mark = |at: u64, line: &mut Vec<u8>| match context.options.sides {
+        let mark = |at: u64, line: &mut Vec<u8>| match context.options.sides {
             Some(sides) => line.push(sides.of_input(region.part).mark()),
-            None => place::append_mark(begin + at, line),
+            None => append_mark(begin + at, line),
         };
-        return each_marked(context, region, append_mark, |bytes| {
+        return each_marked(context, region, mark, |bytes| {
             let run = Run {
                 bytes,
                 position: begin,
@@ -313,7 +313,7 @@ fn take_region(
 fn each_marked(
     context: &Context<'_>,
     region: &Region,
-    append_mark: impl Fn(u64, &mut Vec<u8>),
+    mark: impl Fn(u64, &mut Vec<u8>),
     mut take: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
     let options = &context.options;
@@ -337,7 +337,7 @@ fn each_marked(
                 batch.shrink_to(MARKED_BATCH_BYTES);
                 batch.reserve_exact(mark_bytes + line.len());
             }
-            append_mark(line_at, &mut batch);
+            mark(line_at, &mut batch);
             batch.extend_from_slice(line);
         }
         at += bytes.len() as u64;

@@ -19,6 +19,7 @@ mod emit;
 mod files;
 mod line_bytes;
 mod made;
+mod mark;
 mod merge;
 mod offset_value;
 mod place;
@@ -161,7 +162,7 @@ impl LineSortOptions {
     fn mark_bytes(&self) -> usize {
         match (self.sides, self.places) {
             (Some(_), _) => sides::MARK_BYTES,
-            (None, Places::Added) => place::MARK_BYTES,
+            (None, Places::Added) => mark::MARK_BYTES,
             (None, Places::None | Places::Removed) => 0,
         }
     }
@@ -170,7 +171,7 @@ impl LineSortOptions {
     fn hidden_bytes(&self) -> usize {
         match (self.sides, self.places) {
             (Some(_), _) => sides::MARK_BYTES,
-            (None, Places::Removed) => place::MARK_BYTES,
+            (None, Places::Removed) => mark::MARK_BYTES,
             (None, Places::None | Places::Added) => 0,
         }
     }

@@ -1,7 +1,7 @@
 //! Two sides that are compared: which lines are in the first alone, in the second alone, in both.
 //!
-//! Contract: as multisets, as GNU `comm` has it for sorted files: of a line that is `m` times in the
-//! first side and `n` times in the second, the smaller number is in both, and the rest in one alone.
+//! Contract: sides are multisets, as GNU `comm` has it for sorted files. A line is in both sides as
+//! often as in the one that has fewer of it; the rest is in one side alone.
 //! A mark in front of each line says which side it is of; it takes no part in its key, and orders
 //! equal lines. Lines of a frequent key are only counted, by side.
 //!
@@ -122,8 +122,8 @@ impl Sides {
         line
     }
 
-    /// What is shown of a line that is so often in each side, the lines of both first; adds to the
-    /// counts of the columns.
+    /// The copies of a line that are shown, where each side has so many of it: those of both sides
+    /// first. Adds to the counts of the columns.
     pub(super) fn shown(
         self,
         first: u64,

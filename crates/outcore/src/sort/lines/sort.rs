@@ -274,13 +274,8 @@ pub(super) fn sort_from<S: ItemSource>(
     phases.end("sort", &ends.volume);
     let skipped = context.skipped.load(Ordering::Relaxed);
     let sides = SideCounts::of(&context.sides);
-    if !options.is_thinned() && lines_in != written.items + skipped {
-        let cause = format!(
-            "{} were read, and {} were written",
-            units::counted(lines_in - skipped, "line"),
-            written.items
-        );
-        return Err(Error::corrupt("sort", cause).hint("a bug: please report it"));
+    if !options.is_thinned() {
+        check_written(lines_in - skipped, written.items)?;
     }
     drop(context);
     let scratch = (scratch.into_made(), false);
@@ -300,6 +295,18 @@ pub(super) fn sort_from<S: ItemSource>(
         phases: served.phases,
         plan: Some(plan),
     })
+}
+
+/// Fails where not all lines that were read have been written.
+fn check_written(read: u64, written: u64) -> Result<()> {
+    if read == written {
+        return Ok(());
+    }
+    let cause = format!(
+        "{} were read, and {written} were written",
+        units::counted(read, "line")
+    );
+    Err(Error::corrupt("sort", cause).hint("a bug: please report it"))
 }
 
 /// The plan for the items of `source`, whose `size` a sample has shown.

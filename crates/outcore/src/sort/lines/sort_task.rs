@@ -410,7 +410,7 @@ impl<'a> Sorting<'a> {
                 };
                 sort_keys(order, (area, &keys), refs, depth);
                 match self.context.options.sides {
-                    Some(sides) => self.pair(sides, (area, &keys), refs),
+                    Some(sides) => self.pair(sides, area, &keys, refs),
                     None => {
                         // Tables have lines that are their own keys.
                         self.finish_order(&keys, refs, (usize::MAX, &known));
@@ -533,7 +533,7 @@ impl<'a> Sorting<'a> {
     }
 
     /// Leaves of the lines of two sides those that are shown, each with its column for its word.
-    fn pair(&self, sides: Sides, (area, keys): (&[u8], &[u8]), refs: &mut Vec<Ref>) {
+    fn pair(&self, sides: Sides, area: &[u8], keys: &[u8], refs: &mut Vec<Ref>) {
         let (mut kept, mut from) = (0, 0);
         while from < refs.len() {
             let first = refs[from];
