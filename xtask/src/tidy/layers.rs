@@ -54,6 +54,7 @@ const ROOMS: [(&str, &[&[&str]]); 18] = [
         "crates/outcore-table/",
         &[
             &["fault"],
+            &["notation"],
             &["schema", "equal"],
             &["common"],
             &["rows"],

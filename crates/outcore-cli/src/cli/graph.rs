@@ -320,9 +320,9 @@ impl GraphCommand {
 /// Names of files tell their formats: .txt, .tsv, .el, .wel and .edges have an edge a line, ids
 /// apart by blanks or tabs; .csv has columns; .mtx is Matrix Market; .sg and .wsg are GAP's
 /// serialized graphs; .npz is a sparse matrix of SciPy. Compressed text (.txt.gz, .csv.zst) is
-/// unpacked to scratch, and `-` is standard input, whose format --from or --type names. Tables are Parquet or
-/// Arrow files. Vertices are the numbers from 0 on, unless ids are relabelled: then they are any
-/// numbers, or names.
+/// unpacked to scratch, and `-` is standard input, whose format --from or --type names. Tables are
+/// Parquet or Arrow files. Vertices are the numbers from 0 on, unless ids are relabelled: then they
+/// are any numbers, or names.
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
 pub(crate) struct GraphConvertArgs {

@@ -188,7 +188,7 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<Chosen> {
                 own = own_ordering(word);
                 rest = front;
             }
-            _ => return Err(no_column(by, (&quoted, rest), options, place)),
+            _ => return Err(no_column(by, rest, options, place)),
         }
     };
     let mut ordering = own.unwrap_or(options.global);
@@ -208,14 +208,14 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<Chosen> {
 /// Why there is no column: what is left of `by` names none, or is no order behind a name.
 fn no_column(
     by: &str,
-    (quoted, rest): (&Option<(String, &str)>, &str),
+    rest: &str,
     options: &ColumnOptions<'_>,
     place: impl Fn(&str) -> Option<usize>,
 ) -> Error {
-    if let Some((name, _)) = quoted {
-        return match place(name) {
-            Some(_) => not_an_order(name, rest.trim_start_matches(':')),
-            None => missing(name, options),
+    if let Some((name, _)) = quoted(by).filter(|_| place(by).is_none()) {
+        return match place(&name) {
+            Some(_) => not_an_order(&name, rest.trim_start_matches(':')),
+            None => missing(&name, options),
         };
     }
     let mut colons = by.match_indices(':');

@@ -102,9 +102,9 @@ pub struct JsonFields {
 }
 
 impl JsonFields {
-    /// Settles the order by `paths`, lists with commas between. After colons a path may have `desc` (or `r`), `asc`,
-    /// `nulls-first` or `nulls-last`; `reverse` is for those without a direction. Ties keep the
-    /// order of the input if `is_stable`.
+    /// Settles the order by `paths`, lists with commas between. After colons a path may have `desc`
+    /// (or `r`), `asc`, `nulls-first` or `nulls-last`; `reverse` is for those without a direction.
+    /// Ties keep the order of the input if `is_stable`.
     ///
     /// # Errors
     /// Usage for what is not a path.

@@ -91,7 +91,7 @@ impl EdgeFormat {
         let known = NAMES.iter().find(|(known, _)| *known == name);
         known.map(|(_, format)| *format).ok_or_else(|| {
             Error::usage(READ, format!("no format of edges is called `{name}`")).hint(match name {
-                "u32" | "u64" => format!("pairs of numbers have a type: --type {name}"),
+                "u32" | "u64" => "pairs of numbers have a type, and no format".to_owned(),
                 _ => "use text, mtx, csv, sg, wsg, graph500 or npz".to_owned(),
             })
         })
@@ -108,7 +108,7 @@ impl EdgeFormat {
             _ => Err(
                 Error::usage(READ, format!("edges are not pairs of `{name}`")).hint(
                     match NAMES.iter().any(|(known, _)| *known == name) {
-                        true => format!("that is a format: --from {name}"),
+                        true => "that is a format, and no type".to_owned(),
                         false => "use u32 or u64".to_owned(),
                     },
                 ),

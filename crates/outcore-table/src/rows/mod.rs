@@ -97,10 +97,11 @@ impl KeyColumn {
         self
     }
 
-    /// A column as people write it: its name, and after colons, in any order, a type, `desc` or `asc`
-    /// (`r` is `desc`, too) and `nulls-first` or `nulls-last`. A name that ends like that itself, that has colons, or
-    /// none, stands between backquotes, as in [`column_name`](outcore::key::column::column_name);
-    /// the first may get a colon at its end instead.
+    /// A column as people write it: its name, and after colons, in any order, a type, `desc` or
+    /// `asc` (`r` is `desc`, too) and `nulls-first` or `nulls-last`. A name that ends like that
+    /// itself, that has colons, or none, is written between backquotes, as in
+    /// [`column_name`](outcore::key::column::column_name); the first may get a colon at its end
+    /// instead.
     ///
     /// # Errors
     /// Usage: no name, or something else behind one in backquotes.

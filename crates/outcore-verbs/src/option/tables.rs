@@ -95,6 +95,7 @@ impl TableArgs {
     }
 
     /// The byte between the fields of standard input, if `--from` says so.
+    #[cfg(feature = "tables")]
     pub(crate) fn piped_separator(&self) -> Option<u8> {
         (self.from == Some(PipeFormat::Tsv)).then_some(b'\t')
     }

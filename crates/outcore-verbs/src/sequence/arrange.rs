@@ -51,8 +51,8 @@ pub(crate) struct EnumerateArgs {
 #[derive(Debug, Args)]
 pub(crate) struct WindowsArgs {
     /// Number of records in each window, 2 to 8
-    #[arg(short = 'n', long, value_name = "K")]
-    pub(crate) length: usize,
+    #[arg(short = 'n', id = "length", long, value_name = "K")]
+    pub(crate) length_records: usize,
     #[command(flatten)]
     pub(crate) files: PassArgs,
 }
@@ -141,7 +141,7 @@ impl Pass for Windows {
     type Args = WindowsArgs;
 
     fn steps(args: &WindowsArgs) -> Result<Steps<'_>> {
-        Ok(Steps::Known(vec![Step::Windows(args.length)]))
+        Ok(Steps::Known(vec![Step::Windows(args.length_records)]))
     }
 }
 

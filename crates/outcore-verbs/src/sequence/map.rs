@@ -12,7 +12,9 @@ use super::args::{PassArgs, RowsArgs, TABLES_TOO, has_files, parse_expression};
 #[cfg(feature = "tables")]
 use super::table::{self, Ends};
 use super::write::{Pass, Steps};
+#[cfg(feature = "tables")]
 use crate::host::Host;
+#[cfg(feature = "tables")]
 use crate::report::WriteSummary;
 use crate::verb::Inputs;
 

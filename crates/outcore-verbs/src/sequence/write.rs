@@ -4,14 +4,17 @@
 //! rejected before anything is read where that can be.
 
 use std::marker::PhantomData;
+#[cfg(feature = "tables")]
 use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
+#[cfg(feature = "tables")]
+use outcore::Error;
 use outcore::dataset::{ItemType, Step, Summary as Done};
 use outcore::primitives::write::Fate;
 use outcore::primitives::{PassPlan, plan_files};
-use outcore::{Error, Forecast, Input, Output, Result};
+use outcore::{Forecast, Input, Output, Result};
 use outcore_front::inputs::ResolvedInput;
 use outcore_front::output::{self, Holds, Target};
 use outcore_io::units;

@@ -1,7 +1,7 @@
 //! Where tables go: names of files, formats, directories of parts.
 //!
-//! Contract: the format follows from the name's ending; on standard output from `--to`, or else from
-//! the first input. Nothing is made here.
+//! Contract: the format follows from the name's ending; on standard output from `--to`, or else
+//! from the first input. Nothing is made here.
 
 use std::path::{Path, PathBuf};
 

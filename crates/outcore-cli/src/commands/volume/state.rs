@@ -15,6 +15,7 @@ use outcore_io::config::DriveSet;
 use outcore_io::drive::Device;
 use outcore_io::units;
 use outcore_store::dataset::orphans::Orphan;
+use outcore_store::dataset::reader::Damage;
 use outcore_store::dataset::{DatasetVolume, Watch, drives_of};
 use serde_json::json;
 
@@ -148,6 +149,28 @@ fn about_orphans(orphans: &[Orphan]) -> Option<String> {
     }
 }
 
+/// Prints each damage.
+fn say_damages(context: &Context, damages: &[Damage]) {
+    for damage in damages {
+        context.reporter.event("damage", json!(damage));
+        let dataset = match damage.dataset.as_str() {
+            "" => "-".to_string(),
+            name => format!("@{name}"),
+        };
+        let repaired = match damage.is_repaired {
+            true => ", written anew from another drive",
+            false => "",
+        };
+        context.reporter.data(&format!(
+            "{dataset}\tdrive {}\t{}\tat byte {}, {}{repaired}\n",
+            damage.drive,
+            damage.path,
+            damage.offset_bytes,
+            units::counted(damage.len_bytes, "byte")
+        ));
+    }
+}
+
 /// Runs `scrub`: reads the datasets `names`, or all, and says what is damaged.
 pub(super) fn scrub(context: &Context, names: &[PathBuf], remove_orphans: bool) -> Result<u8> {
     let started = Instant::now();
@@ -183,24 +206,7 @@ pub(super) fn scrub(context: &Context, names: &[PathBuf], remove_orphans: bool) 
             volume.scrub(names, &volumes::budget(), watched)
         },
     )?;
-    for damage in &damages {
-        context.reporter.event("damage", json!(damage));
-        let dataset = match damage.dataset.as_str() {
-            "" => "-".to_string(),
-            name => format!("@{name}"),
-        };
-        let repaired = match damage.is_repaired {
-            true => ", written anew from another drive",
-            false => "",
-        };
-        context.reporter.data(&format!(
-            "{dataset}\tdrive {}\t{}\tat byte {}, {}{repaired}\n",
-            damage.drive,
-            damage.path,
-            damage.offset_bytes,
-            units::counted(damage.len_bytes, "byte")
-        ));
-    }
+    say_damages(context, &damages);
     let orphans = match names {
         [] => volume.orphans()?,
         _ => Vec::new(),
