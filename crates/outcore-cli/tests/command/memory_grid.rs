@@ -29,7 +29,7 @@ const MEMORY: i32 = 6;
 const ALL: &str = "MEMORY_GRID";
 
 /// Every verb of tables that reads and writes values, by name, with `IN` for the table.
-const VERBS: [(&str, &str); 39] = [
+const VERBS: [(&str, &str); 40] = [
     ("sort", "sort IN -o o.parquet --by id"),
     ("sort by the long column", "sort IN -o o.parquet --by v"),
     ("sort to Arrow", "sort IN -o o.arrow --by id"),
@@ -88,6 +88,7 @@ const VERBS: [(&str, &str); 39] = [
     ("join", "join IN IN -o o.parquet --on id"),
     ("diff", "diff IN IN -o o.parquet --by id"),
     ("comm", "comm -12 IN IN -o o.parquet --by id"),
+    ("semi join", "join IN IN -o o.parquet --on id --how semi"),
     ("split", "split IN --by k -o parts"),
     ("parts", "convert IN -o parts --parts 2"),
     ("head", "head IN -n 3 -o o.parquet"),
@@ -347,6 +348,7 @@ fn long_values_of_arrow_are_read_in_the_memory_that_is_named_for_them() {
         "join",
         "diff",
         "comm",
+        "semi join",
         "split",
         "head by a column",
         "view",
