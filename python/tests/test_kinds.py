@@ -52,6 +52,7 @@ VALUES: dict[str, Any] = {
     "group_rows": 2,
     "bloom": "a",
     "jsonl": True,
+    "count": 2,
     "dtype": "uint8",
     "record": 1,
     "key": "0:4",
