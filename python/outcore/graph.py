@@ -283,6 +283,18 @@ class Graph:
         both = self._run("hits", "<f8", tol=tol, max_iter=max_iter, progress=progress)
         return both[: self.vertices], both[self.vertices :]
 
+    def closeness(
+        self,
+        sources: SupportsIndex = 256,
+        *,
+        seed: SupportsIndex = 1,
+        progress: Watcher | bool | None = None,
+    ) -> npt.NDArray[np.float64]:
+        """How near each vertex is to the vertices that reach it, as networkx has it: the share of the other vertices that
+        do, divided by their mean distance in edges. It is estimated from so many random `sources`, and exact if these are
+        all vertices."""
+        return self._run("closeness", "<f8", max_iter=sources, number=seed, progress=progress)
+
     def strongly_connected_components(
         self, *, progress: Watcher | bool | None = None
     ) -> npt.NDArray[np.uint32]:

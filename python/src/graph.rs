@@ -19,7 +19,9 @@ use outcore_graph::format::weight::WeightType;
 use outcore_graph::graph::files::GraphFiles;
 use outcore_graph::graph::names::Names;
 use outcore_graph::graph::{Direction, Graph};
-use outcore_graph::kernels::{self, Components, HitsOptions, LouvainOptions, PageRankOptions};
+use outcore_graph::kernels::{
+    self, ClosenessOptions, Components, HitsOptions, LouvainOptions, PageRankOptions,
+};
 use outcore_io::output::parent_of;
 use pyo3::FromPyObject;
 
@@ -212,6 +214,14 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
             let found = kernels::hits(&job, &graph, options)?;
             let both = [found.hubs, found.authorities].concat();
             return Ok(bytes_of(both, f64::to_le_bytes));
+        }
+        "closeness" => {
+            let options = ClosenessOptions {
+                sources_count: request.iterations,
+                seed: request.number,
+            };
+            let found = kernels::closeness(&job, &graph, options)?;
+            return Ok(bytes_of(found, f64::to_le_bytes));
         }
         "strong" => kernels::strong_components(&job, &graph)?,
         "triangles" => {

@@ -164,6 +164,22 @@ def test_hubs_and_authorities_are_those_of_networkx(tmp_path, undirected):
         assert max(abs(found[vertex] - values[vertex]) for vertex in range(vertices)) < 1e-9
 
 
+@pytest.mark.parametrize("undirected", [False, True])
+def test_closeness_is_that_of_networkx(tmp_path, undirected):
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    vertices = 1 << 9
+    edges = rmat(9, 4, seed=7)
+    other = networkx.Graph() if undirected else networkx.DiGraph()
+    other.add_nodes_from(range(vertices))
+    other.add_edges_from((int(a), int(b)) for a, b in edges)
+    g = graph_of(tmp_path, edges, vertices, undirected=undirected)
+    wanted = networkx.closeness_centrality(other)
+    found = g.closeness(sources=vertices)
+    assert max(abs(found[vertex] - wanted[vertex]) for vertex in range(vertices)) < 1e-12
+    assert np.array_equal(g.closeness(30, seed=2), g.closeness(30, seed=2))
+    assert (g.closeness(30, seed=2) != g.closeness(30, seed=3)).any()
+
+
 def test_communities_are_as_modular_as_those_of_networkx(tmp_path):
     networkx = pytest.importorskip("networkx", reason="networkx is not installed")
     vertices = 1 << 11

@@ -70,6 +70,11 @@ Examples:
   outcore graph hits g.graph -o hubs.npy --top 20
   outcore graph hits g.graph -o authorities.npy --authorities --top 20";
 
+const CLOSENESS_EXAMPLES: &str = "\
+Examples:
+  outcore graph closeness g.graph -o closeness.npy --top 20
+  outcore graph closeness g.graph -o closeness.csv --sources 1024 --seed 7";
+
 const LOUVAIN_EXAMPLES: &str = "\
 Examples:
   outcore graph louvain g.graph -o communities.npy
@@ -266,6 +271,21 @@ pub(crate) enum GraphCommand {
         #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
         iterations: u32,
     },
+    /// Closeness: how near each vertex is to the vertices that reach it
+    ///
+    /// The share of the other vertices that reach it, divided by their mean distance in edges, as
+    /// networkx has it. It is estimated from some sources, and exact if all vertices are sources.
+    #[command(after_long_help = CLOSENESS_EXAMPLES)]
+    Closeness {
+        #[command(flatten)]
+        kernel: KernelArgs,
+        /// Sources to search from, chosen at random: the work grows with them
+        #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+        sources: u32,
+        /// Chooses the sources
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        seed: u64,
+    },
     /// Triangles: how many each vertex is in
     ///
     /// The graph must be undirected. Parallel edges count once, and edges from a vertex to itself
@@ -308,6 +328,7 @@ impl GraphCommand {
             | GraphCommand::Lp { kernel, .. }
             | GraphCommand::Louvain { kernel, .. }
             | GraphCommand::Hits { kernel, .. }
+            | GraphCommand::Closeness { kernel, .. }
             | GraphCommand::Triangles { kernel }
             | GraphCommand::Kcore { kernel, .. } => kernel.output.as_deref().is_some_and(is_stdout),
         }

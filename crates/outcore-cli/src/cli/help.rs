@@ -65,7 +65,7 @@ const GROUPS_BELOW: [(&str, &Groups<'static>); 1] = [(
             &["convert", "info", "degrees", "verify", "export"],
         ),
         ("Components and paths", &["cc", "scc", "bfs", "sssp"]),
-        ("Ranks", &["pagerank", "hits"]),
+        ("Ranks", &["pagerank", "hits", "closeness"]),
         (
             "Communities and dense parts",
             &["lp", "louvain", "triangles", "kcore"],

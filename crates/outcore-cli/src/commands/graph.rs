@@ -24,7 +24,7 @@ use outcore_graph::format::weight::WeightType;
 use outcore_graph::graph::Graph;
 use outcore_graph::graph::files::GraphFiles;
 use outcore_graph::graph::names::Names;
-use outcore_graph::kernels::{HitsOptions, LouvainOptions, PageRankOptions};
+use outcore_graph::kernels::{ClosenessOptions, HitsOptions, LouvainOptions, PageRankOptions};
 use outcore_io::output::parent_of;
 use outcore_io::units;
 use serde_json::json;
@@ -95,6 +95,17 @@ fn start(context: &Context, command: &GraphCommand) -> Result<u8> {
                 iterations_max: *iterations,
             };
             kernel::hits(context, kernel, (options, *authorities))
+        }
+        GraphCommand::Closeness {
+            kernel,
+            sources,
+            seed,
+        } => {
+            let options = ClosenessOptions {
+                sources_count: *sources,
+                seed: *seed,
+            };
+            kernel::closeness(context, kernel, options)
         }
         GraphCommand::Lp { kernel, rounds } => kernel::propagation(context, kernel, *rounds),
         GraphCommand::Louvain {

@@ -159,6 +159,7 @@ fn killed_jobs_on_graphs_and_vectors_leave_each_output_whole_or_absent() {
         "graph triangles g.graph -o o.npy",
         "graph lp g.graph -o o.npy",
         "graph hits g.graph -o o.npy",
+        "graph closeness g.graph -o o.npy",
         "graph louvain g.graph -o o.npy",
         "graph sample g.graph --source 1 -o o.npy",
         "graph walk g.graph -o o.npy",

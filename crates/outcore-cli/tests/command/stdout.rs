@@ -227,6 +227,10 @@ const COMMANDS: &[(&str, How)] = &[
         With(&["g.graph --source 0 --top 1", "g.graph --source 0 --json"]),
     ),
     ("graph lp", With(&["g.graph --top 1", "g.graph --json"])),
+    (
+        "graph closeness",
+        With(&["g.graph --top 1", "g.graph --json"]),
+    ),
     ("graph hits", With(&["g.graph --top 1", "g.graph --json"])),
     (
         "graph louvain",

@@ -4,24 +4,32 @@
 //! edges are read by [`crate::graph`] alone. Results are arrays with an entry a vertex, the same
 //! bytes for any threads and memory.
 //!
-//! | kernel | passes over the edges | bytes a vertex |
-//! |---|---|---|
-//! | [`components`](fn@components) | one | 4 |
-//! | [`components_by_bundles`] | one, and what is left of them on scratch | 8 of some vertices at a time |
-//! | [`bfs`](fn@bfs) | about one a level with many vertices; else the lists of the frontier | 12 |
-//! | [`pagerank`](fn@pagerank), [`personalized_pagerank`] | one an iteration, and two before by weight | 20, or 24 by weight |
-//! | [`core_numbers`] | one a round with many vertices; else the lists of what goes | 16 |
-//! | [`shortest_paths`] | one a round with many vertices; else the lists of the frontier | 16 |
-//! | [`strong_components`] | the same | 24 |
-//! | [`Sampler`] | the blocks of the neighbours that are drawn | 4 |
-//! | [`label_propagation`] | the lists of the vertices that look again, each round | 12 |
-//! | [`hits`](fn@hits) | two an iteration | 24 |
-//! | [`louvain`](fn@louvain) | the lists of the vertices that look again, each round; communities in memory or on scratch | 48 |
-//! | [`triangles`](fn@triangles) | the lists, once for each time that they fill the memory | 16, and 4 a thread |
+//! What each reads of the edges, and the bytes that it keeps per vertex:
+//!
+//! - [`components`](fn@components): one pass; 4 bytes
+//! - [`components_by_bundles`]: one pass, and what is left of them on scratch; 8 bytes of some
+//!   vertices at a time
+//! - [`bfs`](fn@bfs): about one pass per level with many vertices, else the lists of the frontier;
+//!   12 bytes
+//! - [`pagerank`](fn@pagerank), [`personalized_pagerank`]: one pass per iteration, and two before
+//!   them by weight; 20 bytes, or 24 by weight
+//! - [`core_numbers`]: one pass per round with many vertices, else the lists of what goes; 16 bytes
+//! - [`shortest_paths`]: one pass per round with many vertices, else the lists of the frontier;
+//!   16 bytes
+//! - [`strong_components`]: the same; 24 bytes
+//! - [`Sampler`]: the blocks of the neighbours that are drawn; 4 bytes
+//! - [`label_propagation`]: in each round, the lists of the vertices that look again; 12 bytes
+//! - [`closeness`](fn@closeness): as `bfs`, for each 64 sources; 40 bytes
+//! - [`hits`](fn@hits): two passes per iteration; 24 bytes
+//! - [`louvain`](fn@louvain): in each round, the lists of the vertices that look again; communities
+//!   are in memory or on scratch; 48 bytes
+//! - [`triangles`](fn@triangles): the lists, once for each time that they fill the memory;
+//!   16 bytes, and 4 per thread
 //!
 //! [`State`]: crate::graph::state::State
 
 mod bfs;
+mod closeness;
 mod components;
 mod contraction;
 mod cores;
@@ -35,6 +43,7 @@ mod strong;
 mod triangles;
 
 pub use bfs::{Search, bfs, bfs_from};
+pub use closeness::{ClosenessOptions, closeness};
 pub use components::{Components, components, components_of_any};
 pub use contraction::{LabelFile, components_by_bundles};
 pub use cores::{core_numbers, k_core};

@@ -183,10 +183,10 @@ impl<'g> Sampler<'g> {
 }
 
 /// Random numbers that some numbers name (SplitMix64).
-struct Draw(u64);
+pub(super) struct Draw(u64);
 
 impl Draw {
-    fn of(seed: u64, one: u64, other: u32) -> Self {
+    pub(super) fn of(seed: u64, one: u64, other: u32) -> Self {
         let mut draw = Draw(seed);
         draw.0 = draw.next() ^ one;
         draw.0 = draw.next() ^ u64::from(other);
@@ -208,7 +208,7 @@ impl Draw {
 }
 
 /// A given number of numbers below `end`, each once, in ascending order.
-fn without_repeats(draw: &mut Draw, end: u32, count: u32) -> Vec<u32> {
+pub(super) fn without_repeats(draw: &mut Draw, end: u32, count: u32) -> Vec<u32> {
     if count >= end {
         return (0..end).collect();
     }

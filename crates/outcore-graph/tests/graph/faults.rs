@@ -12,9 +12,9 @@ use outcore_graph::convert::{ConvertOptions, convert};
 use outcore_graph::edges::{ReadOptions, Relabel};
 use outcore_graph::graph::{Direction, Graph};
 use outcore_graph::kernels::{
-    HitsOptions, LouvainOptions, PageRankOptions, Sampler, bfs, components, core_numbers, hits,
-    k_core, label_propagation, pagerank, personalized_pagerank, shortest_paths, strong_components,
-    triangles,
+    ClosenessOptions, HitsOptions, LouvainOptions, PageRankOptions, Sampler, bfs, closeness,
+    components, core_numbers, hits, k_core, label_propagation, pagerank, personalized_pagerank,
+    shortest_paths, strong_components, triangles,
 };
 use outcore_io::drive::testing::FaultDevice;
 
@@ -125,6 +125,9 @@ const KERNELS: &[(&str, Kernel)] = &[
     }),
     ("hits", |job, graph| {
         shown(hits(job, graph, HitsOptions::default()))
+    }),
+    ("closeness", |job, graph| {
+        shown(closeness(job, graph, ClosenessOptions::default()))
     }),
     ("louvain", |job, graph| {
         shown(louvain_beside(job, graph, LouvainOptions::default()))

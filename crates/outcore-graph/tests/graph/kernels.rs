@@ -11,9 +11,9 @@ use outcore::Kind;
 use outcore_graph::convert::ConvertOptions;
 use outcore_graph::graph::Graph;
 use outcore_graph::kernels::{
-    HitsOptions, LouvainOptions, PageRankOptions, bfs, bfs_from, components, core_numbers, hits,
-    k_core, label_propagation, pagerank, personalized_pagerank, shortest_paths, strong_components,
-    triangles,
+    ClosenessOptions, HitsOptions, LouvainOptions, PageRankOptions, bfs, bfs_from, closeness,
+    components, core_numbers, hits, k_core, label_propagation, pagerank, personalized_pagerank,
+    shortest_paths, strong_components, triangles,
 };
 
 use crate::common::{Random, each_graph, job, louvain_beside, made, made_weighted, rmat};
@@ -335,6 +335,56 @@ fn hubs_and_authorities_are_those_of_iterations_in_floats() {
 }
 
 #[test]
+fn closeness_is_that_of_a_search_from_each_source() {
+    let exact = |vertices: u32| ClosenessOptions {
+        sources_count: vertices + 1,
+        seed: 3,
+    };
+    let mut checked = 0;
+    each_graph(&plain(), |name, job, graph, (vertices, edges)| {
+        // A search from each vertex takes too long on the larger ones.
+        if vertices > 2_000 {
+            return;
+        }
+        checked += 1;
+        let lists = oracle::lists(vertices, edges, !graph.manifest().directed);
+        let wanted = oracle::closeness(&lists);
+        let found = closeness(job, graph, exact(vertices)).unwrap();
+        assert_eq!(found.len(), wanted.len());
+        let far = found.iter().zip(&wanted).map(|(a, b)| (a - b).abs());
+        assert!(far.fold(0.0, f64::max) < 1e-12, "{name}");
+    });
+    assert!(checked >= 6, "{checked}");
+    // Some sources give nearly the same, the nearer the more there are.
+    let dir = tempfile::tempdir().unwrap();
+    let job = job(64 << 20, 2);
+    let options = ConvertOptions {
+        is_undirected: true,
+        ..plain()
+    };
+    let (path, _) = made(&job, dir.path(), (1 << 10, &rmat(10, 8, 3)), &options);
+    let graph = Graph::open(&job, &path).unwrap();
+    let wanted = closeness(&job, &graph, exact(1 << 10)).unwrap();
+    let mean_error = |sources_count: u32| {
+        let options = ClosenessOptions {
+            sources_count,
+            seed: 5,
+        };
+        let found = closeness(&job, &graph, options).unwrap();
+        let far = found.iter().zip(&wanted).map(|(a, b)| (a - b).abs());
+        far.sum::<f64>() / wanted.iter().sum::<f64>()
+    };
+    let (few, many) = (mean_error(20), mean_error(500));
+    assert!(few < 0.2 && many < few / 2.0, "{few} {many}");
+    let none = ClosenessOptions {
+        sources_count: 0,
+        seed: 1,
+    };
+    let error = closeness(&job, &graph, none).unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage);
+}
+
+#[test]
 fn results_are_the_same_for_any_threads_and_memory() {
     let dir = tempfile::tempdir().unwrap();
     let edges = rmat(13, 16, 8);
@@ -365,6 +415,10 @@ fn results_are_the_same_for_any_threads_and_memory() {
                     let found = hits(&job, &graph, HitsOptions::default()).unwrap();
                     let both = found.hubs.into_iter().chain(found.authorities);
                     both.map(f64::to_bits).collect::<Vec<_>>()
+                },
+                {
+                    let found = closeness(&job, &graph, ClosenessOptions::default()).unwrap();
+                    found.into_iter().map(f64::to_bits).collect::<Vec<_>>()
                 },
                 shortest_paths(&job, &graph, 1)
                     .unwrap()

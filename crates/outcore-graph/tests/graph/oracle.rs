@@ -237,6 +237,36 @@ pub(crate) fn shortest_paths(lists: &[Vec<(u32, f32)>], source: u32) -> Vec<f64>
     lengths
 }
 
+/// The share of other vertices that reach each vertex over their mean distance, by a search from
+/// each.
+pub(crate) fn closeness(lists: &[Vec<u32>]) -> Vec<f64> {
+    let mut reached = vec![(0_u64, 0_u64); lists.len()];
+    for source in 0..lists.len() {
+        let mut distances = vec![None; lists.len()];
+        distances[source] = Some(0_u64);
+        let mut queue = std::collections::VecDeque::from([source]);
+        while let Some(from) = queue.pop_front() {
+            let distance = distances[from].unwrap_or(0);
+            if from != source {
+                reached[from].0 += 1;
+                reached[from].1 += distance;
+            }
+            for to in &lists[from] {
+                if distances[*to as usize].is_none() {
+                    distances[*to as usize] = Some(distance + 1);
+                    queue.push_back(*to as usize);
+                }
+            }
+        }
+    }
+    let others = lists.len().saturating_sub(1) as f64;
+    let measure = |(count, distance): (u64, u64)| match distance {
+        0 => 0.0,
+        _ => count as f64 / distance as f64 * (count as f64 / others),
+    };
+    reached.into_iter().map(measure).collect()
+}
+
 /// Hubs and authorities after so many iterations in floats, as networkx normalizes them.
 pub(crate) fn hits(lists: &[Vec<u32>], iterations: u32) -> (Vec<f64>, Vec<f64>) {
     let whole_is_one = |values: &mut Vec<f64>| {

@@ -14,7 +14,7 @@ use outcore_graph::graph::names::{HeldNames, Names};
 use outcore_graph::graph::plan::EdgeReads;
 use outcore_graph::graph::state::State;
 use outcore_graph::kernels::{
-    self, Components, HitsOptions, LabelFile, LouvainOptions, PageRankOptions,
+    self, ClosenessOptions, Components, HitsOptions, LabelFile, LouvainOptions, PageRankOptions,
 };
 use outcore_graph::results::{self, Value, Values, WriteOptions};
 use outcore_io::output::parent_of;
@@ -156,6 +156,22 @@ pub(super) fn hits(
             })),
             facts: vec![("iterations", json!(found.iterations))],
             told: Some(units::counted(found.iterations.into(), "iteration")),
+        })
+    })
+}
+
+/// How near each vertex is.
+pub(super) fn closeness(
+    context: &Context,
+    args: &KernelArgs,
+    options: ClosenessOptions,
+) -> Result<u8> {
+    run_kernel(context, args, "closeness", |job, graph, _| {
+        let sources = u64::from(options.sources_count).min(graph.vertices() as u64);
+        Ok(Found {
+            values: Computed::Held(Values::Floats(kernels::closeness(job, graph, options)?)),
+            facts: vec![("sources", json!(sources))],
+            told: Some(format!("from {}", units::counted(sources, "source"))),
         })
     })
 }
