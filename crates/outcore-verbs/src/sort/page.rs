@@ -49,7 +49,7 @@ pub(crate) struct SortArgs {
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
     /// Output: a file, - for standard output, or one shard per drive if the name contains
-    /// {drive}, as in 'sorted-{drive}.bin'. Default for lines: standard output. Lines replace an
+    /// {drive}, as in 'sorted-{drive}.bin'. Default: standard output. Lines replace an
     /// existing file, even an input; CSV and JSON lines only with --force
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,

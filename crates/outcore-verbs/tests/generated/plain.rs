@@ -40,7 +40,7 @@ const PHRASES: [(&str, &str); 74] = [
     ("; - is standard input", ""),
     (". Default: standard input", ""),
     (
-        ". Default for lines: standard output. Lines replace an existing file, even an input; CSV and JSON lines only with --force",
+        ". Default: standard output. Lines replace an existing file, even an input; CSV and JSON lines only with --force",
         "",
     ),
     (". Default: standard output", ""),
