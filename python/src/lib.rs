@@ -5,24 +5,22 @@
 //! about what may be asked for are those of the command ([`outcore_front`]). No state but the
 //! cached function that makes exceptions, and unsafe code in [`capsule`] alone.
 //!
-//! | file | does |
-//! |---|---|
-//! | [`functions`] | the functions, as Python calls them; those on lazy datasets are in [`dataset`] |
-//! | [`verb`] | verbs of `outcore-verbs` |
-//! | [`jobs`] | sort, plan, shuffle, generate |
-//! | [`order`] | records in the order of a shuffle |
-//! | [`graph`] | graphs |
-//! | [`vector`] | vectors |
-//! | [`sim`] | the simulator |
-//! | [`dataset`] | lazy datasets: steps, reductions, writes, batches |
-//! | [`volume`] | datasets on volumes |
-//! | [`datasets`] | `@name` where a function takes a file |
-//! | [`run`] | a job on its thread: signals, progress, cancellation |
-//! | [`view`] | sorted views |
-//! | [`sampler`] | neighbours drawn from graphs |
-//! | [`table`], [`capsule`] | tables, and the streams of other libraries |
-//! | [`errors`] | failures as exceptions |
-//! | [`fork`](mod@fork) | what a forked child must not touch |
+//! - [`functions`]: the functions, as Python calls them; those on lazy datasets are in [`dataset`]
+//! - [`verb`]: verbs of `outcore-verbs`
+//! - [`jobs`]: sort, plan, shuffle, generate
+//! - [`order`]: records in the order of a shuffle
+//! - [`graph`]: graphs
+//! - [`vector`]: vectors
+//! - [`sim`]: the simulator
+//! - [`dataset`]: lazy datasets: steps, reductions, writes, batches
+//! - [`volume`]: datasets on volumes
+//! - [`datasets`]: `@name` where a function takes a file
+//! - [`run`]: a job on its thread: signals, progress, cancellation
+//! - [`view`]: sorted views
+//! - [`sampler`]: neighbours drawn from graphs
+//! - [`table`], [`capsule`]: tables, and the streams of other libraries
+//! - [`errors`]: failures as exceptions
+//! - [`fork`](mod@fork): what a forked child must not touch
 
 mod capsule;
 mod dataset;

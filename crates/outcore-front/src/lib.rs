@@ -10,32 +10,31 @@
 //! Texts name options as the command spells them. [`Spelling`] says them as the caller writes
 //! them, the engine's own texts included, so that both fronts say the same.
 //!
-//! | file | does |
-//! |---|---|
-//! | [`inputs`] | names, manifests and streams as files with a header, data and an identity |
-//! | `compress` | compressed text, by the ends of names; gzip by several threads |
-//! | [`content`] | what files hold, by their first bytes; what may be taken for lines or records |
-//! | [`what`] | what an input is: lines, CSV, JSON lines, records, a table, a view |
-//! | [`records`] | what the records are: from the caller, from headers, or a question |
-//! | [`output`] | where a result goes, what may be overwritten, whether there is room |
-//! | [`dataset`] | what users name of a lazy dataset: files, lines that are compressed or CSV, drives |
-//! | [`resources`] | memory, threads, drives, device |
-//! | [`job`] | a sort settled: its job and its plan; what a check found |
-//! | `allocator` | how much freed memory the C library keeps |
-//! | [`blocks`] | bytes in order into a new file |
-//! | [`split`] | files cut into parts of whole lines or records |
-//! | [`spool`] | streams and compressed files, copied to scratch |
-//! | [`recording`] | the I/O of a run, recorded |
-//! | [`cost`] | what a run used, and how much of the drives' speed |
-//! | [`record_cost`] | what a sort computes for a record on this machine |
-//! | [`view`] | what users name of a sorted view |
-//! | [`spelling`] | options in texts, the caller's way |
-//! | [`volumes`] | datasets on volumes: what `@name` means, `put`, `get`, `cp` |
-//! | [`staging`] | files in the place of datasets, for a job that takes files |
-//! | `result_tables` | results of graphs as tables, with the feature `tables` |
-//! | `table_edges` | columns of tables as edges of graphs, with the feature `tables` |
-//! | [`table_vectors`] | a column of a table as a file of vectors, with the same feature |
-//! | [`text`] | lines and their orders: GNU sort's, a column of CSV, a field of JSON |
+//! - [`inputs`]: names, manifests and streams as files with a header, data and an identity
+//! - `compress`: compressed text, by the ends of names; gzip by several threads
+//! - [`content`]: what files hold, by their first bytes; what may be taken for lines or records
+//! - [`what`]: what an input is: lines, CSV, JSON lines, records, a table, a view
+//! - [`records`]: what the records are: from the caller, from headers, or a question
+//! - [`output`]: where a result goes, what may be overwritten, whether there is room
+//! - [`dataset`]: what users name of a lazy dataset: files, lines that are compressed or CSV,
+//!   drives
+//! - [`resources`]: memory, threads, drives, device
+//! - [`job`]: a sort settled: its job and its plan; what a check found
+//! - `allocator`: how much freed memory the C library keeps
+//! - [`blocks`]: bytes in order into a new file
+//! - [`split`]: files cut into parts of whole lines or records
+//! - [`spool`]: streams and compressed files, copied to scratch
+//! - [`recording`]: the I/O of a run, recorded
+//! - [`cost`]: what a run used, and how much of the drives' speed
+//! - [`record_cost`]: what a sort computes for a record on this machine
+//! - [`view`]: what users name of a sorted view
+//! - [`spelling`]: options in texts, the caller's way
+//! - [`volumes`]: datasets on volumes: what `@name` means, `put`, `get`, `cp`
+//! - [`staging`]: files in the place of datasets, for a job that takes files
+//! - `result_tables`: results of graphs as tables, with the feature `tables`
+//! - `table_edges`: columns of tables as edges of graphs, with the feature `tables`
+//! - [`table_vectors`]: a column of a table as a file of vectors, with the same feature
+//! - [`text`]: lines and their orders: GNU sort's, a column of CSV, a field of JSON
 
 mod allocator;
 pub mod blocks;

@@ -4,14 +4,17 @@
 //! seam ([`drive::Device`]), a thread's access to all of them ([`port`]), scratch, and outputs that
 //! are absent or complete. Only this crate submits requests to the system and polls for them.
 //!
-//! | module | holds |
-//! |---|---|
-//! | [`error`], [`units`], [`config`], [`checksum`], [`metadata`], [`threads`], [`nodes`] | failures as values, sizes as text, settings and where they came from, block checksums, small files that describe large ones, threads that may be refused, NUMA nodes |
-//! | [`memory`] | one cap for a job, the ledger of what a plan reserves, aligned buffers that are moved and never copied |
-//! | [`drive`] | one drive: names and queues, io_uring, threads with pread and pwrite, faults, recording of I/O, the probe |
-//! | [`port`] | the drives of a job, and one thread's access to all of them |
-//! | [`transfers`] | one thread's reads and writes in flight: submitting, waiting and completing |
-//! | [`scratch`], [`output`], [`consumed`] | space for what does not fit in memory, files that appear complete, inputs that are given back while they are read |
+//! - [`error`], [`units`], [`config`], [`checksum`], [`metadata`], [`threads`], [`nodes`]: failures
+//!   as values, sizes as text, settings and where they came from, block checksums, small files that
+//!   describe large ones, threads that may be refused, NUMA nodes
+//! - [`memory`]: one cap for a job, the ledger of what a plan reserves, aligned buffers that are
+//!   moved and never copied
+//! - [`drive`]: one drive: names and queues, io_uring, threads with pread and pwrite, faults,
+//!   recording of I/O, the probe
+//! - [`port`]: the drives of a job, and one thread's access to all of them
+//! - [`transfers`]: one thread's reads and writes in flight: submitting, waiting and completing
+//! - [`scratch`], [`output`], [`consumed`]: space for what does not fit in memory, files that
+//!   appear complete, inputs that are given back while they are read
 //!
 //! A module imports only from its own row and from those above it.
 

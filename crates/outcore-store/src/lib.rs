@@ -3,12 +3,11 @@
 //! Model: Falcon (Kumar and Huang, ATC 2017): requests are batched over the volume and served per
 //! drive.
 //!
-//! | module | holds |
-//! |---|---|
-//! | [`mapping`] | which drive has which stripe of an address |
-//! | [`striped`], [`batch`] | a volume of several drives, and one thread's batches of requests to it |
-//! | [`dataset`] | sealed datasets: written once, checksummed, found again by name, also as files of a device |
-//! | [`load`] | what a volume sustains, measured |
+//! - [`mapping`]: which drive has which stripe of an address
+//! - [`striped`], [`batch`]: a volume of several drives, and one thread's batches of requests to it
+//! - [`dataset`]: sealed datasets: written once, checksummed, found again by name, also as files of
+//!   a device
+//! - [`load`]: what a volume sustains, measured
 
 pub mod batch;
 pub mod dataset;

@@ -3,16 +3,16 @@
 //!
 //! Contract: [`common_type`] names the type in which DuckDB, too, puts both:
 //!
-//! | two types | their common one |
-//! |---|---|
-//! | integers | the narrowest that holds all values of both; a decimal of 20 digits where one is `u64` and the other has a sign |
-//! | an integer and a float | a float: `f64`, or a narrower one that holds all of both |
-//! | decimals, or one and an integer | a decimal with all digits in front of the point and behind it, 76 at most |
-//! | timestamps, or times of day | the finer unit; in UTC where zones differ |
-//! | a date and a timestamp without a zone | the timestamp; dates of both kinds are milliseconds |
-//! | texts, or bytes | the one with the wider offsets |
-//! | a dictionary and anything | what it stands for; a dictionary where both are one |
-//! | null and anything | the other |
+//! - integers: the narrowest that holds all values of both; a decimal of 20 digits where one is
+//!   `u64` and the other has a sign
+//! - an integer and a float: `f64`, or a narrower float that holds all of both
+//! - decimals, or one and an integer: a decimal with all digits in front of the point and behind
+//!   it, 76 at most
+//! - timestamps, or times of day: the finer unit; in UTC where zones differ
+//! - a date and a timestamp without a zone: the timestamp; dates of both kinds are milliseconds
+//! - texts, or bytes: the one with the wider offsets
+//! - a dictionary and anything: what it stands for; a dictionary where both are one
+//! - null and anything: the other
 //!
 //! Lists and objects have common types where what is in them does. There is none for anything else,
 //! above all where values would be rounded: a decimal and a float, a time with a zone and one

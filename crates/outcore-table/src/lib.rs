@@ -4,18 +4,17 @@
 //! Everything that a job on tables needs around the engine, and nothing that the engine does: no
 //! sort, no spill, no partition of its own.
 //!
-//! | module | holds |
-//! |---|---|
-//! | `equal` | which values of a key are equal whatever their bytes say |
-//! | `schema` | columns by name, what differs between tables |
-//! | `common` | one type for values of two, the schema of several tables |
-//! | [`rows`] | a record batch as items of bytes with comparable keys, and back |
-//! | [`expr`] | what users compute of columns, and ask of rows |
-//! | [`input`] | Parquet and Arrow files as one table in pieces, read in parallel, pruned, projected |
-//! | [`output`] | row groups encoded in parallel, appended in order, published whole |
-//! | [`jobs`] | copy, select, sort, shuffle, unique, dedup: from one to the other, through the engine |
-//! | [`stream`] | tables that other libraries hold or take |
-//! | [`text`] | rows for people to look at |
+//! - `equal`: which values of a key are equal whatever their bytes say
+//! - `schema`: columns by name, what differs between tables
+//! - `common`: one type for values of two, the schema of several tables
+//! - [`rows`]: a record batch as items of bytes with comparable keys, and back
+//! - [`expr`]: what users compute of columns, and ask of rows
+//! - [`input`]: Parquet and Arrow files as one table in pieces, read in parallel, pruned, projected
+//! - [`output`]: row groups encoded in parallel, appended in order, published whole
+//! - [`jobs`]: copy, select, sort, shuffle, unique, dedup: from one to the other, through the
+//!   engine
+//! - [`stream`]: tables that other libraries hold or take
+//! - [`text`]: rows for people to look at
 //!
 //! ```
 //! use std::sync::Arc;

@@ -6,16 +6,16 @@
 //! proven rounding error is decided in f64, so results depend on the data alone: not on the
 //! processor, the number of threads or the memory.
 //!
-//! | module | holds |
-//! |---|---|
-//! | [`format`](mod@format) | files of vectors: NumPy's, fvecs and its kin, big-ann's, raw numbers |
-//! | [`scan`] | one pass over a file on all threads |
-//! | [`exact`] | distances in f64 with one order of summation, and the bound on the error of f32 products |
-//! | [`index`](mod@index) | a byte for each number of a file of vectors, with a proof of how far that is off |
-//! | [`knn`] | the exact nearest neighbours of queries, all rows within a radius, all near pairs |
-//! | [`kmeans`](mod@kmeans) | clusters by passes over the base, or by batches of its rows |
-//! | [`convert`](mod@convert) | from one format to another |
-//! | [`results`] | small results as files |
+//! - [`format`](mod@format): files of vectors: NumPy's, fvecs and its kin, big-ann's, raw numbers
+//! - [`scan`]: one pass over a file on all threads
+//! - [`exact`]: distances in f64 with one order of summation, and the bound on the error of f32
+//!   products
+//! - [`index`](mod@index): a byte for each number of a file of vectors, with a proof of how far
+//!   that is off
+//! - [`knn`]: the exact nearest neighbours of queries, all rows within a radius, all near pairs
+//! - [`kmeans`](mod@kmeans): clusters by passes over the base, or by batches of its rows
+//! - [`convert`](mod@convert): from one format to another
+//! - [`results`]: small results as files
 //!
 //! ```
 //! use outcore::{IoMode, Job, JobOptions};
@@ -28,7 +28,8 @@
 //! # std::fs::write(&base, [0.0_f32, 0.0, 3.0, 4.0].map(f32::to_le_bytes).concat())
 //! #     .and_then(|()| std::fs::write(&queries, [3.0_f32, 0.0].map(f32::to_le_bytes).concat()))
 //! #     .map_err(|e| outcore::Error::io("write input", &e))?;
-//! let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
+//! let limits = JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() };
+//! let job = Job::new(limits, IoMode::Auto);
 //! let base = VectorFile::open(&job, &base, Some("f32x2"))?;
 //! let queries = VectorFile::open(&job, &queries, Some("f32x2"))?;
 //! let found = knn(&job, &base, &queries, &KnnOptions::new(2, Metric::L2))?;

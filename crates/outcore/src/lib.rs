@@ -36,12 +36,13 @@
 //! # fn main() -> outcore::Result<()> {
 //! # let dir = tempfile::tempdir().map_err(|e| outcore::Error::io("make a directory", &e))?;
 //! # let here = |name: &str| dir.path().join(name);
-//! # std::fs::write(here("log"), "b 10\na 9\nc 10\n").map_err(|e| outcore::Error::io("write", &e))?;
+//! # let failed = |error: std::io::Error| outcore::Error::io("read or write", &error);
+//! # std::fs::write(here("log"), "b 10\na 9\nc 10\n").map_err(failed)?;
 //! let ctx = Context::builder().memory("64MiB").build()?;
 //! ctx.lines(here("log"))?
 //!     .sort_by(field(2).numeric().descending().then(field(1)))
 //!     .write(here("sorted"))?;
-//! # let sorted = std::fs::read_to_string(here("sorted")).map_err(|e| outcore::Error::io("read", &e))?;
+//! # let sorted = std::fs::read_to_string(here("sorted")).map_err(failed)?;
 //! assert_eq!(sorted, "b 10\nc 10\na 9\n");
 //! # Ok(())
 //! # }
@@ -90,7 +91,8 @@
 //! # let (input, output) = (dir.path().join("in.bin"), dir.path().join("out.bin"));
 //! std::fs::write(&input, [3u64, 1, 2].map(u64::to_le_bytes).concat())
 //!     .map_err(|e| outcore::Error::io("write input", &e))?;
-//! let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
+//! let limits = JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() };
+//! let job = Job::new(limits, IoMode::Auto);
 //! let summary = sort(
 //!     &job,
 //!     &[Input::raw(&input)],

@@ -5,18 +5,17 @@
 //! value with four faces: text for a terminal, JSON, CSV, and one HTML file with its charts in it.
 //! Everything is done through the engine's public API.
 //!
-//! | module | what it has |
-//! |---|---|
-//! | [`args`] | the flags of the commands |
-//! | [`io`] | `bench io`: drives under load |
-//! | [`graph`] | `bench graph`: algorithms on graphs, on more and more drives |
-//! | [`primitives`] | `bench primitives`: map, filter, reduce, scan, shuffle against size |
-//! | [`replay`] | `replay`: traces of requests on drives |
-//! | [`sort`] | `bench sort`: a sort larger than memory beside one in memory |
-//! | [`vectors`] | `bench vectors`: neighbours, clusters, sort and lookup of vectors, by threads and drives |
-//! | [`view`] | `bench view`: sorted views beside sorts that write their result |
-//! | [`Watch`] | who is informed of a measurement, and may stop it |
-//! | [`report`] | tables, charts and findings, and how they are shown |
+//! - [`args`]: the flags of the commands
+//! - [`io`]: `bench io`: drives under load
+//! - [`graph`]: `bench graph`: algorithms on graphs, on more and more drives
+//! - [`primitives`]: `bench primitives`: map, filter, reduce, scan, shuffle against size
+//! - [`replay`]: `replay`: traces of requests on drives
+//! - [`sort`]: `bench sort`: a sort larger than memory beside one in memory
+//! - [`vectors`]: `bench vectors`: neighbours, clusters, sort and lookup of vectors, by threads and
+//!   drives
+//! - [`view`]: `bench view`: sorted views beside sorts that write their result
+//! - [`Watch`]: who is informed of a measurement, and may stop it
+//! - [`report`]: tables, charts and findings, and how they are shown
 #![forbid(unsafe_code)]
 
 pub mod args;

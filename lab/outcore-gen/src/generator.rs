@@ -5,19 +5,23 @@
 //! the stack. Keys follow a [`Distribution`]; the bytes outside the keys are uniform. The inputs of
 //! PALID (SPAA 2025, section 5) are `uniform:MU`, `exponential:LAMBDA` and `zipf:S`.
 //!
-//! | distribution | integers and byte keys | floats |
-//! |---|---|---|
-//! | `uniform` | all values | all finite bit patterns |
-//! | `uniform:MU` | 0 to MU - 1 | reals in [0, MU) |
-//! | `exponential:L` | exponential with rate L (mean 1/L), rounded down, at most the largest value | the same as a real |
-//! | `zipf:S[:N]` | ranks 1 to N, rank k with weight k^-S | the same |
-//! | `normal` | Gaussian around the middle of the type, whose range is 8 standard deviations | Gaussian with mean 0 and standard deviation 1 |
-//! | `clusters:K` | the reals on the right, of which the range of the type is 32, around its middle | Gaussian with standard deviation 1 around one of K centres a record, whose elements are uniform in [-10, 10) |
-//! | `rmat:S` | two vertices below 2^S a record: an edge of an R-MAT graph | - |
-//! | `kronecker:S` | the same with vertices in no order | - |
-//! | `sorted` | the record's number, scaled down where the type is too small | the same |
-//! | `reversed` | `sorted`, backwards | the same |
-//! | `equal` | 42 | 42 |
+//! Integers and byte keys, and floats where these differ:
+//!
+//! - `uniform`: all values; floats: all finite bit patterns
+//! - `uniform:MU`: 0 to MU - 1; floats: reals in [0, MU)
+//! - `exponential:L`: exponential with rate L (mean 1/L), rounded down, at most the largest value;
+//!   floats: the same as a real
+//! - `zipf:S[:N]`: ranks 1 to N, rank k with weight k^-S; floats: the same
+//! - `normal`: Gaussian around the middle of the type, whose range is 8 standard deviations;
+//!   floats: Gaussian with mean 0 and standard deviation 1
+//! - `clusters:K`: as the floats, with the range of the type for 32 of them around its middle;
+//!   floats: Gaussian with standard deviation 1 around one of K centres per record, whose elements
+//!   are uniform in [-10, 10)
+//! - `rmat:S`: two vertices below 2^S per record: an edge of an R-MAT graph
+//! - `kronecker:S`: the same with vertices in no order
+//! - `sorted`: the record's number, scaled down where the type is too small; floats: the same
+//! - `reversed`: `sorted`, backwards; floats: the same
+//! - `equal`: 42; floats: 42
 //!
 //! `normal` and `clusters` are rounded for integers, which have at most 32 bits, and cut off at the
 //! ends of the type. N is 2^32 - 1 if not given, and never more than the type counts exactly (255

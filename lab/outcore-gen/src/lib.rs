@@ -12,14 +12,16 @@
 //! # fn main() -> outcore::Result<()> {
 //! # let dir = tempfile::tempdir().map_err(|e| outcore::Error::io("make a directory", &e))?;
 //! # let path = dir.path().join("keys.bin");
-//! let options = GenerateOptions { distribution: "zipf:1.2".parse()?, ..GenerateOptions::default() };
+//! let mut options = GenerateOptions::default();
+//! options.distribution = "zipf:1.2".parse()?;
 //! let request = GenerateRequest {
 //!     generator: Generator::new(&RecordFormat::parse_type("u64")?, options)?,
 //!     records: 1000,
 //!     output: Output::File { path, header: None },
 //!     replace: false,
 //! };
-//! let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
+//! let limits = JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() };
+//! let job = Job::new(limits, IoMode::Auto);
 //! assert_eq!(generate(&job, &request)?.records, 1000);
 //! # Ok(())
 //! # }

@@ -8,15 +8,14 @@
 //!
 //! The formats themselves are described in `docs/formats/traces.md`.
 //!
-//! | module | what it has |
-//! |---|---|
-//! | (root) | [`TraceReader`]: SPC, FIU, MSR, fio, blktrace, Alibaba, Tencent, vscsi, MQSim and our own, as [`Request`]s |
-//! | [`summary`] | Falcon's Table 2 and the footprint, in one pass |
-//! | [`adapt`] | speed, wrapping or scaling into a volume, widening to blocks, splitting, sorting |
-//! | [`replay_plan`] | when each request is released: open, closed or dependent loop |
-//! | [`mod@write`] | fio iolog version 3, MQSim ASCII |
-//! | [`io_trace`] | outcore's own trace with dependencies (`docs/formats/io-trace.md`) |
-//! | [`gpu`] | kernels from PyTorch profiles, nsys reports and MacSim's lists |
+//! - (root): [`TraceReader`]: SPC, FIU, MSR, fio, blktrace, Alibaba, Tencent, vscsi, MQSim and our
+//!   own, as [`Request`]s
+//! - [`summary`]: Falcon's Table 2 and the footprint, in one pass
+//! - [`adapt`]: speed, wrapping or scaling into a volume, widening to blocks, splitting, sorting
+//! - [`replay_plan`]: when each request is released: open, closed or dependent loop
+//! - [`mod@write`]: fio iolog version 3, MQSim ASCII
+//! - [`io_trace`]: outcore's own trace with dependencies (`docs/formats/io-trace.md`)
+//! - [`gpu`]: kernels from PyTorch profiles, nsys reports and MacSim's lists
 //!
 //! ```
 //! use outcore_traces::adapt::{AdaptOptions, Adapted, Fit};

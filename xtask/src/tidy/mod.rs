@@ -8,22 +8,22 @@
 //! Bounds: the whole repository's text in memory (files above 1 MiB are skipped); some seconds of
 //! work, as the tests build it.
 //!
-//! | check | rule | module |
-//! |---|---|---|
-//! | `layers` | who may import whom, in the engine and between crates | [`layers`], [`crates`] |
-//! | `circles` | no files, and no packages, that need each other | [`circles`] |
-//! | `room-circles` | no circles of folders or Python modules | [`circles`], [`python_circles`] |
-//! | `comment-width` and others | counted against a ceiling | [`counted`], [`ceilings`] |
-//! | `file-length`, `function-length` | files of 700 lines, at most 900; Python bodies of 100 | [`lengths`] |
-//! | `units` | a size or a time says its unit, last in its name | [`units`] |
-//! | `unsafe` | `unsafe` only in listed files | [`unsafety`] |
-//! | `polls` | only `outcore-io` submits and polls | [`polls`] |
-//! | `contract` | a file opens with what it promises | [`contracts`] |
-//! | `dead-file` | every source is compiled, every page and example is found from another | [`dead`] |
-//! | `unused-public` | what is public has a user outside its crate | [`publics`] |
-//! | `words` | nothing unfinished | [`words`] |
-//! | `links` | links between our own pages resolve | [`links`] |
-//! | `paths` | no path of one machine | [`words`] |
+//! - `layers`: who may import whom, in the engine and between crates ([`layers`], [`crates`])
+//! - `circles`: no files, and no packages, that need each other ([`circles`])
+//! - `room-circles`: no circles of folders or Python modules ([`circles`], [`python_circles`])
+//! - `comment-width` and others: counted against a ceiling ([`counted`], [`ceilings`])
+//! - `file-length`, `function-length`: files of 700 lines, at most 900; Python bodies of 100
+//!   ([`lengths`])
+//! - `units`: a size or a time says its unit, last in its name ([`units`])
+//! - `unsafe`: `unsafe` only in listed files ([`unsafety`])
+//! - `polls`: only `outcore-io` submits and polls ([`polls`])
+//! - `contract`: a file opens with what it promises ([`contracts`])
+//! - `dead-file`: every source is compiled, every page and example is found from another
+//!   ([`dead`])
+//! - `unused-public`: what is public has a user outside its crate ([`publics`])
+//! - `words`: nothing unfinished ([`words`])
+//! - `links`: links between our own pages resolve ([`links`])
+//! - `paths`: no path of one machine ([`words`])
 
 mod allow;
 mod ceilings;

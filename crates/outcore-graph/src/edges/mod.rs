@@ -6,21 +6,20 @@
 //! edge, an id beyond the limit, a weight that is not a number and a file that is cut short are
 //! errors that say where.
 //!
-//! | file | reads |
-//! |---|---|
-//! | `item` | pairs of numbers in memory and in files |
-//! | `fields` | the fields of a line |
-//! | `borders` | lines of a text that is read in pieces |
-//! | `named` | lines whose ids are any strings |
-//! | [`rows`] | edges that somebody else reads |
-//! | `lines` | text whose edges are taken where it is read |
-//! | `syntax` | how a line says an edge |
-//! | `text` | edge lists: SNAP's, GAP's `.el` and `.wel`, the entries of Matrix Market, columns of CSV |
-//! | `serial` | GAP's serialized graphs, `.sg` and `.wsg` |
-//! | `sides` | the sides of a matrix as vertices |
-//! | `archive` | ZIP archives, which `npz` is one of |
-//! | `npz` | sparse matrices of SciPy, `.npz` |
-//! | [`formats`] | which of them a file is |
+//! - `item`: pairs of numbers in memory and in files
+//! - `fields`: the fields of a line
+//! - `borders`: lines of a text that is read in pieces
+//! - `named`: lines whose ids are any strings
+//! - [`rows`]: edges that somebody else reads
+//! - `lines`: text whose edges are taken where it is read
+//! - `syntax`: how a line says an edge
+//! - `text`: edge lists: SNAP's, GAP's `.el` and `.wel`, the entries of Matrix Market, columns of
+//!   CSV
+//! - `serial`: GAP's serialized graphs, `.sg` and `.wsg`
+//! - `sides`: the sides of a matrix as vertices
+//! - `archive`: ZIP archives, which `npz` is one of
+//! - `npz`: sparse matrices of SciPy, `.npz`
+//! - [`formats`]: which of them a file is
 
 mod archive;
 pub(crate) mod borders;

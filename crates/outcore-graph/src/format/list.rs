@@ -6,7 +6,8 @@
 //! without neighbours have no entry.
 //!
 //! ```text
-//! block    4 KiB: checksum u64, first vertex u32, entries u16, 0 u16, then entries, neighbours, weights of 4 or 8 bytes, zeros
+//! block    4 KiB: checksum u64, first vertex u32, entries u16, 0 u16, then entries,
+//!          neighbours, weights of 4 or 8 bytes, zeros
 //! entry    vertex - first vertex u16, neighbours in this block u16
 //! index    the first vertex of each block, u32
 //! degrees  the number of neighbours of each vertex, u32

@@ -3,14 +3,13 @@
 //! Contract: a graph is a directory of these files, which depend on its edges alone and not on how
 //! it was converted. All numbers are little endian; a vertex is a number below 2^32 - 1.
 //!
-//! | file | holds |
-//! |---|---|
-//! | `graph.json` | sizes and options ([`manifest`]); it appears last, so a directory that has it is whole |
-//! | `tiles` | each edge once, in squares of 2^16 x 2^16 vertices ([`tile`]) |
-//! | `out`, `out.index`, `out.degrees` | each vertex's list of targets, or of neighbours ([`list`]) |
-//! | `in`, `in.index`, `in.degrees` | each vertex's list of sources, where edges are directed |
-//! | `names` | the original id of each vertex, in order, where ids were relabelled: numbers of eight bytes, |
-//! | `names`, `names.index` | or blocks of strings ([`names`]) |
+//! - `graph.json`: sizes and options ([`manifest`]); it appears last, so a directory that has it is
+//!   whole
+//! - `tiles`: each edge once, in squares of 2^16 x 2^16 vertices ([`tile`])
+//! - `out`, `out.index`, `out.degrees`: each vertex's list of targets, or of neighbours ([`list`])
+//! - `in`, `in.index`, `in.degrees`: each vertex's list of sources, where edges are directed
+//! - `names`: the original id of each vertex, in order, where ids were relabelled: numbers of eight
+//!   bytes, or, with `names.index`, blocks of strings ([`names`])
 //!
 //! Tiles and blocks of lists carry a checksum that is seeded by the graph's id, the file and the
 //! place in it ([`outcore_io::checksum`]); the other files are checked by what the manifest says of

@@ -4,7 +4,8 @@
 //! found by its vertex and a vertex by its name. No name is cut.
 //!
 //! ```text
-//! block    64 KiB: checksum u64, first vertex u32, names u32, then their lengths u16, their bytes, zeros
+//! block    64 KiB: checksum u64, first vertex u32, names u32, then their lengths u16,
+//!          their bytes, zeros
 //! index    the first vertex of each block, u32
 //! ```
 

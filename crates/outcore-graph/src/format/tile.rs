@@ -9,7 +9,8 @@
 //! ```text
 //! chunk    64 KiB: checksum u64, bytes in use u32, segments u32, then the segments, then zeros
 //! segment  row / 2^16 u16, column / 2^16 u16, edges u32, then the edges
-//! edge     row % 2^16 u16, column % 2^16 u16, and a weight of 4 or 8 bytes where the graph has weights
+//! edge     row % 2^16 u16, column % 2^16 u16, and a weight of 4 or 8 bytes where the graph
+//!          has weights
 //! ```
 //!
 //! A tile goes on in the next chunk with a segment of its own, so each chunk can be read alone, by

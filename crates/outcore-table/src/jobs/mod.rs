@@ -6,18 +6,25 @@
 //! whose right table fits into memory. The others sort the rows by a key of bytes, and differ in
 //! the key and in what they do with rows of equal keys:
 //!
-//! | job | key | equal keys |
-//! |---|---|---|
-//! | [`sort`](fn@sort) | the columns of the order | by their bytes, or as they came |
-//! | [`unique`](fn@unique) | the same | the first that came |
-//! | [`dedup`](fn@dedup) | the same, and nothing else of the row | one is kept, where it was |
-//! | [`group_by`] | the columns of the groups | put together as aggregates |
-//! | [`window`](fn@window) | the columns of the groups | by the columns of an order, then as they came; columns are computed of their places |
-//! | [`join`](fn@join) | the columns that two tables have in common | those of one table paired with those of the other |
-//! | [`comm`](fn@comm) | the same, or all columns | those of the right table are counted |
-//! | [`top`](fn@top) | the columns of the order, of rows that may be among the first | as they came |
-//! | [`partition`](fn@partition) | the columns that name directories | as they came, in a file of their own |
-//! | [`shuffle`](fn@shuffle) | a random number of 128 bits, a function of the seed and the row's place, or its group | as they came |
+//! - [`sort`](fn@sort): the key is the columns of the order; rows of equal keys: by their bytes,
+//!   or as they came
+//! - [`unique`](fn@unique): the key is the same; rows of equal keys: the first that came
+//! - [`dedup`](fn@dedup): the key is the same, and nothing else of the row; rows of equal keys:
+//!   one is kept, where it was
+//! - [`group_by`]: the key is the columns of the groups; rows of equal keys: put together as
+//!   aggregates
+//! - [`window`](fn@window): the key is the columns of the groups; rows of equal keys: by the
+//!   columns of an order, then as they came; columns are computed of their places
+//! - [`join`](fn@join): the key is the columns that two tables have in common; rows of equal keys:
+//!   those of one table paired with those of the other
+//! - [`comm`](fn@comm): the key is the same, or all columns; rows of equal keys: those of the
+//!   right table are counted
+//! - [`top`](fn@top): the key is the columns of the order, of rows that may be among the first;
+//!   rows of equal keys: as they came
+//! - [`partition`](fn@partition): the key is the columns that name directories; rows of equal
+//!   keys: as they came, in a file of their own
+//! - [`shuffle`](fn@shuffle): the key is a random number of 128 bits, a function of the seed and
+//!   the row's place, or its group; rows of equal keys: as they came
 //!
 //! [`view`](mod@view) leaves rows in sorted runs, which are merged as they are read.
 //!

@@ -1,11 +1,11 @@
 //! Files of vectors: what they hold, told by their names and headers, and headers for new ones.
 //!
-//! | ending | layout | source |
-//! |---|---|---|
-//! | `.npy` | NumPy's header, then rows; f32, f16, f64, i8, u8, i32 | numpy/lib/format.py |
-//! | `.fvecs` `.bvecs` `.ivecs` | before each row its dimension, as i32 | corpus-texmex.irisa.fr |
-//! | `.fbin` `.f16bin` `.u8bin` `.i8bin` `.ibin` | two u32, rows and dimension, then rows | big-ann-benchmarks.com |
-//! | others | raw numbers, with a type such as `f32x768` | |
+//! - `.npy`: NumPy's header, then rows; f32, f16, f64, i8, u8, i32 (source: numpy/lib/format.py)
+//! - `.fvecs` `.bvecs` `.ivecs`: before each row its dimension, as i32 (source:
+//!   corpus-texmex.irisa.fr)
+//! - `.fbin` `.f16bin` `.u8bin` `.i8bin` `.ibin`: two u32, rows and dimension, then rows (source:
+//!   big-ann-benchmarks.com)
+//! - others: raw numbers, with a type such as `f32x768`
 //!
 //! Contract: [`VectorFile::open`] reads the header and checks it against the length of the file, so
 //! nothing is ever allocated for rows that are not there. Every row of `.fvecs` and its kin has the

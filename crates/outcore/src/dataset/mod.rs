@@ -13,18 +13,17 @@
 //! Bounds: memory is that of one pass at a time, under the job's budget; I/O is one read and one
 //! write for each pass, and what a sort or a shuffle needs.
 //!
-//! | file | holds |
-//! |---|---|
-//! | [`step`] | the steps, and what items are after each |
-//! | [`resources`] | what a dataset may use: memory, drives, places for scratch |
-//! | [`execution`] | a dataset on its way through its steps |
-//! | [`context`], `read`, [`typed`], [`text`] | the same for programs in Rust: [`Context`], values of a type, lines |
-//! | [`buckets`] | items distributed, and a function on each bucket |
-//! | [`field`](mod@field) | orders of lines by fields |
-//! | [`summary`] | what the passes did |
-//! | `explain` | the passes as text, with the plan of the first |
-//! | `consume` | reductions, selections, files by bucket |
-//! | [`lines`] | what a dataset of lines reads, and what is asked of lines alone |
+//! - [`step`]: the steps, and what items are after each
+//! - [`resources`]: what a dataset may use: memory, drives, places for scratch
+//! - [`execution`]: a dataset on its way through its steps
+//! - [`context`], `read`, [`typed`], [`text`]: the same for programs in Rust: [`Context`], values
+//!   of a type, lines
+//! - [`buckets`]: items distributed, and a function on each bucket
+//! - [`field`](mod@field): orders of lines by fields
+//! - [`summary`]: what the passes did
+//! - `explain`: the passes as text, with the plan of the first
+//! - `consume`: reductions, selections, files by bucket
+//! - [`lines`]: what a dataset of lines reads, and what is asked of lines alone
 
 pub mod buckets;
 mod consume;

@@ -9,7 +9,8 @@
 //! # fn main() -> outcore::Result<()> {
 //! # let dir = tempfile::tempdir().map_err(|e| outcore::Error::io("make a directory", &e))?;
 //! # let here = |name: &str| dir.path().join(name);
-//! # std::fs::write(here("log"), "a 10\nb 9\nc 100\n").map_err(|e| outcore::Error::io("write", &e))?;
+//! # let failed = |error: std::io::Error| outcore::Error::io("write", &error);
+//! # std::fs::write(here("log"), "a 10\nb 9\nc 100\n").map_err(failed)?;
 //! let ctx = Context::builder().memory("64MiB").threads(2).build()?;
 //! ctx.lines(here("log"))?.sort_by(field(2).numeric()).write(here("sorted"))?;
 //! # let sorted = std::fs::read_to_string(here("sorted")).unwrap_or_default();

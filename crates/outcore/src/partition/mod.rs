@@ -5,14 +5,14 @@
 //! work on one bucket after another in memory.
 //!
 //! ```text
-//!  input --(pass: blocks, regions)--> batch --route, mover--> kernel: one buffer a bucket
-//!                                                                   | full: the buffer itself moves
-//!          pass: segments, a window of reads ahead                  v
-//!     +------------------------------------------- spill: segments in memory or on scratch
-//!     | refine: a bucket that is too large                           |
-//!     +--> distributed again, by another route                       | load: all of a bucket, verified
-//!                                                                   v
-//!                                              task: sort or permute, emit, next ones load meanwhile
+//!  input --(pass: blocks, regions)--> batch --route, mover--> kernel: one buffer per bucket
+//!                                                        | full: the buffer itself moves
+//!          pass: segments, a window of reads ahead       v
+//!     +-------------------------------- spill: segments in memory or on scratch
+//!     | refine: a bucket that is too large               |
+//!     +--> distributed again, by another route           | load: all of a bucket, verified
+//!                                                        v
+//!                                   task: sort or permute, emit, next ones load meanwhile
 //! ```
 //!
 //! Contract: a [`Partition`] is what the threads of one job share, whatever its items are; it lives

@@ -43,7 +43,8 @@ fn sources_of<S: Sequence>(sequence: &S) -> Vec<Source> {
 /// use outcore::IoMode;
 /// use outcore::job::{Job, JobOptions};
 ///
-/// let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
+/// let limits = JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() };
+/// let job = Job::new(limits, IoMode::Auto);
 /// let numbers = tabulate(100_000, |i| i);
 /// let visit = |largest: &mut u64, _: u64, batch: &[u64]| {
 ///     *largest = batch.iter().fold(*largest, |a, b| a.max(*b));
@@ -125,7 +126,8 @@ fn run<S: Sequence, T: Send>(
 /// use outcore::IoMode;
 /// use outcore::job::{Job, JobOptions};
 ///
-/// let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
+/// let limits = JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() };
+/// let job = Job::new(limits, IoMode::Auto);
 /// let pairs = tabulate(10, |i| (i as usize % 3, i));
 /// let (sums, _) = reduce_by_index(&job, &pairs, 3, 0, |a, b| a + b)?;
 /// assert_eq!(sums, [18, 12, 15]);

@@ -61,7 +61,8 @@ pub struct LoadedFile<'a> {
 /// std::fs::write(dir.path().join("a"), "one\ntwo\n")?;
 /// std::fs::write(dir.path().join("b"), "three\n")?;
 /// let inputs = ["a", "b"].map(|name| Input::raw(dir.path().join(name)));
-/// let job = Job::new(JobOptions { memory_bytes: 16 << 20, ..JobOptions::default() }, IoMode::Auto);
+/// let limits = JobOptions { memory_bytes: 16 << 20, ..JobOptions::default() };
+/// let job = Job::new(limits, IoMode::Auto);
 /// let lines = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
 /// let (counts, _) = map_files(&job, &inputs, |file| Ok(lines(file.bytes)))?;
 /// assert_eq!(counts, [2, 1]);

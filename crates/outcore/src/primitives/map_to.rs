@@ -56,7 +56,8 @@ pub(crate) fn written_chunks_bytes(threads: usize) -> u64 {
 ///     header: None,
 /// };
 /// let inputs = ["a", "b"].map(|name| Input::raw(path(name)));
-/// let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
+/// let limits = JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() };
+/// let job = Job::new(limits, IoMode::Auto);
 /// map_files_to(&job, &inputs, &outputs, |file| Ok(file.bytes.to_ascii_uppercase()))?;
 /// assert_eq!(std::fs::read(path("B"))?, b"TWO");
 /// # Ok(())

@@ -10,34 +10,35 @@
 //! use outcore::job::{Job, JobOptions};
 //!
 //! # fn main() -> outcore::Result<()> {
-//! let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
+//! let limits = JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() };
+//! let job = Job::new(limits, IoMode::Auto);
 //! let even = tabulate(1_000_000, |i| i).filter(|x| x % 2 == 0);
 //! assert_eq!(reduce(&job, &even.map(|x| x * x), 0, u64::wrapping_add)?, 166_666_166_667_000_000);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! | file | holds |
-//! |---|---|
-//! | [`batch`] | [`Sequence`]: sources, `map`, `filter`, `flat_map`, `zip` |
-//! | [`reduce`](mod@reduce) | any monoid: `reduce`, `map_reduce`, `fold`; `count`, `sum`, `min`, `max`, `mean` |
-//! | [`write`](mod@write) | to a file, to shards, to a pipe |
-//! | [`scan`](mod@scan) | prefix sums, inclusive and exclusive |
-//! | [`select`] | `first`, `find_if`, `top_k`, `top_k_each`, `histogram` |
-//! | [`distribute`](mod@distribute) | files by bucket, `partition` |
-//! | [`group`] | `count_by`, `unique`: by hash or by sort |
-//! | `by_key` | `segmented_reduce`, `reduce_by_key`, `group_by_key`: neighbours with one key |
-//! | `by_index` | `for_each_batch` with state a thread, `reduce_by_index`, `histogram_by_index` |
-//! | [`sorted`] | `sort_items`: a sort of what a pass makes, with no file between |
-//! | [`turned`] | `reverse`, `windows`, `merge` of sorted files |
-//! | `map_to` | `map_files_to`: a function from file to file |
-//! | [`gather`](mod@gather) | elements by position; all items in memory |
-//! | [`gather_to`](mod@gather_to) | the same from a file of positions to a file |
-//! | [`lookup`](mod@lookup) | where keys belong in sorted files |
-//! | [`appended`] | files that grow at their end while something else is computed |
-//! | [`files`] | a function on each of many files |
-//! | [`table`], `aggregate`, [`tables`] | the same with types that are known when it runs: expressions |
-//! | `pieces`, `pass`, `append`, `ahead`, [`producer`] | how: what is read next, sizes, order |
+//! - [`batch`]: [`Sequence`]: sources, `map`, `filter`, `flat_map`, `zip`
+//! - [`reduce`](mod@reduce): any monoid: `reduce`, `map_reduce`, `fold`; `count`, `sum`, `min`,
+//!   `max`, `mean`
+//! - [`write`](mod@write): to a file, to shards, to a pipe
+//! - [`scan`](mod@scan): prefix sums, inclusive and exclusive
+//! - [`select`]: `first`, `find_if`, `top_k`, `top_k_each`, `histogram`
+//! - [`distribute`](mod@distribute): files by bucket, `partition`
+//! - [`group`]: `count_by`, `unique`: by hash or by sort
+//! - `by_key`: `segmented_reduce`, `reduce_by_key`, `group_by_key`: neighbours with one key
+//! - `by_index`: `for_each_batch` with state a thread, `reduce_by_index`, `histogram_by_index`
+//! - [`sorted`]: `sort_items`: a sort of what a pass makes, with no file between
+//! - [`turned`]: `reverse`, `windows`, `merge` of sorted files
+//! - `map_to`: `map_files_to`: a function from file to file
+//! - [`gather`](mod@gather): elements by position; all items in memory
+//! - [`gather_to`](mod@gather_to): the same from a file of positions to a file
+//! - [`lookup`](mod@lookup): where keys belong in sorted files
+//! - [`appended`]: files that grow at their end while something else is computed
+//! - [`files`]: a function on each of many files
+//! - [`table`], `aggregate`, [`tables`]: the same with types that are known when it runs:
+//!   expressions
+//! - `pieces`, `pass`, `append`, `ahead`, [`producer`]: how: what is read next, sizes, order
 
 pub(crate) mod aggregate;
 mod ahead;

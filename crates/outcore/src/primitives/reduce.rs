@@ -50,7 +50,8 @@ where
 /// # use outcore::job::{Job, JobOptions};
 /// use outcore::primitives::{Sequence, map_reduce, tabulate};
 ///
-/// # let job = Job::new(JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() }, IoMode::Auto);
+/// # let limits = JobOptions { memory_bytes: 64 << 20, ..JobOptions::default() };
+/// # let job = Job::new(limits, IoMode::Auto);
 /// // Maps x -> a x + b under composition: a monoid that does not commute.
 /// let steps = tabulate(1000, |i| i).filter(|i| i % 3 == 0);
 /// let then = |f: (u64, u64), g: (u64, u64)| {

@@ -5,15 +5,15 @@
 //! to write, and leaves nothing behind (see [`target`]). Everything goes through the engine's own
 //! drives and volume. A rehearsal counts the steps first, so that the time is shared evenly.
 //!
-//! | section | after |
-//! |---|---|
-//! | block sizes, threads and depth | LLNL poster ("Threading Opportunities in High-Performance Flash-Memory Storage"): block transfers, peak and speed-up |
-//! | number of drives | PALID (SPAA 2025) Fig. 8a, 8b; Falcon (ATC 2017) Fig. 16, 18 |
-//! | stripe sizes | Falcon Fig. 17 |
-//! | buffered beside direct, servers, mixes | Falcon Fig. 15, 19 (Filebench: fileserver, webserver, webproxy) |
-//! | distribution by number of buckets, with and without I/O | PALID's figure of it |
-//! | one submitter | Falcon's 3.7 GB/s of 4 KiB on a null device |
-//! | each drive | Falcon Fig. 5, 9: latency and requests in flight by drive |
+//! - block sizes, threads and depth: LLNL poster ("Threading Opportunities in High-Performance
+//!   Flash-Memory Storage"): block transfers, peak and speed-up
+//! - number of drives: PALID (SPAA 2025) Fig. 8a, 8b; Falcon (ATC 2017) Fig. 16, 18
+//! - stripe sizes: Falcon Fig. 17
+//! - buffered beside direct, servers, mixes: Falcon Fig. 15, 19 (Filebench: fileserver, webserver,
+//!   webproxy)
+//! - distribution by number of buckets, with and without I/O: PALID's figure of it
+//! - one submitter: Falcon's 3.7 GB/s of 4 KiB on a null device
+//! - each drive: Falcon Fig. 5, 9: latency and requests in flight by drive
 
 mod bound;
 mod distribution;

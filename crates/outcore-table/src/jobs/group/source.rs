@@ -3,10 +3,10 @@
 //! Contract: threads take pieces of the input. Rows of a piece are put together in a table as long
 //! as that is small and worth it; what it holds goes on as rows:
 //!
-//! | row | payload |
-//! |---|---|
-//! | states of a group | 0, the position of its first row (8 bytes, the largest first), the states of all aggregates |
-//! | a value of a column that is wanted in order | 1 and up, the value as arrow-row has it, how often (8 bytes) |
+//! - states of a group: 0, the position of its first row (8 bytes, the largest first), the states
+//!   of all aggregates
+//! - a value of a column that is wanted in order: 1 and up, the value as arrow-row has it, how
+//!   often (8 bytes)
 //!
 //! The key of both is that of the group, so that in the order of bytes the states come first, in
 //! the order of the input, and then each column's values in order.

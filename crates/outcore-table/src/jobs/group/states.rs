@@ -7,13 +7,13 @@
 //! overflows only if the result does. Floats are added in the order in which rows and states come,
 //! which is the caller's to fix.
 //!
-//! | state | bytes |
-//! |---|---|
-//! | count | a varint |
-//! | sum, mean of integers and decimals | the sum as a zigzag varint (32 bytes for 256 bits), the number of values as a varint |
-//! | sum, mean of floats | 8 bytes, a varint |
-//! | min, max, first, last | the length as a varint, and the value as arrow-row has it; no bytes: none yet |
-//! | quantile | the number of values, a varint |
+//! - count: a varint
+//! - sum, mean of integers and decimals: the sum as a zigzag varint (32 bytes for 256 bits), the
+//!   number of values as a varint
+//! - sum, mean of floats: 8 bytes, a varint
+//! - min, max, first, last: the length as a varint, and the value as arrow-row has it; no bytes:
+//!   none yet
+//! - quantile: the number of values, a varint
 
 use std::sync::Arc;
 
