@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use outcore::job::Job;
+use outcore::read::sample::is_drawn;
 use outcore::{Forecast, Result};
 use outcore_front::inputs::Source;
 use outcore_front::text::output::{Dress, LineWriter};
@@ -22,7 +23,7 @@ use crate::option::{FileArgs, RecordingArgs, TypeArgs, memory_request};
 use crate::report::{Moved, Phase, Place, Stopwatch, WriteSummary};
 
 /// Which records are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Taken {
     /// The first ones, or as many that are chosen.
     First(u64),
@@ -34,6 +35,13 @@ pub(crate) enum Taken {
     AfterFirst(u64),
     /// As many that are chosen, one perhaps several times.
     Repeated(u64),
+    /// Each with this probability.
+    Drawn {
+        /// The probability.
+        rate: f64,
+        /// Decides.
+        seed: u64,
+    },
 }
 
 impl Taken {
@@ -43,13 +51,16 @@ impl Taken {
             Taken::First(count) | Taken::Last(count) => count.min(all),
             Taken::AllBut(count) | Taken::AfterFirst(count) => all.saturating_sub(count),
             Taken::Repeated(count) => count * u64::from(all > 0),
+            Taken::Drawn { rate, seed } => (0..all)
+                .filter(|place| is_drawn(seed, *place, rate))
+                .count() as u64,
         }
     }
 
     /// The records to be counted before files are read.
     fn counted(self) -> Option<Counted> {
         match self {
-            Taken::First(_) | Taken::AfterFirst(_) => None,
+            Taken::First(_) | Taken::AfterFirst(_) | Taken::Drawn { .. } => None,
             Taken::AllBut(_) | Taken::Repeated(_) => Some(Counted::All),
             Taken::Last(count) => Some(Counted::Last(count)),
         }
@@ -166,6 +177,7 @@ impl<'a> LinePass<'a> {
             };
             match (taken, left) {
                 (Taken::First(count) | Taken::Repeated(count), _) => records.copy(count),
+                (Taken::Drawn { rate, seed }, _) => records.copy_rate(rate, seed),
                 (Taken::AfterFirst(count), _) => {
                     records.skip(count)?;
                     records.copy(u64::MAX)

@@ -82,6 +82,14 @@ fn keys_are_written_alike_for_csv_json_lines_and_tables() {
         "two types, u16 and u8",
         "name one of both",
     );
+    for verb in ["sort", "unique", "dedup", "verify"] {
+        let line = format!("{verb} a.jsonl --by nope:i64");
+        wrong(
+            &line,
+            "no line has a field `nope`",
+            "the fields are id, price",
+        );
+    }
     wrong(
         "sort a.csv --by id:up",
         "no column",
@@ -189,6 +197,13 @@ fn without_an_output_verbs_write_to_standard_output_in_the_format_of_their_input
     assert!(joined.starts_with('{'), "{joined}");
     let first = text("head a.csv --by price:desc -n 1");
     assert_eq!(first, "id,name,price\n3,d,10.0\n");
+    place.write("b.csv", b"id,name,price\n3,c,1.5\n");
+    place
+        .run(&["dedup", "a.csv", "--by", "id", "-o", "d.csv"])
+        .ok();
+    let differences = place.run(&["diff", "d.csv", "b.csv", "--by", "id", "--to", "jsonl"]);
+    assert_eq!(differences.code, Some(1));
+    assert_eq!(differences.text().lines().count(), 2, "{differences:?}");
     assert_eq!(text("dedup a.csv --by id").lines().count(), 4);
     assert!(text("window a.csv --by id --order price --add n=row_number()").starts_with("id,"));
     text("convert a.csv -o a.parquet");

@@ -169,6 +169,20 @@ fn a_share_or_a_number_is_drawn_with_and_without_replacement() {
     }
     assert_eq!(lines("sample --rate 1 t.txt").len(), 5_000);
     assert_eq!(lines("sample --rate 0 t.txt").len(), 0);
+    // The header of an array has the number of rows that were drawn.
+    for rate in ["0.1", "1", "0"] {
+        let drawn = [
+            "sample", "--rate", rate, "n", "--type", "u64", "-o", "r.npy", "--force",
+        ];
+        place.run(&drawn).ok();
+        let drawn = place.run(&["map", "x", "r.npy", "-o", "r.bin", "--force"]);
+        drawn.ok();
+        let wanted = place
+            .run(&["sample", "--rate", rate, "n", "--type", "u64"])
+            .ok()
+            .stdout;
+        assert!(place.read("r.bin") == wanted, "{rate}");
+    }
     for drawn in [
         lines("sample -n 20000 --with-replacement t.txt"),
         lines("sample -n 20000 --with-replacement t.csv"),

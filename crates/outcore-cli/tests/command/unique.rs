@@ -214,6 +214,8 @@ fn the_first_of_each_line_is_kept_in_the_order_of_the_input() {
         .flat_map(|line| [&line[..], b"\n"].concat())
         .collect();
     assert!(run("-D") == repeated);
+    let scratch = |name: &String| name.starts_with(".outcore-");
+    assert!(!place.names().iter().any(scratch), "{:?}", place.names());
     assert_eq!(place.names(), ["in", "out"]);
 }
 

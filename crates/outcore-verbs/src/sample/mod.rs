@@ -71,9 +71,10 @@ impl Verb for Sample {
                 memory_bytes: args.memory_bytes,
                 record_io: &args.record_io,
                 name: "sample",
-                taken: match args.with_replacement {
-                    true => Taken::Repeated(count),
-                    false => Taken::First(count),
+                taken: match (args.rate, args.with_replacement) {
+                    (Some(rate), _) => Taken::Drawn { rate, seed },
+                    (None, true) => Taken::Repeated(count),
+                    (None, false) => Taken::First(count),
                 },
                 reads_all: true,
                 is_explained: args.explain,

@@ -3,7 +3,7 @@
 //! Contract: a table of the differences is written if one is named. The command exits with 1 if the
 //! tables differ.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use outcore::{Error, Result};
@@ -17,7 +17,7 @@ use super::outputs::outputs_of;
 use super::{Outputs, READ, Request, WriteSummary, keys_of, run_with, text};
 use crate::host::{Host, Weight};
 use crate::option::tables::{TableArgs, TextArgs};
-use crate::option::{JobArgs, SEED};
+use crate::option::{JobArgs, SEED, STDOUT};
 use crate::report::report;
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
@@ -108,9 +108,12 @@ impl Verb for Diff {
         let text = text::options(&args.tables, &flags, &[])?.needing_keys(&keys)?;
         let request = args.job.request(SEED)?;
         let resources = host.load(&request)?;
+        // What standard output gets is asked for only to get it.
+        let to_stdout = args.tables.to.map(|_| Path::new(STDOUT));
+        let output = args.output.as_deref().or(to_stdout);
         let request = Request {
             inputs: &inputs,
-            output: args.output.as_deref(),
+            output,
             tables: &args.tables,
             force: args.force,
             replace: false,
@@ -118,7 +121,7 @@ impl Verb for Diff {
             is_explained: args.explain,
             text: &text,
         };
-        let outputs = match &args.output {
+        let outputs = match output {
             Some(_) => outputs_of(host, &request)?,
             None => Outputs {
                 files: Vec::new(),
@@ -151,7 +154,9 @@ impl Verb for Diff {
     }
 
     fn takes_stdout(args: &DiffArgs) -> bool {
-        args.output.as_deref().is_some_and(is_stdout)
+        args.output
+            .as_deref()
+            .map_or(args.tables.to.is_some(), is_stdout)
     }
 
     fn is_right(report: &DiffSummary) -> bool {

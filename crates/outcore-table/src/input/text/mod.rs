@@ -82,6 +82,8 @@ pub struct TextOptions {
     /// Columns that the job asks for beside those that it reads. That the files have them is told
     /// by the headers of CSV, before the text is looked through.
     pub needs: Vec<String>,
+    /// Columns of keys that get a type: the files must have them.
+    pub typed_keys: Vec<String>,
     /// No more rows than these are wanted, so that no more is looked through.
     pub rows_max: Option<u64>,
     /// What was told by a sample.
@@ -144,7 +146,10 @@ impl TextOptions {
                     return Err(Error::usage("choose columns", cause).hint("name one of both"));
                 }
                 Some(_) => {}
-                None => self.schema.push((name.clone(), data_type.clone())),
+                None => {
+                    self.schema.push((name.clone(), data_type.clone()));
+                    self.typed_keys.push(name.clone());
+                }
             }
         }
         Ok(self)
@@ -556,6 +561,13 @@ pub(super) fn settle(files: &mut [(&Path, &mut TextFile)], options: &TextOptions
             });
         }
     }
+    if let (true, Shape::Object(shapes)) = (is_json, &shape) {
+        check_keys(
+            shapes.iter().map(|(name, _)| name.as_str()),
+            &kinds,
+            options,
+        )?;
+    }
     let json = json_fields(shape, options, &given)?;
     let mut told = 0;
     for (_, file) in files.iter_mut() {
@@ -584,6 +596,25 @@ pub(super) fn settle(files: &mut [(&Path, &mut TextFile)], options: &TextOptions
         ));
     }
     Ok(())
+}
+
+/// Fails for a key with a type that neither lines of JSON nor files of CSV have.
+fn check_keys<'n>(
+    fields: impl Iterator<Item = &'n str>,
+    kinds: &'n [(String, Kinds)],
+    options: &TextOptions,
+) -> Result<()> {
+    let columns = kinds.iter().map(|(name, _)| name.as_str());
+    let names: Vec<&str> = fields.chain(columns).collect();
+    let lacks = |name: &&String| !names.contains(&name.as_str());
+    match options.typed_keys.iter().find(lacks) {
+        None => Ok(()),
+        Some(name) => {
+            let cause = format!("no line has a field `{name}`");
+            let hint = format!("the fields are {}", names.join(", "));
+            Err(Error::usage("choose columns", cause).hint(hint))
+        }
+    }
 }
 
 fn json_fields(

@@ -26,7 +26,7 @@ pub fn select_lines(
     options: LineSortOptions,
 ) -> Result<LineSummary> {
     let dir = make_dir(job, &output)?;
-    let path = dir.path().join("kept");
+    let path = dir.path().join("items");
     let kept = Output::File {
         path: path.clone(),
         header: None,
