@@ -9,8 +9,8 @@
 //! - [`verb`]: verbs of `outcore-verbs`
 //! - [`jobs`]: sort, plan, shuffle, generate
 //! - [`order`]: records in the order of a shuffle
-//! - [`graph`]: graphs
-//! - [`vector`]: vectors
+//! - [`graph`]: graphs, and what is computed of them
+//! - [`vector`]: vectors, and their nearest neighbours
 //! - [`sim`]: the simulator
 //! - [`dataset`]: lazy datasets: steps, reductions, writes, batches
 //! - [`volume`]: datasets on volumes

@@ -662,14 +662,14 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_no_streams_refuses_a_pipe_and_takes_a_dash_for_a_name() {
+    fn what_takes_no_streams_rejects_a_pipe_and_takes_a_dash_for_no_name() {
         let choose = |name: &str, streams| {
             let how = (streams, Holds::Lines);
             choose(Some(Path::new(name)), &[], &[], Consent::default(), how)
         };
         assert_eq!(choose("-", Streams::Taken).unwrap(), Target::Pipe(None));
-        let file = Target::File(PathBuf::from("-"));
-        assert_eq!(choose("-", Streams::Refused).unwrap(), file);
+        let error = choose("-", Streams::Refused).unwrap_err();
+        assert_eq!(error.cause(), "no output is named");
         let null = Target::Pipe(Some(PathBuf::from("/dev/null")));
         assert_eq!(choose("/dev/null", Streams::Taken).unwrap(), null);
         let error = choose("/dev/null", Streams::Refused).unwrap_err();

@@ -100,7 +100,6 @@ const EXAMPLES: [(&str, &str); 33] = [
         "volume",
         "outcore volume create --volume drives.toml\n\
          outcore volume put keys.bin @keys --volume drives.toml\n\
-         outcore volume ls --volume drives.toml\n\
          outcore volume status --volume drives.toml\n\
          outcore volume scrub --volume drives.toml",
     ),

@@ -2,9 +2,10 @@
 //!
 //! Contract: the closeness of a vertex is as networkx defines it (Wasserman and Faust): of the
 //! sources other than itself, the share that reaches it, divided by the mean number of edges from
-//! these. It is 0 for a vertex that none reaches. Edges are followed in their direction and count
-//! 1. With as many sources as there are vertices the result is exact; with fewer, each set of that
-//! many sources is equally likely, and the seed decides. The same bytes for any threads and memory.
+//! these. It is 0 for a vertex that none reaches. Edges are followed in their direction, and each
+//! has the length 1. With as many sources as there are vertices the result is exact; with fewer,
+//! each set of that many sources is equally likely, and the seed decides. The same bytes for any
+//! threads and memory.
 //!
 //! Source: the sampling of Eppstein and Wang, "Fast Approximation of Centrality" (SODA 2001); the
 //! searches of 64 sources go on at once, a bit each, as in "The More the Merrier" (Then et al.,

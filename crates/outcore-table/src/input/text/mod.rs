@@ -562,11 +562,9 @@ pub(super) fn settle(files: &mut [(&Path, &mut TextFile)], options: &TextOptions
         }
     }
     if let (true, Shape::Object(shapes)) = (is_json, &shape) {
-        check_keys(
-            shapes.iter().map(|(name, _)| name.as_str()),
-            &kinds,
-            options,
-        )?;
+        let fields = shapes.iter().map(|(name, _)| name.as_str());
+        let columns = kinds.iter().map(|(name, _)| name.as_str());
+        check_keys(&fields.chain(columns).collect::<Vec<_>>(), options)?;
     }
     let json = json_fields(shape, options, &given)?;
     let mut told = 0;
@@ -599,13 +597,7 @@ pub(super) fn settle(files: &mut [(&Path, &mut TextFile)], options: &TextOptions
 }
 
 /// Fails for a key with a type that neither lines of JSON nor files of CSV have.
-fn check_keys<'n>(
-    fields: impl Iterator<Item = &'n str>,
-    kinds: &'n [(String, Kinds)],
-    options: &TextOptions,
-) -> Result<()> {
-    let columns = kinds.iter().map(|(name, _)| name.as_str());
-    let names: Vec<&str> = fields.chain(columns).collect();
+fn check_keys(names: &[&str], options: &TextOptions) -> Result<()> {
     let lacks = |name: &&String| !names.contains(&name.as_str());
     match options.typed_keys.iter().find(lacks) {
         None => Ok(()),
