@@ -206,7 +206,7 @@ pub fn choose(
     (streams, holds): (Streams, Holds),
 ) -> Result<Target> {
     let is_pattern = holds != Holds::Bytes;
-    // Where there are no streams, that is no file either.
+    // The name of standard output is no file for a caller without streams.
     let name = name.filter(|name| streams == Streams::Taken || !is_stdout(name));
     if let Some(name) = name.filter(|_| is_pattern) {
         check_placeholders(name, &[PLACEHOLDER])?;

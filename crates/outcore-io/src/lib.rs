@@ -6,7 +6,7 @@
 //!
 //! - [`error`], [`units`], [`config`], [`checksum`], [`metadata`], [`threads`], [`nodes`]: failures
 //!   as values, sizes as text, settings and where they came from, block checksums, small files that
-//!   describe large ones, threads that may be refused, NUMA nodes
+//!   describe large ones, threads that the system may reject, NUMA nodes
 //! - [`memory`]: one cap for a job, the ledger of what a plan reserves, aligned buffers that are
 //!   moved and never copied
 //! - [`drive`]: one drive: names and queues, io_uring, threads with pread and pwrite, faults,

@@ -11,7 +11,7 @@
 //! - timestamps, or times of day: the finer unit; in UTC where zones differ
 //! - a date and a timestamp without a zone: the timestamp; dates of both kinds are milliseconds
 //! - texts, or bytes: the one with the wider offsets
-//! - a dictionary and anything: what it stands for; a dictionary where both are one
+//! - a dictionary and anything: the type of its values; a dictionary where both are one
 //! - null and anything: the other
 //!
 //! Lists and objects have common types where what is in them does. There is none for anything else,

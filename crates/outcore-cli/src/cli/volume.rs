@@ -1,6 +1,6 @@
 //! The flags of `volume` and of the commands below it.
 //!
-//! Contract: definitions only. What a name means stands in [`outcore_front::volumes`].
+//! Contract: definitions only. [`outcore_front::volumes`] defines what a name means.
 
 use std::path::PathBuf;
 

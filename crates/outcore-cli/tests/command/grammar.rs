@@ -1,4 +1,4 @@
-//! What all verbs have in common: how keys are written, where results go, what counts are.
+//! The grammar that all verbs share: keys, outputs and counts.
 //!
 //! Contract: the same words mean the same to every verb and every kind of input.
 

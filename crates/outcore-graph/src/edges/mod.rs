@@ -10,7 +10,7 @@
 //! - `fields`: the fields of a line
 //! - `borders`: lines of a text that is read in pieces
 //! - `named`: lines whose ids are any strings
-//! - [`rows`]: edges that somebody else reads
+//! - [`rows`]: edges that the caller reads
 //! - `lines`: text whose edges are taken where it is read
 //! - `syntax`: how a line says an edge
 //! - `text`: edge lists: SNAP's, GAP's `.el` and `.wel`, the entries of Matrix Market, columns of

@@ -96,7 +96,7 @@ struct Searches<'g> {
     frontiers: Frontiers<'g>,
     /// Searches that have reached a vertex.
     seen: Vec<u64>,
-    /// Of these, those that reached it at the present level.
+    /// The searches among these that reached it at the present level.
     newest: Vec<u64>,
     /// Those that reach it at the next one, with some that had reached it before.
     next: Vec<AtomicU64>,

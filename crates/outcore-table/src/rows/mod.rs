@@ -98,7 +98,7 @@ impl KeyColumn {
     }
 
     /// A column as people write it: its name, and after colons, in any order, a type, `desc` or
-    /// `asc` (`r` is `desc`, too) and `nulls-first` or `nulls-last`. A name that ends like that
+    /// `asc` (`r` also means `desc`) and `nulls-first` or `nulls-last`. A name that ends like that
     /// itself, that has colons, or none, is written between backquotes, as in
     /// [`column_name`](outcore::key::column::column_name); the first may get a colon at its end
     /// instead.

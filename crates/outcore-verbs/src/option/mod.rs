@@ -119,7 +119,8 @@ impl TypeArgs {
         self.format.is_some() || self.record_bytes.is_some()
     }
 
-    /// What records of the kind `what` are to options: an array if their fields may have names.
+    /// The kind that decides which options fit records of the kind `what`: an array if their fields
+    /// may have names.
     pub fn kind_of(&self, what: What) -> What {
         let has_fields = match &self.format {
             Some(RecordType::Described { descr, .. }) => descr.starts_with('['),

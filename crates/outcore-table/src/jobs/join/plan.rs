@@ -403,7 +403,7 @@ impl Plan {
         let key_bytes = key_of(Which::Left).max(key_of(Which::Right));
         let left_row = left.saturating_add(key_of(Which::Left));
         let right_row = right.saturating_add(key_of(Which::Right));
-        // With what stands around the values, and the short ones beside them.
+        // Includes the short values and the framing of the row.
         let row_bytes = as_key(left_row.max(right_row));
         let times = arrays_times(&self.schema);
         // Rows that are paired and what they are decoded to; where keys of both are one column,
