@@ -1,8 +1,8 @@
 //! A pass over lines or records as they come: `head`, `tail`, `sample` and a part of `shuffle`.
 //!
 //! Contract: each input is read once, without a copy; files are counted before, where the number of
-//! their records decides. The result goes to standard output, or to a
-//! file that appears whole; the header of CSV comes first.
+//! their records decides. The result goes to standard output, or to a file that appears whole; the
+//! header of CSV comes first.
 
 use std::path::Path;
 

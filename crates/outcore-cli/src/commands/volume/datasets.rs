@@ -1,6 +1,6 @@
 //! `outcore volume put|get|ls|rm|cp`: datasets on a volume.
 //!
-//! Contract: what a name means stands in [`outcore_front::volumes`]. A dataset appears whole or not
+//! Contract: [`outcore_front::volumes`] defines what a name means. A dataset appears whole or not
 //! at all and is checked when it is read. Names go to standard output, one a line with tabs.
 
 use std::path::Path;
