@@ -311,14 +311,16 @@ impl DatasetVolume {
             if done.is_ok() && damages.is_empty() {
                 return Ok(damages);
             }
-            let is_same = |found: &Manifest| {
-                let now = self.manifest(name);
-                now.is_ok_and(|now| {
-                    (now.id, now.generation) == (found.id.clone(), found.generation)
-                })
+            let generation_of = |found: &Result<Manifest>| {
+                found
+                    .as_ref()
+                    .map(|found| (found.id.clone(), found.generation))
+                    .ok()
             };
             changes += 1;
-            if manifest.as_ref().is_ok_and(|manifest| !is_same(manifest)) && changes < CHANGES_MAX {
+            // A manifest that had gone and is back was replaced too.
+            let is_replaced = generation_of(&manifest) != generation_of(&self.manifest(name));
+            if is_replaced && changes < CHANGES_MAX {
                 continue;
             }
             if let Err(error) = done {

@@ -184,8 +184,9 @@ fn text(draw: &mut Draw) -> String {
 }
 
 fn lengths(draw: &mut Draw, len: usize) -> Vec<usize> {
-    // Long lists of long lists would be rows of many MiB, which a job may rightly refuse.
-    let long = if len < 1000 { 300 } else { 3 };
+    // Long lists of long lists would be rows of many MiB, which a job may rightly refuse: what is
+    // inside a long list has short ones.
+    let long = if len < 300 { 300 } else { 3.max(6000 / len) };
     (0..len)
         .map(|_| if draw.one_in(20) { long } else { draw.below(4) })
         .collect()
