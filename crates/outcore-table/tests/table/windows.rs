@@ -161,7 +161,7 @@ fn visits(rows: usize, users: usize, seed: u64) -> RecordBatch {
 }
 
 const ALL: &str = "n=row_number,r=rank(),d=dense_rank,lag(page),b=lag(bytes,3),lead(page),l=lead(bytes,5),f=first(page),\
-                   s=cum_sum(bytes),t=cum_sum(time)";
+                   s=cum_sum(bytes),t=cum_sum(time),low=cum_min(time),high=cum_max(page)";
 
 /// Looks at each column of [`ALL`].
 fn check(batch: &RecordBatch, out: &RecordBatch, wanted: &Window) {
@@ -186,6 +186,27 @@ fn check(batch: &RecordBatch, out: &RecordBatch, wanted: &Window) {
     assert!(found("lead(page)") == taken("page", &|place| behind(place, 1)));
     assert!(found("l") == taken("bytes", &|place| behind(place, 5)));
     assert!(found("f") == taken("page", &|place| Some(rows[place].1)));
+    for (name, of, wanted) in [
+        ("low", "time", Ordering::Less),
+        ("high", "page", Ordering::Greater),
+    ] {
+        let column = batch.column_by_name(of).unwrap();
+        let (found, key) = (found(name), KeyColumn::new(of));
+        let mut best: Option<usize> = None;
+        for (place, &(row, from, _)) in rows.iter().enumerate() {
+            best = best.filter(|_| place != from);
+            let is_better = |best: usize| compared(column, &key, row, best) == wanted;
+            if column.is_valid(row) && best.is_none_or(is_better) {
+                best = Some(row);
+            }
+            let both = [found.slice(place, 1), column.slice(best.unwrap_or(0), 1)];
+            assert_eq!(found.is_valid(place), best.is_some(), "{name} {place}");
+            if best.is_some() {
+                let both = arrow_select::concat::concat(&[&both[0], &both[1]]).unwrap();
+                assert!(compared(&both, &key, 0, 1).is_eq(), "{name} {place}");
+            }
+        }
+    }
     let whole = |name: &str| found(name).as_primitive::<Int64Type>().clone();
     let (numbers, ranks, dense, sums) = (whole("n"), whole("r"), whole("d"), whole("s"));
     let bytes = batch.column_by_name("bytes").unwrap();
@@ -339,6 +360,7 @@ fn what_is_asked_for_in_vain_is_named() {
     assert!(fail(wanted(&["user"], &["tme"], "rank")).contains("`time`"));
     assert!(fail(wanted(&["user"], &[], "lag(byte)")).contains("`bytes`"));
     assert!(fail(wanted(&["user"], &[], "cum_sum(page)")).contains("`page` is of type"));
+    assert!(fail(wanted(&["user"], &[], "cum_min(tme)")).contains("`time`"));
     assert!(fail(wanted(&["user"], &[], "user=rank")).contains("`user`"));
     let nothing = Window {
         columns: Vec::new(),

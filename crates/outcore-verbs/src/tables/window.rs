@@ -21,11 +21,12 @@ Examples:
   outcore window t.parquet -o latest.parquet --by user --order time:desc --first 1
   outcore window t.parquet -o w.parquet --by account --order time --add 'balance=cum_sum(amount)'
 
-Functions: row_number, rank, dense_rank, lag(C), lag(C,2), lead(C), lead(C,2), first(C) and cum_sum(C).
-Ranks go by the columns of --order, where equal rows have one rank. lag and lead give null where there
-is no such row in the group. cum_sum is the sum up to the row, nulls left out; sums of integers have 64
-bits and sums of decimals 38 digits; one that is larger is an error. Null is a group of its own.
-The output is the same for any memory and threads. `outcore windows` is for sequences of numbers.";
+Functions: row_number, rank, dense_rank, lag(C), lag(C,2), lead(C), lead(C,2), first(C), cum_sum(C),
+cum_min(C) and cum_max(C). Ranks go by the columns of --order, where equal rows have one rank. lag and
+lead give null where there is no such row in the group. cum_sum, cum_min and cum_max are the sum, the
+least and the greatest value up to the row, nulls left out. Sums of integers have 64 bits and sums of
+decimals 38 digits; one that is larger is an error. Null is a group of its own. The output is the same
+for any memory and threads. `outcore windows` is for sequences of numbers.";
 
 /// Add columns to tables: numbers, ranks, neighbours and running sums of rows within groups
 ///

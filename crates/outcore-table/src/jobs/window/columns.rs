@@ -1,9 +1,10 @@
 //! The columns that are computed, batch by batch.
 //!
 //! Contract: [`Columns::compute`] gets the rows of a part in order, with those before and after
-//! that are looked at, and where each is in its group; sums go on from batch to batch. Floats are
-//! added one by one in the order of the rows.
+//! that are looked at, and where each is in its group; sums and extremes go on from batch to batch.
+//! Floats are added one by one in the order of the rows.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use arrow_schema::DataType;
 use arrow_select::take::take;
 use outcore_io::{Error, Result};
 
+use super::extreme::Extreme;
 use super::plan::Plan;
 use super::{WINDOW, WindowFunction};
 use crate::fault;
@@ -72,8 +74,15 @@ pub(super) struct Ready<'r> {
 /// See the module.
 pub(super) struct Columns<'p> {
     plan: &'p Plan,
-    /// For each column, if it is a sum: what it has come to.
-    sums: Vec<Sum>,
+    /// For each column: what it has come to.
+    running: Vec<Running>,
+}
+
+/// What a column has come to that goes on from row to row.
+#[derive(Default)]
+struct Running {
+    sum: Sum,
+    extreme: Extreme,
 }
 
 /// A sum so far, of the type that its column has.
@@ -88,8 +97,17 @@ impl<'p> Columns<'p> {
     pub(super) fn new(plan: &'p Plan) -> Self {
         Columns {
             plan,
-            sums: vec![Sum::default(); plan.columns.len()],
+            running: plan.columns.iter().map(|_| Running::default()).collect(),
         }
+    }
+
+    /// Bytes of the longest value that goes on to the next rows.
+    pub(super) fn held_bytes_max(&self) -> usize {
+        let held = self
+            .running
+            .iter()
+            .map(|column| column.extreme.held_bytes());
+        held.max().unwrap_or(0)
     }
 
     /// The columns of the rows that are wanted.
@@ -102,8 +120,8 @@ impl<'p> Columns<'p> {
         ready: &Ready<'_>,
     ) -> Result<Vec<ArrayRef>> {
         let plan = self.plan;
-        let columns = plan.columns.iter().zip(&plan.places).zip(&mut self.sums);
-        let columns = columns.map(|((column, place), sum)| {
+        let columns = plan.columns.iter().zip(&plan.places).zip(&mut self.running);
+        let columns = columns.map(|((column, place), running)| {
             let places = &ready.places[ready.rows.clone()];
             let whole = |of: fn(&RowRank) -> i64| -> ArrayRef {
                 Arc::new(Int64Array::from_iter_values(places.iter().map(of)))
@@ -128,11 +146,21 @@ impl<'p> Columns<'p> {
                     take(of, &UInt32Array::from_iter_values(firsts), None).map_err(arrow)
                 }
                 (WindowFunction::CumulativeSum(_), Some(of)) => {
-                    let of = of.slice(ready.front + ready.rows.start, places.len());
+                    let of = ready.own(of);
                     let field = plan.schema.field_with_name(&column.name);
                     let field = field.map_err(|error| fault::arrow(WINDOW, &error))?;
-                    sum.added(&of, field.data_type(), places)
-                        .ok_or_else(|| overflow(&column.name, field.data_type()))?
+                    let added = running.sum.added(&of, field.data_type(), places);
+                    added.ok_or_else(|| overflow(&column.name, field.data_type()))?
+                }
+                (WindowFunction::CumulativeMin(_), Some(of)) => {
+                    running
+                        .extreme
+                        .go_on(&ready.own(of), places, Ordering::Less)
+                }
+                (WindowFunction::CumulativeMax(_), Some(of)) => {
+                    running
+                        .extreme
+                        .go_on(&ready.own(of), places, Ordering::Greater)
                 }
                 (WindowFunction::Rank, _) => Ok(whole(|place| place.rank)),
                 (WindowFunction::DenseRank, _) => Ok(whole(|place| place.dense_rank)),
@@ -144,6 +172,11 @@ impl<'p> Columns<'p> {
 }
 
 impl Ready<'_> {
+    /// The values of the rows that are wanted.
+    fn own(&self, of: &ArrayRef) -> ArrayRef {
+        of.slice(self.front + self.rows.start, self.rows.len())
+    }
+
     /// For each row the value of the row that `from` gives, or null.
     fn taken(
         &self,

@@ -4,6 +4,7 @@
 //! settles its type for a table, or says why there is none. Names and results are those of SQL's
 //! window functions.
 
+use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, Field, Schema};
 use outcore::key::column::{column_name, listed};
 use outcore_io::{Error, Result};
@@ -35,6 +36,10 @@ pub enum WindowFunction {
     /// The sum of a column over the rows from the group's first to this one; nulls are left out,
     /// and it is null while there was nothing else.
     CumulativeSum(String),
+    /// The least value of a column among these rows, likewise; NaN is larger than all numbers.
+    CumulativeMin(String),
+    /// The greatest.
+    CumulativeMax(String),
 }
 
 /// A column that is computed.
@@ -52,7 +57,9 @@ impl WindowColumn {
         match &self.function {
             WindowFunction::Lag(name, _)
             | WindowFunction::Lead(name, _)
-            | WindowFunction::First(name) => Some(name),
+            | WindowFunction::First(name)
+            | WindowFunction::CumulativeMin(name)
+            | WindowFunction::CumulativeMax(name) => Some(name),
             _ => None,
         }
     }
@@ -65,8 +72,8 @@ impl WindowColumn {
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |cause: String| {
             Error::usage("read window functions", cause).hint(
-                "write row_number, rank, dense_rank, lag(C), lag(C,2), lead(C), first(C) or cum_sum(C), and \
-                 NAME=lag(C) for another name",
+                "write row_number, rank, dense_rank, lag(C), lag(C,2), lead(C), first(C), cum_sum(C), cum_min(C) \
+                 or cum_max(C), and NAME=lag(C) for another name",
             )
         };
         let Call { name, word, inner } = Call::parse(text).map_err(wrong)?;
@@ -99,6 +106,8 @@ impl WindowColumn {
             "lead" => reached().map(|(column, rows)| WindowFunction::Lead(column, rows))?,
             "first" => WindowFunction::First(column_name(column()?)),
             "cum_sum" => WindowFunction::CumulativeSum(column_name(column()?)),
+            "cum_min" => WindowFunction::CumulativeMin(column_name(column()?)),
+            "cum_max" => WindowFunction::CumulativeMax(column_name(column()?)),
             _ => return Err(wrong(format!("there is no window function `{word}`"))),
         };
         let name = name.strip_suffix("()").unwrap_or(name);
@@ -123,14 +132,16 @@ impl WindowColumn {
             WindowFunction::Lag(column, _)
             | WindowFunction::Lead(column, _)
             | WindowFunction::First(column)
-            | WindowFunction::CumulativeSum(column) => Some(column),
+            | WindowFunction::CumulativeSum(column)
+            | WindowFunction::CumulativeMin(column)
+            | WindowFunction::CumulativeMax(column) => Some(column),
         }
     }
 
     /// Its field in a table of `schema`, and the place of the column that it is computed of.
     ///
     /// # Errors
-    /// Usage: no such column, or one that has no sum.
+    /// Usage: no such column, one that has no sum, or one whose values have no order.
     pub(super) fn field(&self, schema: &Schema) -> Result<(Field, Option<FieldPlace>)> {
         let Some(column) = self.column() else {
             let field = Field::new(&self.name, DataType::Int64, false);
@@ -150,6 +161,18 @@ impl WindowColumn {
                     Error::usage(WINDOW, cause).hint("choose a column of numbers")
                 })?;
                 Field::new(&self.name, sum, true)
+            }
+            WindowFunction::CumulativeMin(_) | WindowFunction::CumulativeMax(_) => {
+                let sorted = SortField::new(of.data_type().clone());
+                if !RowConverter::supports_fields(&[sorted]) {
+                    let cause = format!(
+                        "`{}`: column `{column}` is of type {}, which has no order",
+                        self.name,
+                        of.data_type()
+                    );
+                    return Err(Error::usage(WINDOW, cause).hint("choose another column"));
+                }
+                Field::clone(&of).with_name(&self.name).with_nullable(true)
             }
             WindowFunction::First(_) => Field::clone(&of).with_name(&self.name),
             _ => Field::clone(&of).with_name(&self.name).with_nullable(true),

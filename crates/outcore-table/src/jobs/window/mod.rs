@@ -20,6 +20,7 @@
 //! and `lead` look at are held, by each thread.
 
 mod columns;
+mod extreme;
 mod function;
 mod plan;
 mod sink;

@@ -184,7 +184,8 @@ impl Plan {
         let row_bytes = long_bytes.saturating_add(keys_bytes).saturating_add(64);
         let rows = |count: u64| long_bytes.saturating_mul(count);
         // As many new ones come before all of them are decoded.
-        let held = rows(1 + 2 * reach).saturating_add(rows(2 * u64::from(self.wants_first())));
+        let kept = u64::from(self.wants_first()) + u64::from(self.wants_extreme());
+        let held = rows(1 + 2 * reach).saturating_add(rows(2 * kept));
         let computed_bytes = self.computed_bytes(input);
         let ready_bytes = computed_bytes.saturating_mul(1 + reach);
         let arrays_bytes = held.saturating_mul(arrays_times(&self.schema));
@@ -227,6 +228,13 @@ impl Plan {
     pub(super) fn wants_first(&self) -> bool {
         let mut functions = self.columns.iter().map(|column| &column.function);
         functions.any(|function| matches!(function, WindowFunction::First(_)))
+    }
+
+    /// Whether the least or the greatest value up to a row is wanted.
+    pub(super) fn wants_extreme(&self) -> bool {
+        use WindowFunction::{CumulativeMax, CumulativeMin};
+        let mut functions = self.columns.iter().map(|column| &column.function);
+        functions.any(|function| matches!(function, CumulativeMin(_) | CumulativeMax(_)))
     }
 }
 

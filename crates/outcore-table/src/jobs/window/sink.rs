@@ -195,10 +195,15 @@ impl WindowPart<'_> {
             false => count.saturating_sub(behind).max(self.held.done),
         };
         if ready > self.held.done {
-            let batch = fault::guarded(WINDOW, || self.made(ready))?;
-            self.section.write(&batch)?;
-            let rows_count = batch.num_rows() as u64;
-            self.sink.written.fetch_add(rows_count, Ordering::Relaxed);
+            let decoded = fault::guarded(WINDOW, || self.decoded())?;
+            let step = self.rows_at_once();
+            for from in (self.held.done..ready).step_by(step) {
+                let rows = from..ready.min(from + step);
+                let batch = fault::guarded(WINDOW, || self.made(&decoded, rows))?;
+                self.section.write(&batch)?;
+                let rows_count = batch.num_rows() as u64;
+                self.sink.written.fetch_add(rows_count, Ordering::Relaxed);
+            }
         }
         let kept = self
             .held
@@ -231,24 +236,46 @@ impl WindowPart<'_> {
         }
     }
 
-    /// The batch of the rows that are not done, up to `ready`.
-    fn made(&mut self, ready: usize) -> Result<RecordBatch> {
+    /// How many rows become a batch, of which each may repeat a value of another row.
+    fn rows_at_once(&self) -> usize {
         let plan = self.sink.plan;
+        let has_extreme = plan.wants_extreme();
+        let ranges = self.held.ranges.iter().zip(&self.held.places);
+        let repeated =
+            ranges.filter(|(_, place)| has_extreme || plan.wants_first() && place.number == 1);
+        let repeated = repeated.map(|(range, _)| range.len());
+        let before = [self.first_row.len(), self.columns.held_bytes_max()];
+        let longest_bytes = repeated.chain(before).max().unwrap_or(0) as u64;
+        let count = self.sink.shape.batch_bytes / longest_bytes.max(1);
+        usize::try_from(count).unwrap_or(usize::MAX).max(1)
+    }
+
+    /// The rows that are held, behind the first row of the first one's group where that is kept.
+    fn decoded(&self) -> Result<RecordBatch> {
         let held = &self.held;
-        let has_first = plan.wants_first() && !self.first_row.is_empty();
-        let front = has_first.then_some(&self.first_row[..]);
+        let front = self.has_front().then_some(&self.first_row[..]);
         let rows = (0..held.ranges.len()).map(|row| held.row(row));
         let rows: Vec<&[u8]> = front.into_iter().chain(rows).collect();
-        let decoded = plan.codec.decode(&rows)?;
-        let front = usize::from(has_first);
+        self.sink.plan.codec.decode(&rows)
+    }
+
+    fn has_front(&self) -> bool {
+        self.sink.plan.wants_first() && !self.first_row.is_empty()
+    }
+
+    /// The batch of the rows `rows` of those that are held.
+    fn made(&mut self, decoded: &RecordBatch, rows: Range<usize>) -> Result<RecordBatch> {
+        let plan = self.sink.plan;
+        let front = usize::from(self.has_front());
+        let held = &self.held;
         let wanted = Ready {
             places: &held.places,
             front,
-            rows: held.done..ready,
+            rows: rows.clone(),
         };
-        let computed = self.columns.compute(&decoded, &wanted)?;
-        let rows_count = ready - held.done;
-        let table = decoded.slice(front + held.done, rows_count);
+        let computed = self.columns.compute(decoded, &wanted)?;
+        let rows_count = rows.len();
+        let table = decoded.slice(front + rows.start, rows_count);
         let columns = [table.columns(), &computed].concat();
         let options = RecordBatchOptions::new().with_row_count(Some(rows_count));
         let arrow = |error| fault::arrow(WINDOW, &error);
