@@ -180,9 +180,9 @@ class Table(Held):
         """Without the passages of a text that occur before: `dedup` with `substring`."""
         return _table_verbs.dedup(self, substring=length, of=column, tokens=tokens, removed=removed)
 
-    def group_by(self, by: arguments.Keys, *aggregates: str, **named: str) -> Table:
+    def group_by(self, by: arguments.Keys = (), *aggregates: str, **named: str) -> Table:
         """A row of aggregates for each group of rows, as by `group_by`: `group_by("country", "count",
-        total="sum(bytes)")`."""
+        total="sum(price * qty)")`. Without `by`, all rows are one group."""
         return _table_verbs.group_by(self, by=by, aggregates=_named("aggregates", aggregates, named))
 
     def window(

@@ -296,24 +296,28 @@ def group_by(
 ) -> WriteSummary | Table:
     """Group the rows of tables by columns, and compute sums, counts and other values of each group.
 
-    `dst` has one row for each group, in the order of the groups' columns. Rows are put together in memory
-    where groups are few, and sorted through scratch where they are many.
+    `dst` has one row for each group, in the order of the groups' columns. Without by=, all rows are one
+    group. Rows are put together in memory where groups are few, and sorted through scratch where they are
+    many.
 
     Aggregates: count, count(C), sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C),
-    median(C), quantile(C,0.9), quantile_disc(C,0.9). All but count, first and last leave nulls out. Sums of
-    integers have 64 bits and sums of decimals 38 digits; one that is larger is an error. Null is a group of
-    its own. median and quantile interpolate between two values: floats for integers and floats, decimals of
-    the column's type for decimals, times for dates and times. quantile_disc is one of the values, of any type
-    that has an order. first and last go by the order of the input. The output is the same for any memory and
-    threads.
+    median(C), quantile(C,0.9), quantile_disc(C,0.9), arg_min(C,BY), arg_max(C,BY). C and BY are columns or
+    expressions, as map takes them; a text that is the name of a column is that column. arg_min gives the
+    value of C in the first row where BY is least, of the rows where neither is null. All but count, first and
+    last leave nulls out. Sums of integers have 64 bits and sums of decimals 38 digits; one that is larger is
+    an error. Null is a group of its own. median and quantile interpolate between two values: floats for
+    integers and floats, decimals of the column's type for decimals, times for dates and times. quantile_disc
+    is one of the values, of any type that has an order. first and last go by the order of the input. The
+    output is the same for any memory and threads.
 
     Examples:
         >>> outcore.group_by("t.parquet", "g.parquet", "country")
         >>> outcore.group_by("t.parquet", "g.parquet", "country", aggregates="sum(bytes),count,mean(ms)")
+        >>> outcore.group_by("t.parquet", aggregates="sum(price * qty) as sales,arg_max(name, price)")
 
     Args:
         by: Columns to group by; :desc behind one puts its largest values first. st.a is the field a of
-            objects st.
+            objects st. Default: all rows are one group.
         aggregates: What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count.
         csv, jsonl, header, separator: As in `comm`.
         src: As in `convert`.
@@ -370,11 +374,12 @@ def window(
     `dst` has all columns and those of added=, in the order of the groups, and within a group in that of
     order=; rows that are equal in both keep the order of the input.
 
-    Functions: row_number, rank, dense_rank, lag(C), lag(C,2), lead(C), lead(C,2), first(C) and cum_sum(C).
-    Ranks go by the columns of order=, where equal rows have one rank. lag and lead give null where there is
-    no such row in the group. cum_sum is the sum up to the row, nulls left out; sums of integers have 64 bits
-    and sums of decimals 38 digits; one that is larger is an error. Null is a group of its own. The output is
-    the same for any memory and threads. `windows` is for sequences of numbers.
+    Functions: row_number, rank, dense_rank, lag(C), lag(C,2), lead(C), lead(C,2), first(C), cum_sum(C),
+    cum_min(C) and cum_max(C). Ranks go by the columns of order=, where equal rows have one rank. lag and lead
+    give null where there is no such row in the group. cum_sum, cum_min and cum_max are the sum, the least and
+    the greatest value up to the row, nulls left out. Sums of integers have 64 bits and sums of decimals 38
+    digits; one that is larger is an error. Null is a group of its own. The output is the same for any memory
+    and threads. `windows` is for sequences of numbers.
 
     Examples:
         >>> outcore.window("t.parquet", "w.parquet", "country", order="bytes:desc", added="rank,dense_rank")

@@ -29,7 +29,7 @@ const MEMORY: i32 = 6;
 const ALL: &str = "MEMORY_GRID";
 
 /// Every verb of tables that reads and writes values, by name, with `IN` for the table.
-const VERBS: [(&str, &str); 40] = [
+const VERBS: [(&str, &str); 44] = [
     ("sort", "sort IN -o o.parquet --by id"),
     ("sort by the long column", "sort IN -o o.parquet --by v"),
     ("sort to Arrow", "sort IN -o o.arrow --by id"),
@@ -50,6 +50,22 @@ const VERBS: [(&str, &str); 40] = [
     (
         "group-by with distinct values",
         "group-by IN -o o.parquet --by k --agg m=count_distinct(v)",
+    ),
+    (
+        "group-by of all rows",
+        "group-by IN -o o.parquet --agg arg_max(v,id),min(v),sum(length(v))",
+    ),
+    (
+        "group-by of an expression",
+        "group-by IN -o o.parquet --by k --agg m=max(concat(v,v)),f=first(upper(v))",
+    ),
+    (
+        "window that repeats long values",
+        "window IN -o o.parquet --order id --add f=first(v),m=cum_max(v),n=cum_min(v)",
+    ),
+    (
+        "join that repeats long values",
+        "join IN IN -o o.parquet --on k",
     ),
     (
         "window",
@@ -266,6 +282,22 @@ fn one_value_a_page() -> WriterProperties {
 fn every_verb_keeps_to_its_memory_where_values_are_long() {
     let batch = table(30, |row| noise(row as u64 + 1, 1_500_000));
     all_end("pages of one value", &batch, one_value_a_page(), &[]);
+}
+
+#[test]
+fn a_long_value_that_an_output_repeats_is_in_memory_a_few_times() {
+    // The greatest text, in the first row.
+    let batch = table(240, |row| match row {
+        0 => "z".repeat(4_000_000),
+        _ => noise(row as u64, 20),
+    });
+    let verbs = [
+        "window that repeats long values",
+        "join that repeats long values",
+        "group-by of all rows",
+        "group-by of an expression",
+    ];
+    all_end("one long value", &batch, one_value_a_page(), &verbs);
 }
 
 #[test]

@@ -1,12 +1,15 @@
-//! What people ask for of columns: `sum(bytes)`, or with a name of its own `total=sum(bytes)`.
+//! What people ask for of columns: `sum(bytes)`, or with a name of its own `total=sum(bytes)` or
+//! `sum(bytes) as total`.
 //!
 //! Contract: [`Call::parse`] takes such a text apart and knows no function. Text in backquotes is a
 //! name, whatever is in it. Pure.
 
+use outcore::key::column::Outside;
+
 /// A function that is called, and what its result is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Call<'t> {
-    /// What stands in front of `=`, or the whole text.
+    /// What stands in front of `=` or behind `as`, or the whole text.
     pub(super) name: &'t str,
     /// The function.
     pub(super) word: &'t str,
@@ -19,6 +22,13 @@ impl<'t> Call<'t> {
     /// What is wrong with the text, as a sentence.
     pub(super) fn parse(text: &'t str) -> Result<Self, String> {
         let text = text.trim();
+        if let Some((front, name)) = split_alias(text) {
+            let call = Call::parse(front)?;
+            return match call.name == front {
+                true => Ok(Call { name, ..call }),
+                false => Err(format!("`{text}` has two names")),
+            };
+        }
         let (head, inner) = match split_at(text, '(') {
             None => (text, None),
             Some((head, rest)) => {
@@ -43,6 +53,21 @@ impl<'t> Call<'t> {
             inner: inner.filter(|inner| !inner.is_empty()),
         })
     }
+}
+
+/// The text in front of the last ` as `, and the name behind it.
+fn split_alias(text: &str) -> Option<(&str, &str)> {
+    const AS: &str = " as ";
+    let mut outside = Outside::default();
+    let is_alias = |(at, letter): &(usize, char)| {
+        let is_outside = outside.is_outside(*letter);
+        let found = text.get(*at..*at + AS.len());
+        is_outside && found.is_some_and(|found| found.eq_ignore_ascii_case(AS))
+    };
+    let (at, _) = text.char_indices().filter(is_alias).last()?;
+    let (front, name) = (text[..at].trim_end(), text[at + AS.len()..].trim());
+    let is_name = split_at(name, '(').is_none() && split_at(name, '=').is_none();
+    (is_name && !name.is_empty()).then_some((front, name))
 }
 
 /// The text in front of the first `letter` outside of backquotes, and the text behind it.

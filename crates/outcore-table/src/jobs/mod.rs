@@ -81,7 +81,7 @@ pub use dedup::{
     dedup_near, dedup_substring,
 };
 pub use diff::{DiffSummary, diff};
-pub use group::{Aggregate, AggregateKind, group_by};
+pub use group::{Aggregate, AggregateKind, Operand, group_by};
 pub use holding::RowsWhere;
 pub use join::{AsOf, ColumnPair, CommColumn, Join, JoinKind, RightTable, comm, join};
 pub use merge::merge;

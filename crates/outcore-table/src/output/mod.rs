@@ -262,6 +262,12 @@ impl TableOutput {
         }
     }
 
+    /// The section behind those that have been finished, of an output of one file.
+    pub(crate) fn section_behind(&self) -> Section<'_> {
+        let number = self.sequencer.lock().next;
+        self.section(number, 0)
+    }
+
     /// No more sections come: those that wait for earlier ones fail.
     pub(crate) fn give_up(&self) {
         self.sequencer.lock().is_failed = true;

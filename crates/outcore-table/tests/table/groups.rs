@@ -323,6 +323,207 @@ fn a_group_that_is_nearly_all_rows_is_put_together_in_little_memory() {
     }
 }
 
+/// For each group the row whose number of `by` goes before the others', the first of those that are
+/// equal; rows where a value is null are left out.
+fn extreme_rows(
+    batch: &RecordBatch,
+    groups: &[Vec<u32>],
+    (of, by): (&str, &str),
+    is_max: bool,
+) -> Vec<Option<u32>> {
+    let of = batch.column_by_name(of).unwrap();
+    let by = batch
+        .column_by_name(by)
+        .unwrap()
+        .as_primitive::<Int64Type>();
+    let best = |rows: &Vec<u32>| {
+        let mut best: Option<u32> = None;
+        for &row in rows {
+            let place = row as usize;
+            if of.is_null(place) || by.is_null(place) {
+                continue;
+            }
+            let is_better = best.is_none_or(|best| match is_max {
+                true => by.value(place) > by.value(best as usize),
+                false => by.value(place) < by.value(best as usize),
+            });
+            if is_better {
+                best = Some(row);
+            }
+        }
+        best
+    };
+    groups.iter().map(best).collect()
+}
+
+#[test]
+fn arg_min_and_arg_max_give_the_value_of_the_first_row_that_has_the_extreme() {
+    let whole = visits(30_000, 5000, 11);
+    let batches = [whole.slice(0, 17_000), whole.slice(17_000, 13_000)];
+    for (name, users) in [("country", 6), ("user", 5000)] {
+        let keys = [KeyColumn::new(name)];
+        let rows = twin(&whole, &keys);
+        assert!(rows.len() > users / 2);
+        let asked =
+            "arg_min(text,small) as low,high=arg_max(text, bytes // 1000000000),max_by(ms,small)";
+        let small: ArrayRef = Arc::new(
+            whole
+                .column_by_name("bytes")
+                .unwrap()
+                .as_primitive::<Int64Type>()
+                .unary::<_, Int64Type>(|value| value % 7),
+        );
+        let coarse: ArrayRef = Arc::new(
+            whole
+                .column_by_name("bytes")
+                .unwrap()
+                .as_primitive::<Int64Type>()
+                .unary::<_, Int64Type>(|value| value.div_euclid(1_000_000_000)),
+        );
+        let with = |batch: &RecordBatch, more: &[(&str, ArrayRef)]| {
+            let named = batch.schema_ref().fields().iter().zip(batch.columns());
+            let named =
+                named.map(|(field, column)| (field.name().clone(), Arc::clone(column), true));
+            let more = more
+                .iter()
+                .map(|(name, column)| ((*name).to_owned(), Arc::clone(column), true));
+            RecordBatch::try_from_iter_with_nullable(named.chain(more)).unwrap()
+        };
+        let wide = with(&whole, &[("small", small.clone()), ("coarse", coarse)]);
+        let inputs = [
+            with(&batches[0], &[("small", small.slice(0, 17_000))]),
+            with(&batches[1], &[("small", small.slice(17_000, 13_000))]),
+        ];
+        for shape in [(64 << 20, 1), (256 << 20, 3)] {
+            let (_, out) = grouped(&inputs, 1000, shape, (&keys, asked)).unwrap();
+            let wanted = [
+                ("low", "text", "small", false),
+                ("high", "text", "coarse", true),
+                ("max_by(ms,small)", "ms", "small", true),
+            ];
+            for (result, of, by, is_max) in wanted {
+                let rows = extreme_rows(&wide, &rows, (of, by), is_max);
+                let rows = UInt32Array::from(rows);
+                let expected = take(whole.column_by_name(of).unwrap(), &rows, None).unwrap();
+                assert_eq!(
+                    out.column_by_name(result).unwrap(),
+                    &expected,
+                    "{name} {result}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn aggregates_of_expressions_are_those_of_a_column_of_their_values() {
+    let batch = visits(5000, 40, 12);
+    let keys = [KeyColumn::new("country")];
+    let asked = "twice=sum(bytes * 2 + 1),sum(case when ms > 0 then 1 else 0 end) as over,\
+        count_distinct(lower(replace(text, '), (', ''))),count(*),q=quantile(abs(ms), 0.5)";
+    let (_, out) = grouped(
+        std::slice::from_ref(&batch),
+        700,
+        (64 << 20, 2),
+        (&keys, asked),
+    )
+    .unwrap();
+    let groups = twin(&batch, &keys);
+    assert_eq!(out.num_rows(), groups.len());
+    let bytes = batch
+        .column_by_name("bytes")
+        .unwrap()
+        .as_primitive::<Int64Type>();
+    let ms = batch
+        .column_by_name("ms")
+        .unwrap()
+        .as_primitive::<Float64Type>();
+    let text = batch.column_by_name("text").unwrap().as_string::<i32>();
+    for (place, rows) in groups.iter().enumerate() {
+        let rows = || rows.iter().map(|&row| row as usize);
+        let number = |column: usize| out.column(column).as_primitive::<Int64Type>().value(place);
+        let present = rows().filter(|&row| bytes.is_valid(row));
+        assert_eq!(
+            number(1),
+            present.map(|row| bytes.value(row) * 2 + 1).sum::<i64>()
+        );
+        let over = rows().filter(|&row| ms.is_valid(row) && ms.value(row) > 0.0);
+        assert_eq!(number(2), over.count() as i64);
+        let texts = rows()
+            .filter(|&row| text.is_valid(row))
+            .map(|row| text.value(row));
+        assert_eq!(
+            number(3),
+            texts.collect::<std::collections::BTreeSet<_>>().len() as i64
+        );
+        assert_eq!(number(4), rows().count() as i64);
+        let mut reals: Vec<f64> = rows()
+            .filter(|&row| ms.is_valid(row))
+            .map(|row| ms.value(row).abs())
+            .collect();
+        reals.sort_by(f64::total_cmp);
+        let (low, high) = (reals[(reals.len() - 1) / 2], reals[reals.len() / 2]);
+        let median = out.column(5).as_primitive::<Float64Type>().value(place);
+        assert!((median - f64::midpoint(low, high)).abs() <= 1e-9 * median.abs());
+    }
+    // A column whose name could be an expression is the column.
+    let odd: ArrayRef = Arc::new(Int64Array::from(vec![5, 6]));
+    let one: ArrayRef = Arc::new(Int64Array::from(vec![1, 1]));
+    let batch =
+        RecordBatch::try_from_iter([("a", Arc::clone(&one)), ("b", one), ("a-b", odd)]).unwrap();
+    let (_, out) = grouped(&[batch], 5, (64 << 20, 1), (&[], "sum(a-b),sum(a - b)")).unwrap();
+    let sums: Vec<i64> = (0..2)
+        .map(|at| out.column(at).as_primitive::<Int64Type>().value(0))
+        .collect();
+    assert_eq!(sums, [11, 0]);
+}
+
+#[test]
+fn a_value_that_an_expression_cannot_have_is_named_by_its_row() {
+    let values: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, i64::MAX, 4]));
+    let error = one_group(values, "sum(x * 2)").unwrap_err();
+    assert_eq!(error.kind(), Kind::Usage);
+    assert!(error.to_string().contains("row 2"), "{error}");
+}
+
+#[test]
+fn without_a_key_all_rows_are_one_group_even_if_there_are_none() {
+    let whole = visits(20_000, 50, 13);
+    let asked =
+        "count,sum(bytes),min(text),median(user),count_distinct(country),arg_max(text,bytes)";
+    for rows in [0, 1, 20_000] {
+        let batch = whole.slice(0, rows);
+        let mut outputs = Vec::new();
+        for shape in [(64 << 20, 1), (256 << 20, 3)] {
+            let (summary, out) =
+                grouped(std::slice::from_ref(&batch), 1000, shape, (&[], asked)).unwrap();
+            assert_eq!(
+                (summary.rows_in, out.num_rows(), out.num_columns()),
+                (rows as u64, 1, 6)
+            );
+            assert_eq!(
+                out.column(0).as_primitive::<Int64Type>().value(0),
+                rows as i64
+            );
+            let bytes = batch
+                .column_by_name("bytes")
+                .unwrap()
+                .as_primitive::<Int64Type>();
+            let sum = (bytes.null_count() < rows).then(|| bytes.iter().flatten().sum::<i64>());
+            let found = out.column(1).as_primitive::<Int64Type>();
+            assert_eq!(found.iter().next().unwrap(), sum);
+            let text = batch.column_by_name("text").unwrap().as_string::<i32>();
+            let found = out.column(2).as_string::<i32>();
+            assert_eq!(found.iter().next().unwrap(), text.iter().flatten().min());
+            assert_eq!(out.column(3).is_null(0), rows == 0);
+            outputs.push(out);
+        }
+        assert_eq!(outputs[0], outputs[1]);
+    }
+    let (_, out) = grouped(&[whole], 1000, (64 << 20, 2), (&[], "count")).unwrap();
+    assert_eq!(out.column(0).as_primitive::<Int64Type>().value(0), 20_000);
+}
+
 fn one_group(column: ArrayRef, aggregates: &str) -> Result<RecordBatch> {
     let key = Int32Array::from_value(7, column.len());
     let columns: Vec<(&str, ArrayRef)> = vec![("k", Arc::new(key)), ("x", column)];
@@ -509,7 +710,10 @@ fn what_is_asked_for_in_vain_is_named() {
     assert!(fail(&by, "sum(text)").contains("`text` is of type"));
     assert!(fail(&by, "median(text)").contains("`text` is of type"));
     assert!(fail(&by, "count,count").contains("`count`"));
-    assert!(fail(&[], "count").contains("group"));
+    assert!(fail(&by, "sum(bytes +)").contains("bytes +"));
+    assert!(fail(&by, "sum(bytes + text)").contains("text"));
+    assert!(fail(&by, "arg_min(user,byte)").contains("bytes"));
+    assert!(fail(&by, "sum(byte * 2)").contains("bytes"));
 }
 
 proptest! {

@@ -20,18 +20,21 @@ Examples:
   outcore group-by t.parquet -o g.parquet --by country
   outcore group-by t.parquet -o g.parquet --by country --agg 'sum(bytes),count,mean(ms)'
   outcore group-by logs/ -o g.parquet --by day --by url --agg 'n=count,users=count_distinct(user)'
-  outcore group-by t.parquet -o g.parquet --by host:desc --agg 'median(ms),quantile(ms,0.99)'
+  outcore group-by t.parquet --agg 'sum(price * qty) as sales,arg_max(name, price)'
 
 Aggregates: count, count(C), sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C),
-median(C), quantile(C,0.9), quantile_disc(C,0.9). All but count, first and last leave nulls out. Sums
-of integers have 64 bits and sums of decimals 38 digits; one that is larger is an error. Null is a
+median(C), quantile(C,0.9), quantile_disc(C,0.9), arg_min(C,BY), arg_max(C,BY). C and BY are columns or
+expressions, as map takes them; a text that is the name of a column is that column. arg_min gives the
+value of C in the first row where BY is least, of the rows where neither is null.
+All but count, first and last leave nulls out. Sums of integers have 64 bits and sums of decimals 38 digits; one that is larger is an error. Null is a
 group of its own. median and quantile interpolate between two values: floats for integers
 and floats, decimals of the column's type for decimals, times for dates and times. quantile_disc is
 one of the values, of any type that has an order. first and last go by the order of the input. The output is the same for any memory and threads.";
 
 /// Group the rows of tables by columns, and compute sums, counts and other values of each group
 ///
-/// OUT has one row for each group, in the order of the groups' columns. Rows are put together in
+/// OUT has one row for each group, in the order of the groups' columns. Without --by, all rows are
+/// one group. Rows are put together in
 /// memory where groups are few, and sorted through scratch where they are many.
 #[derive(Debug, Args)]
 #[command(after_long_help = GROUP_BY_EXAMPLES)]
@@ -39,8 +42,8 @@ pub(crate) struct GroupByArgs {
     #[command(flatten)]
     pub(crate) files: TableFileArgs,
     /// Columns to group by, with commas between; :desc behind one puts its largest values first.
-    /// st.a is the field a of objects st
-    #[arg(long, value_name = "COLUMN", required = true)]
+    /// st.a is the field a of objects st. Default: all rows are one group
+    #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// What to compute of each group, as in sum(bytes) or total=sum(bytes). Default: count
     #[arg(long = "agg", value_name = "AGG,...")]
@@ -71,7 +74,7 @@ impl Verb for GroupBy {
         if aggregates.is_empty() {
             aggregates.push(Aggregate::count());
         }
-        let of_aggregates = aggregates.iter().filter_map(|one| one.column.clone());
+        let of_aggregates = aggregates.iter().flat_map(Aggregate::columns);
         let text = settled.text.needing_keys(&keys)?.needing(of_aggregates);
         let request = Request::of(&args.files, &text);
         let ran = run(host, &request, settled.resources, |job, ends| {

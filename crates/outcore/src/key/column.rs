@@ -31,17 +31,38 @@ pub fn quoted(text: &str) -> Option<(String, &str)> {
 }
 
 /// The parts of a list with commas between them, none of which stands in backquotes or brackets.
+/// Texts in quotes within brackets may hold brackets.
 pub fn listed(text: &str) -> impl Iterator<Item = &str> {
-    let (mut depth, mut is_quoted) = (0_i32, false);
-    text.split(move |letter| {
-        match letter {
-            '`' => is_quoted = !is_quoted,
-            '(' if !is_quoted => depth += 1,
-            ')' if !is_quoted => depth -= 1,
+    let mut outside = Outside::default();
+    text.split(move |letter| outside.is_outside(letter) && letter == ',')
+}
+
+/// Tells which letters of a text stand outside of backquotes and brackets.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Outside {
+    depth: i32,
+    quote: Option<char>,
+}
+
+impl Outside {
+    /// Whether the next letter stands outside; brackets themselves do where they begin or end what
+    /// stands inside.
+    pub fn is_outside(&mut self, letter: char) -> bool {
+        let before = self.depth;
+        match (self.quote, letter) {
+            (Some(quote), _) => {
+                self.quote = Some(quote).filter(|_| quote != letter);
+                return false;
+            }
+            // A name outside of brackets may hold one of the others.
+            (None, '`') => self.quote = Some(letter),
+            (None, '\'' | '"') if self.depth > 0 => self.quote = Some(letter),
+            (None, '(') => self.depth += 1,
+            (None, ')') => self.depth -= 1,
             _ => {}
         }
-        letter == ',' && depth == 0 && !is_quoted
-    })
+        before.min(self.depth) == 0 && self.quote.is_none()
+    }
 }
 
 /// The names in lists with commas between them.
@@ -69,6 +90,8 @@ mod tests {
             assert_eq!(column_name(text), name, "{text}");
         }
         assert_eq!(quoted("`a,b`:desc"), Some(("a,b".to_owned(), ":desc")));
+        let parts: Vec<&str> = listed("it's,f(x == ',)', \"(\"),b").collect();
+        assert_eq!(parts, ["it's", "f(x == ',)', \"(\")", "b"]);
         let parts: Vec<&str> = listed("a,`b,(`,f(x,y),``,").collect();
         assert_eq!(parts, ["a", "`b,(`", "f(x,y)", "``", ""]);
         let names = column_names(&["a,`b,c`".to_owned(), "``".to_owned()]);

@@ -9,6 +9,7 @@ use arrow_schema::{DataType, Field, TimeUnit};
 use outcore::key::column::{column_name, listed};
 use outcore_io::{Error, Result};
 
+use super::operand::Operand;
 use crate::equal::plain_type;
 use crate::jobs::call::Call;
 
@@ -31,6 +32,11 @@ pub enum AggregateKind {
     First,
     /// The value of the last row.
     Last,
+    /// The value where [`Aggregate::by`] is least, of the first such row; rows where either is null
+    /// are left out.
+    ArgMin,
+    /// The same where it is greatest.
+    ArgMax,
     /// Distinct values that are not null.
     CountDistinct,
     /// The value below which this part (from 0 to 1) of the values lies, between two values in a
@@ -42,13 +48,15 @@ pub enum AggregateKind {
     QuantileDisc(f64),
 }
 
-/// An aggregate of a column.
+/// An aggregate of a column, or of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Aggregate {
     /// What is wanted.
     pub kind: AggregateKind,
-    /// Of which column; nothing to count rows.
-    pub column: Option<String>,
+    /// Of what; nothing to count rows.
+    pub of: Option<Operand>,
+    /// What chooses the row, for [`AggregateKind::ArgMin`] and [`AggregateKind::ArgMax`].
+    pub by: Option<Operand>,
     /// What the column of results is called.
     pub name: String,
 }
@@ -58,36 +66,48 @@ impl Aggregate {
     pub fn count() -> Self {
         Aggregate {
             kind: AggregateKind::Count,
-            column: None,
+            of: None,
+            by: None,
             name: "count".to_owned(),
         }
     }
 
-    /// An aggregate as people write it: `count`, `sum(bytes)`, `quantile(ms,0.9)`, or with a name
-    /// of its own `total=sum(bytes)`. Without one it is called as it is written.
+    /// An aggregate as people write it: `count`, `sum(price * qty)`, `quantile(ms,0.9)`, or with a
+    /// name of its own `total=sum(bytes)`. Without one it is called as it is written.
     ///
     /// # Errors
     /// Usage: no such aggregate, no column, a quantile that is not between 0 and 1.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |cause: String| {
             Error::usage("read aggregates", cause).hint(
-                "write count, sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C), median(C), \
-                 quantile(C,0.9) or quantile_disc(C,0.9), and NAME=sum(C) for another name",
+                "write count, sum(C), mean(C), min(C), max(C), first(C), last(C), arg_min(C,BY), arg_max(C,BY), \
+                 count_distinct(C), median(C), quantile(C,0.9) or quantile_disc(C,0.9), and NAME=sum(C) for another name",
             )
         };
         let Call { name, word, inner } = Call::parse(text).map_err(wrong)?;
-        let (column, part) = match (word, inner) {
+        let (mut by, mut part) = (None, 0.5);
+        let of = match (word, inner) {
             ("quantile" | "quantile_disc", Some(inner)) => {
-                let (column, part) = inner
+                let (of, written) = inner
                     .rsplit_once(',')
                     .ok_or_else(|| wrong(format!("`{text}` does not say which quantile")))?;
-                let part: Option<f64> = part.trim().parse().ok();
-                let part = part.filter(|part| (0.0..=1.0).contains(part));
-                let part =
-                    part.ok_or_else(|| wrong(format!("`{text}`: not a number from 0 to 1")))?;
-                (Some(column.trim()), part)
+                let written: Option<f64> = written.trim().parse().ok();
+                let written = written.filter(|part| (0.0..=1.0).contains(part));
+                part =
+                    written.ok_or_else(|| wrong(format!("`{text}`: not a number from 0 to 1")))?;
+                Some(of.trim())
             }
-            (_, column) => (column, 0.5),
+            ("arg_min" | "arg_max" | "min_by" | "max_by", Some(inner)) => {
+                let two: Vec<&str> = listed(inner).collect();
+                let &[of, order] = &two[..] else {
+                    let cause = "takes two columns: the one whose value is wanted, and the one that is compared";
+                    return Err(wrong(format!("`{text}`: {word} {cause}")));
+                };
+                by = Some(order);
+                Some(of.trim())
+            }
+            ("count", Some("*")) => None,
+            (_, of) => of,
         };
         let kind = match word {
             "count" => AggregateKind::Count,
@@ -97,19 +117,29 @@ impl Aggregate {
             "max" => AggregateKind::Max,
             "first" => AggregateKind::First,
             "last" => AggregateKind::Last,
+            "arg_min" | "min_by" => AggregateKind::ArgMin,
+            "arg_max" | "max_by" => AggregateKind::ArgMax,
             "count_distinct" => AggregateKind::CountDistinct,
             "median" | "quantile" => AggregateKind::Quantile(part),
             "quantile_disc" => AggregateKind::QuantileDisc(part),
             _ => return Err(wrong(format!("there is no aggregate `{word}`"))),
         };
-        if column.is_none() && kind != AggregateKind::Count {
+        let is_empty = |one: Option<&str>| one.is_some_and(|one| one.trim().is_empty());
+        if of.is_none() && kind != AggregateKind::Count || is_empty(of) || is_empty(by) {
             return Err(wrong(format!("`{text}` names no column")));
         }
         Ok(Aggregate {
             kind,
-            column: column.map(column_name),
+            of: of.map(Operand::parse),
+            by: by.map(Operand::parse),
             name: column_name(name),
         })
+    }
+
+    /// The names that it reads which can be nothing but columns.
+    pub fn columns(&self) -> impl Iterator<Item = String> {
+        let operands = self.of.iter().chain(&self.by);
+        operands.filter_map(Operand::column)
     }
 
     /// Several, with commas between them.
@@ -153,6 +183,8 @@ impl Aggregate {
             | AggregateKind::Max
             | AggregateKind::First
             | AggregateKind::Last
+            | AggregateKind::ArgMin
+            | AggregateKind::ArgMax
             | AggregateKind::QuantileDisc(_) => {
                 field.clone().with_name(&self.name).with_nullable(true)
             }
@@ -182,8 +214,9 @@ impl Aggregate {
     }
 
     fn unfit(&self, of: &DataType) -> Error {
-        let column = self.column.as_deref().unwrap_or_default();
-        let cause = format!("`{}`: column `{column}` is of type {of}", self.name);
+        let operand = self.of.as_ref().map(ToString::to_string);
+        let operand = operand.unwrap_or_default();
+        let cause = format!("`{}`: `{operand}` is of type {of}", self.name);
         Error::usage(GROUP, cause).hint(
             "choose a column of numbers, or min, max, first, last, count, count_distinct or quantile_disc",
         )
@@ -215,11 +248,22 @@ mod tests {
         let list = Aggregate::parse_list("count, sum(a b),p=quantile(x,0.9), median(y)").unwrap();
         let names: Vec<&str> = list.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["count", "sum(a b)", "p", "median(y)"]);
-        assert_eq!(list[1].column.as_deref(), Some("a b"));
+        assert_eq!(list[1].of, Some(Operand::parse("a b")));
         assert_eq!(list[2].kind, AggregateKind::Quantile(0.9));
         assert_eq!(list[3].kind, AggregateKind::Quantile(0.5));
+        let list = Aggregate::parse_list("sum(x * (y + 1)) as t,arg_max(f(a, ','), b),n=count(*)");
+        let list = list.unwrap();
+        assert_eq!(list[0].name, "t");
+        assert_eq!(list[1].of, Some(Operand::parse("f(a, ',')")));
+        assert_eq!(list[1].by, Some(Operand::parse("b")));
+        assert_eq!(list[2].of, None);
         for wrong in [
             "",
+            "arg_min(x)",
+            "arg_min(x,)",
+            "arg_min(x,y,z)",
+            "t=sum(x) as u",
+            "sum(x) as ",
             "sum",
             "sum()",
             "sum(x",

@@ -20,6 +20,7 @@
 mod aggregate;
 mod between;
 mod numbers;
+mod operand;
 mod plan;
 mod sink;
 mod source;
@@ -28,7 +29,7 @@ mod table;
 mod to;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::RecordBatch;
 use outcore::Job;
@@ -49,12 +50,13 @@ use to::Few;
 
 pub(super) use aggregate::sum_type;
 pub use aggregate::{Aggregate, AggregateKind};
+pub use operand::Operand;
 
 /// Groups the rows of a table by `keys`, in whose order groups come, and makes `aggregates` of
-/// each.
+/// each. Without keys all rows are one group, which is there for a table without rows too.
 ///
 /// # Errors
-/// As [`sort`](super::sort()); usage: no key, an aggregate that a column's type does not have, a
+/// As [`sort`](super::sort()); usage: an aggregate that a column's type does not have, a
 /// sum that its type does not hold, several outputs, since the number of rows is not known in
 /// advance.
 pub fn group_by(
@@ -112,6 +114,9 @@ fn grouped(
     let threads_count = writes_shape.writers_count;
     let dir = scratch_dir(outputs);
     let done = sort_all(job, threads_count, (&source, &sink), &order, dir)?;
+    if plan.keys.is_empty() && sink.written.load(Ordering::Relaxed) == 0 {
+        sink.write_empty(output.section_behind())?;
+    }
     let rows_out = sink.written.into_inner();
     let summary = TableSummary::published(job, (input, sample_bytes), output, done)?;
     Ok(TableSummary {

@@ -1,5 +1,6 @@
-//! What a job on groups is about: columns of the key, aggregates, and the columns that these are
-//! made of; all of them may be fields of objects, as `st.a`.
+//! What a job on groups is about: columns of the key, aggregates, and the columns and expressions
+//! that these are made of; all columns may be fields of objects, as `st.a`. Without columns of the
+//! key all rows are one group.
 //!
 //! Contract: everything that can be wrong with a request (a column that is not there, an aggregate
 //! that its type does not have) is an error here, before a row is read. No I/O; memory for names
@@ -7,17 +8,18 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, NullArray, RecordBatch};
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef, SortOptions};
 use outcore::sort::lines::rows::LongRow;
 use outcore_io::{Error, Result};
 
 use super::aggregate::{Aggregate, AggregateKind, GROUP};
-use super::states::{States, Values};
+use super::operand::{Operand, Source};
+use super::states::{Operands, States, Values};
 use crate::equal::{plain_type, with_one_zero};
 use crate::fault;
-use crate::input::TableInput;
+use crate::input::{Piece, TableInput};
 use crate::jobs::room::{RowCosts, arrays_times, as_key};
 use crate::rows::KeyColumn;
 use crate::schema::{FieldPlace, check_names};
@@ -29,19 +31,38 @@ pub(super) struct Plan {
     key_places: Vec<usize>,
     pub(super) key_converter: RowConverter,
     pub(super) aggregates: Vec<Aggregate>,
-    /// Columns that aggregates are made of, each once.
+    /// What aggregates are made of, each once.
     pub(super) values: Vec<ValueColumn>,
-    /// Of each aggregate: its place among those.
-    pub(super) value_of: Vec<Option<usize>>,
+    /// Of each aggregate: the places of its operands among those.
+    pub(super) operands: Vec<OperandPlaces>,
     /// Columns that are read.
     pub(super) reads: Vec<String>,
     /// The columns of the key, and one for each aggregate.
     pub(super) schema: SchemaRef,
 }
 
+/// The places of an aggregate's operands among the values.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct OperandPlaces {
+    /// Of what it is computed of.
+    pub(super) of: Option<usize>,
+    /// Of what chooses the row.
+    pub(super) by: Option<usize>,
+}
+
+impl OperandPlaces {
+    /// The operands themselves.
+    pub(super) fn among(self, values: &[Values]) -> Operands<'_> {
+        Operands {
+            of: self.of.map(|of| &values[of]),
+            by: self.by.map(|by| &values[by]),
+        }
+    }
+}
+
 /// A column that aggregates are made of.
 pub(super) struct ValueColumn {
-    place: usize,
+    source: Source,
     pub(super) data_type: DataType,
     /// Makes bytes of its values, where somebody wants them.
     pub(super) converter: Option<RowConverter>,
@@ -55,27 +76,13 @@ impl Plan {
     /// For a table of `schema`.
     ///
     /// # Errors
-    /// Usage: no column of the key, no such column, an aggregate that a type does not have, two
-    /// results of one name.
+    /// Usage: no such column, an aggregate that a type does not have, two results of one name.
     pub(super) fn of(
         schema: &SchemaRef,
         keys: &[KeyColumn],
         aggregates: &[Aggregate],
     ) -> Result<Self> {
-        if keys.is_empty() {
-            return Err(Error::usage(GROUP, "no column says which rows are a group")
-                .hint("name columns to group by"));
-        }
-        let mut reads: Vec<String> = Vec::new();
-        let mut place_of = |name: &str| {
-            reads
-                .iter()
-                .position(|read| read == name)
-                .unwrap_or_else(|| {
-                    reads.push(name.to_owned());
-                    reads.len() - 1
-                })
-        };
+        let mut reads = Reads::default();
         let mut fields: Vec<FieldRef> = Vec::new();
         let (mut key_places, mut sort_fields) = (Vec::new(), Vec::new());
         for key in keys {
@@ -88,60 +95,41 @@ impl Plan {
                 field.data_type().clone(),
                 options,
             ));
-            key_places.push(place_of(&key.name));
+            key_places.push(reads.place_of(&key.name));
             fields.push(field);
         }
-        let (mut values, mut value_of) = (Vec::<ValueColumn>::new(), Vec::new());
+        let mut values = ValueColumns::default();
+        let mut operands = Vec::new();
         for aggregate in aggregates {
-            let Some(name) = &aggregate.column else {
-                value_of.push(None);
-                fields.push(Arc::new(aggregate.field(None)?));
-                continue;
-            };
-            let field = FieldPlace::of(schema, name, GROUP)?.field(schema, name);
-            let data_type = plain_type(field.data_type());
-            fields.push(Arc::new(aggregate.field_of(&field)?));
-            let place = place_of(name);
-            let is_exact = matches!(aggregate.kind, AggregateKind::First | AggregateKind::Last);
-            let known = |value: &ValueColumn| value.place == place && value.is_exact == is_exact;
-            let known = values.iter().position(known);
-            let at = known.unwrap_or_else(|| {
-                values.push(ValueColumn {
-                    place,
-                    data_type: data_type.clone(),
-                    converter: None,
-                    is_ordered: false,
-                    is_exact,
-                });
-                values.len() - 1
-            });
-            let value = &mut values[at];
-            let is_ordered = matches!(
-                aggregate.kind,
-                AggregateKind::CountDistinct
-                    | AggregateKind::Quantile(_)
-                    | AggregateKind::QuantileDisc(_)
-            );
-            let is_in_bytes =
-                is_ordered || matches!(States::of(aggregate, Some(&data_type)), States::Picked(_));
-            value.is_ordered |= is_ordered;
-            if is_in_bytes && value.converter.is_none() {
-                value.converter = Some(converter(vec![SortField::new(data_type)], name)?);
-            }
-            value_of.push(Some(at));
+            let (field, places) = values.add(schema, aggregate)?;
+            fields.push(field);
+            operands.push(places);
+        }
+        let values = values.columns;
+        let sources = values.iter().flat_map(|value| value.source.columns());
+        sources.for_each(|name| {
+            reads.place_of(name);
+        });
+        if let (true, Some(first)) = (reads.names.is_empty(), schema.fields().first()) {
+            // Rows are counted by a column, whichever it is.
+            reads.place_of(first.name());
         }
         let names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
         let schema = Arc::new(Schema::new(fields));
         check_names(&schema)
             .map_err(|error| error.hint("give results names of their own: NAME=sum(C)"))?;
+        if keys.is_empty() {
+            // Rows of no columns have no bytes: the key of all is null.
+            sort_fields.push(SortField::new(DataType::Null));
+        }
         Ok(Plan {
             key_converter: converter(sort_fields, &names.join("`, `"))?,
             keys: keys.to_vec(),
             key_places,
             aggregates: aggregates.to_vec(),
             values,
-            value_of,
-            reads,
+            operands,
+            reads: reads.names,
             schema,
         })
     }
@@ -153,10 +141,8 @@ impl Plan {
             return RowCosts::default();
         }
         let key_names: Vec<String> = self.keys.iter().map(|key| key.name.clone()).collect();
-        let names = self
-            .values
-            .iter()
-            .map(|value| self.reads[value.place].clone());
+        let names = self.values.iter().flat_map(|value| value.source.columns());
+        let names = names.map(str::to_owned);
         let key_long_bytes = input.long_bytes_of(&key_names);
         let (key_bytes, value_bytes) = (
             as_key(key_long_bytes),
@@ -193,21 +179,25 @@ impl Plan {
     /// Columns of the output whose values are long.
     pub(super) fn long_names(&self, input: &TableInput) -> Vec<String> {
         let long = input.long_names();
-        let results = self.aggregates.iter().zip(self.states());
-        let results = results.filter(|(aggregate, states)| {
-            let column = aggregate.column.as_ref();
-            states.values_held() > 0 && column.is_some_and(|column| long.contains(column))
+        let of = self.operands.iter().map(|places| places.of);
+        let results = self.aggregates.iter().zip(of).zip(self.states());
+        let results = results.filter(|((_, of), states)| {
+            let is_long = |value: usize| {
+                let mut columns = self.values[value].source.columns().into_iter();
+                columns.any(|column| long.iter().any(|long| long == column))
+            };
+            states.values_held() > 0 && of.is_some_and(is_long)
         });
-        let results = results.map(|(aggregate, _)| aggregate.name.clone());
+        let results = results.map(|((aggregate, _), _)| aggregate.name.clone());
         let results: Vec<String> = results.collect();
         [long, results].concat()
     }
 
     /// States for each aggregate.
     pub(super) fn states(&self) -> Vec<States> {
-        let all = self.aggregates.iter().zip(&self.value_of);
-        let all = all.map(|(aggregate, value)| {
-            States::of(aggregate, value.map(|value| &self.values[value].data_type))
+        let all = self.aggregates.iter().zip(&self.operands);
+        let all = all.map(|(aggregate, places)| {
+            States::of(aggregate, places.of.map(|of| &self.values[of].data_type))
         });
         all.collect()
     }
@@ -216,14 +206,16 @@ impl Plan {
     /// of.
     pub(super) fn take_apart(&self, batch: &RecordBatch) -> Result<(Rows, Vec<Values>)> {
         let arrow = |error| fault::arrow(GROUP, &error);
-        let keys: Vec<ArrayRef> = self
-            .key_places
-            .iter()
+        let keys = self.key_places.iter();
+        let mut keys: Vec<ArrayRef> = keys
             .map(|&place| with_one_zero(batch.column(place)))
             .collect();
+        if keys.is_empty() {
+            keys.push(Arc::new(NullArray::new(batch.num_rows())));
+        }
         let keys = self.key_converter.convert_columns(&keys).map_err(arrow)?;
         let values = self.values.iter().map(|value| {
-            let array = plain(batch.column(value.place))?;
+            let array = plain(&value.source.values(batch)?)?;
             let array = match value.is_exact {
                 true => array,
                 false => with_one_zero(&array),
@@ -236,6 +228,119 @@ impl Plan {
             })
         });
         Ok((keys, values.collect::<Result<_>>()?))
+    }
+
+    /// The key of all rows, where none has columns.
+    pub(super) fn key_of_all(&self) -> Result<Vec<u8>> {
+        let keys = self
+            .key_converter
+            .convert_columns(&[Arc::new(NullArray::new(1))]);
+        let keys = keys.map_err(|error| fault::arrow(GROUP, &error))?;
+        Ok(keys.row(0).data().to_vec())
+    }
+
+    /// An error of `batch` with the row where an expression has it, if one has; the batch begins at
+    /// a place of a piece of `input`.
+    pub(super) fn fault(
+        &self,
+        input: &TableInput,
+        (piece, place): (Piece, u64),
+        (batch, error): (&RecordBatch, Error),
+    ) -> Error {
+        let mut sources = self.values.iter().map(|value| &value.source);
+        match sources.any(|source| matches!(source, Source::Computed(_))) {
+            true => input.row_at_fault((piece, place), (batch, error), |row| {
+                self.take_apart(&row).map(drop)
+            }),
+            false => error,
+        }
+    }
+}
+
+/// The columns that are read, each once.
+#[derive(Default)]
+struct Reads {
+    names: Vec<String>,
+}
+
+impl Reads {
+    fn place_of(&mut self, name: &str) -> usize {
+        let known = self.names.iter().position(|read| read == name);
+        known.unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        })
+    }
+}
+
+/// What aggregates are made of, each once.
+#[derive(Default)]
+struct ValueColumns {
+    columns: Vec<ValueColumn>,
+}
+
+impl ValueColumns {
+    /// Adds the operands of an aggregate. Gives the field of its results, and their places.
+    fn add(
+        &mut self,
+        schema: &SchemaRef,
+        aggregate: &Aggregate,
+    ) -> Result<(FieldRef, OperandPlaces)> {
+        use AggregateKind::{ArgMax, ArgMin, CountDistinct, First, Last, Quantile, QuantileDisc};
+        let Some(of) = &aggregate.of else {
+            return Ok((Arc::new(aggregate.field(None)?), OperandPlaces::default()));
+        };
+        let (source, field) = of.source(schema)?;
+        let result = Arc::new(aggregate.field_of(&field)?);
+        let data_type = plain_type(field.data_type());
+        let is_exact = matches!(aggregate.kind, First | Last | ArgMin | ArgMax);
+        let is_picked = matches!(States::of(aggregate, Some(&data_type)), States::Picked(_));
+        let is_ordered = matches!(
+            aggregate.kind,
+            CountDistinct | Quantile(_) | QuantileDisc(_)
+        );
+        let of_place = self.place_of(source, data_type, is_exact);
+        let value = &mut self.columns[of_place];
+        value.is_ordered |= is_ordered;
+        if is_ordered || is_picked {
+            value.in_bytes(of)?;
+        }
+        let mut places = OperandPlaces {
+            of: Some(of_place),
+            by: None,
+        };
+        if let Some(by) = &aggregate.by {
+            let (source, field) = by.source(schema)?;
+            let by_place = self.place_of(source, plain_type(field.data_type()), false);
+            self.columns[by_place].in_bytes(by)?;
+            places.by = Some(by_place);
+        }
+        Ok((result, places))
+    }
+
+    fn place_of(&mut self, source: Source, data_type: DataType, is_exact: bool) -> usize {
+        let known = |value: &ValueColumn| value.source == source && value.is_exact == is_exact;
+        self.columns.iter().position(known).unwrap_or_else(|| {
+            self.columns.push(ValueColumn {
+                source,
+                data_type,
+                converter: None,
+                is_ordered: false,
+                is_exact,
+            });
+            self.columns.len() - 1
+        })
+    }
+}
+
+impl ValueColumn {
+    /// Somebody wants the values as bytes.
+    fn in_bytes(&mut self, operand: &Operand) -> Result<()> {
+        if self.converter.is_none() {
+            let field = SortField::new(self.data_type.clone());
+            self.converter = Some(converter(vec![field], &operand.to_string())?);
+        }
+        Ok(())
     }
 }
 

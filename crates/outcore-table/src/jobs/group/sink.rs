@@ -24,6 +24,7 @@ use super::to::{GroupsPart, GroupsTo};
 use crate::equal::plain_type;
 use crate::fault;
 use crate::jobs::rows_out::WriteShape;
+use crate::output::Section;
 use crate::rows::key_of;
 
 /// Groups that become rows at once, at most.
@@ -37,6 +38,35 @@ pub(super) struct GroupSink<'a> {
     pub(super) part_bytes: u64,
     /// Groups that were written.
     pub(super) written: AtomicU64,
+}
+
+impl<'a> GroupSink<'a> {
+    fn part<'s>(&'s self, section: Box<dyn GroupsPart + 's>) -> GroupPart<'s> {
+        GroupPart {
+            sink: self,
+            section,
+            groups: KeyTable::default(),
+            states: self.plan.states(),
+            ordered: self
+                .plan
+                .values
+                .iter()
+                .map(|_| Ordered::default())
+                .collect(),
+            held_bytes: 0,
+        }
+    }
+
+    /// Writes the group of all rows where there are none.
+    ///
+    /// # Errors
+    /// What writing fails with.
+    pub(super) fn write_empty(&self, section: Section<'a>) -> Result<()> {
+        let mut part = self.part(Box::new(section));
+        part.groups.push(&self.plan.key_of_all()?);
+        part.states.iter_mut().for_each(|states| states.grow(1));
+        Box::new(part).finish()
+    }
 }
 
 impl RowSink for GroupSink<'_> {
@@ -59,19 +89,7 @@ impl RowSink for GroupSink<'_> {
     }
 
     fn begin(&self, number: usize, _: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
-        Ok(Box::new(GroupPart {
-            sink: self,
-            section: self.to.part(number),
-            groups: KeyTable::default(),
-            states: self.plan.states(),
-            ordered: self
-                .plan
-                .values
-                .iter()
-                .map(|_| Ordered::default())
-                .collect(),
-            held_bytes: 0,
-        }))
+        Ok(Box::new(self.part(self.to.part(number))))
     }
 
     fn give_up(&self) {
@@ -143,8 +161,8 @@ impl GroupPart<'_> {
         let is_new = ordered.seen == 0 || ordered.last != value;
         let seen = ordered.seen..ordered.seen + times;
         let plan = self.sink.plan;
-        for (states, of) in self.states.iter_mut().zip(&plan.value_of) {
-            if *of != Some(place) {
+        for (states, places) in self.states.iter_mut().zip(&plan.operands) {
+            if places.of != Some(place) {
                 continue;
             }
             match states {
@@ -182,13 +200,15 @@ impl GroupPart<'_> {
             let keys = (0..self.groups.len()).map(|group| parser.parse(self.groups.key(group)));
             let columns = plan.key_converter.convert_rows(keys);
             let mut columns = columns.map_err(|error| fault::arrow(GROUP, &error))?;
+            // The key of all rows is no column.
+            columns.truncate(plan.keys.len());
             let aggregates = self
                 .states
                 .iter()
-                .zip(plan.aggregates.iter().zip(&plan.value_of));
+                .zip(plan.aggregates.iter().zip(&plan.operands));
             let fields = plan.schema.fields().iter().skip(columns.len());
-            for ((states, (aggregate, of)), field) in aggregates.zip(fields) {
-                let of = of.map(|of| &plan.values[of]);
+            for ((states, (aggregate, places)), field) in aggregates.zip(fields) {
+                let of = places.of.map(|of| &plan.values[of]);
                 let plain = plain_type(field.data_type());
                 let types = (of.map(|of| &of.data_type), &plain);
                 let converter = of.and_then(|of| of.converter.as_ref());

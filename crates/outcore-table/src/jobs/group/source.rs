@@ -65,7 +65,9 @@ impl<'a> GroupSource<'a> {
     pub(super) fn open(input: &'a TableInput, plan: &'a Plan, shape: ReadShape) -> Result<Self> {
         let mut sample = Sample::default();
         let codec = RowCodec::new(input.schema(), &plan.keys)?;
-        sample.see_keys_of(input, &codec, shape.reader_bytes)?;
+        if !plan.keys.is_empty() {
+            sample.see_keys_of(input, &codec, shape.reader_bytes)?;
+        }
         let (mut rows_in, mut made, mut made_bytes) = (0_u64, 0_usize, 0_usize);
         let mut reader = input.reader(shape.reader_bytes)?;
         reader.expect(spread(input.pieces(), LEN_PIECES));
@@ -76,7 +78,8 @@ impl<'a> GroupSource<'a> {
             let batch = batch.slice(0, batch.num_rows().min(STEP_ROWS));
             let mut worker = Worker::new(plan);
             worker.is_apart = true;
-            worker.add(&batch, 0)?;
+            let added = worker.add(&batch, 0);
+            added.map_err(|error| plan.fault(input, (piece, 0), (&batch, error)))?;
             let rows = &mut RowBatch::default();
             worker.empty(rows)?;
             rows_in += batch.num_rows() as u64;
@@ -123,7 +126,7 @@ fn groups_expected(keys: &[Vec<u8>], pieces: usize) -> Option<u64> {
     let is_known =
         table.len() * KEY_REPEATS_MIN <= keys.len() && table.held_bytes() < TABLE_BYTES / 2;
     // Some have not been seen.
-    is_known.then_some(2 * table.len() as u64 * pieces as u64)
+    is_known.then_some(2 * table.len().max(1) as u64 * pieces as u64)
 }
 
 /// What a thread holds of a piece.
@@ -167,14 +170,11 @@ impl<'p> Worker<'p> {
     fn add(&mut self, batch: &RecordBatch, position: u64) -> Result<()> {
         let (keys, values) = self.plan.take_apart(batch)?;
         self.number(&keys, position);
-        for (states, (aggregate, value)) in self
-            .states
-            .iter_mut()
-            .zip(self.plan.aggregates.iter().zip(&self.plan.value_of))
-        {
+        let aggregates = self.plan.aggregates.iter().zip(&self.plan.operands);
+        for (states, (aggregate, places)) in self.states.iter_mut().zip(aggregates) {
             states.grow(self.groups.len());
-            let of = value.map(|value| &values[value]);
-            self.more_bytes += states.update(aggregate, &self.numbers, of)?;
+            let operands = places.among(&values);
+            self.more_bytes += states.update(aggregate, &self.numbers, operands)?;
         }
         self.add_values(&keys, &values);
         self.seen += batch.num_rows();
@@ -337,6 +337,7 @@ impl RowSource for GroupSource<'_> {
                     false => take(&rows, 0),
                 }
             };
+            let mut place = 0;
             for batch in reader.open(piece)? {
                 let batch = batch?;
                 let mut from = 0;
@@ -344,8 +345,13 @@ impl RowSource for GroupSource<'_> {
                     // Steps end at the same rows, however the reader cuts batches.
                     let step = self.step_rows - worker.seen % self.step_rows;
                     let part = batch.slice(from, step.min(batch.num_rows() - from));
-                    worker.add(&part, position)?;
+                    let added = worker.add(&part, position);
+                    added.map_err(|error| {
+                        let rows = (piece, place);
+                        self.plan.fault(self.input, rows, (&part, error))
+                    })?;
                     from += part.num_rows();
+                    place += part.num_rows() as u64;
                     position += part.num_rows() as u64;
                     let is_step = worker.seen.is_multiple_of(self.step_rows);
                     let is_apart = worker.is_apart || is_step && worker.looks_apart();

@@ -13,6 +13,8 @@
 //! - sum, mean of floats: 8 bytes, a varint
 //! - min, max, first, last: the length as a varint, and the value as arrow-row has it; no bytes:
 //!   none yet
+//! - arg_min, arg_max: the same, where the value begins with what is compared, likewise, behind its
+//!   length in 4 bytes
 //! - quantile: the number of values, a varint
 
 use std::sync::Arc;
@@ -37,6 +39,15 @@ pub(super) struct Values {
     pub(super) array: ArrayRef,
     /// Its values as bytes in order, where somebody wants them.
     pub(super) rows: Option<Rows>,
+}
+
+/// What an aggregate is computed of, in a batch.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Operands<'v> {
+    /// Nothing where rows are counted.
+    pub(super) of: Option<&'v Values>,
+    /// What chooses the row.
+    pub(super) by: Option<&'v Values>,
 }
 
 /// See the module.
@@ -139,9 +150,9 @@ impl States {
         &mut self,
         aggregate: &Aggregate,
         groups: &[u32],
-        values: Option<&Values>,
+        operands: Operands<'_>,
     ) -> Result<usize> {
-        let Some(values) = values else {
+        let Some(values) = operands.of else {
             if let States::Count(counts) = self {
                 groups.iter().for_each(|&group| counts[group as usize] += 1);
             }
@@ -194,17 +205,19 @@ impl States {
                 };
                 let mut grown = 0;
                 let mut take = |group: usize, row: usize| {
-                    let found = bytes.row(row);
-                    if is_picked(aggregate.kind, &states[group], found.data()) {
-                        let state = &mut states[group];
+                    let (state, found) = (&mut states[group], bytes.row(row));
+                    if is_picked(aggregate.kind, state, found.data()) {
                         grown += found.data().len().saturating_sub(state.len());
                         state.clear();
                         state.extend_from_slice(found.data());
                     }
                 };
-                match aggregate.kind {
-                    AggregateKind::First | AggregateKind::Last => {
+                match (aggregate.kind, operands.by) {
+                    (AggregateKind::First | AggregateKind::Last, _) => {
                         rows.for_each(|(row, group)| take(group, row));
+                    }
+                    (kind, Some(by)) => {
+                        return Ok(chosen(kind, states, (values, by), present));
                     }
                     _ => present.for_each(|(row, group)| take(group, row)),
                 }
@@ -343,7 +356,11 @@ impl States {
                 let all: Decimal256Array = all.collect::<Result<_>>()?;
                 retyped_as(Arc::new(all), result)?
             }
-            States::Picked(values) => picked(values, result, converter)?,
+            States::Picked(values) if aggregate.by.is_some() => {
+                let values = values.iter().map(|state| &state[front_bytes(state)..]);
+                picked(values, result, converter)?
+            }
+            States::Picked(values) => picked(values.iter().map(Vec::as_slice), result, converter)?,
             States::Quantile {
                 part,
                 counts,
@@ -351,11 +368,12 @@ impl States {
                 high,
             } => {
                 let of = of.ok_or_else(cut_short)?;
-                let low = picked(low, of, converter)?;
+                let low = picked(low.iter().map(Vec::as_slice), of, converter)?;
                 if part.is_one_of {
                     return Ok(low);
                 }
-                let ends = (&low, &picked(high, of, converter)?);
+                let high = picked(high.iter().map(Vec::as_slice), of, converter)?;
+                let ends = (&low, &high);
                 let shares = counts
                     .iter()
                     .map(|&count| (count > 0).then(|| part.place(count).1));
@@ -372,8 +390,53 @@ fn is_picked(kind: AggregateKind, held: &[u8], found: &[u8]) -> bool {
             AggregateKind::Min => found < held,
             AggregateKind::Max => found > held,
             AggregateKind::First => false,
+            AggregateKind::ArgMin => compared(found) < compared(held),
+            AggregateKind::ArgMax => compared(found) > compared(held),
             _ => true,
         }
+}
+
+/// Bytes in front of the value in a state of two: a length, and what is compared.
+fn front_bytes(state: &[u8]) -> usize {
+    let len_bytes = state.first_chunk().copied().map(u32::from_le_bytes);
+    let front_bytes = len_bytes.map_or(0, |len_bytes| size_of::<u32>() + len_bytes as usize);
+    front_bytes.min(state.len())
+}
+
+/// What is compared of a state of two.
+fn compared(state: &[u8]) -> &[u8] {
+    state
+        .get(size_of::<u32>()..front_bytes(state))
+        .unwrap_or_default()
+}
+
+/// Takes the rows whose `by` goes before what the states have. Gives by how much these have become
+/// longer.
+fn chosen(
+    kind: AggregateKind,
+    states: &mut [Vec<u8>],
+    (values, by): (&Values, &Values),
+    present: impl Iterator<Item = (usize, usize)>,
+) -> usize {
+    let (Some(of_rows), Some(by_rows)) = (&values.rows, &by.rows) else {
+        return 0;
+    };
+    let nulls = by.array.logical_nulls();
+    let valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+    let (mut grown, mut found) = (0, Vec::new());
+    for (row, group) in present.filter(|(row, _)| valid(*row)) {
+        let (of, by) = (of_rows.row(row), by_rows.row(row));
+        let state = &mut states[group];
+        found.clear();
+        found.extend_from_slice(&(by.data().len() as u32).to_le_bytes());
+        found.extend_from_slice(by.data());
+        if is_picked(kind, state, &found) {
+            found.extend_from_slice(of.data());
+            grown += found.len().saturating_sub(state.len());
+            std::mem::swap(state, &mut found);
+        }
+    }
+    grown
 }
 
 fn whole_sums(
@@ -413,8 +476,8 @@ fn whole_sums(
 }
 
 /// Values from their bytes; null where there are none.
-fn picked(
-    values: &[Vec<u8>],
+fn picked<'v>(
+    values: impl Iterator<Item = &'v [u8]>,
     result: &DataType,
     converter: Option<&RowConverter>,
 ) -> Result<ArrayRef> {
@@ -424,7 +487,7 @@ fn picked(
     let none = converter.convert_columns(&[none]);
     let none = none.map_err(|error| fault::arrow(GROUP, &error))?;
     let none = none.row(0);
-    let rows = values.iter().map(|bytes| match bytes.is_empty() {
+    let rows = values.map(|bytes| match bytes.is_empty() {
         true => parser.parse(none.data()),
         false => parser.parse(bytes),
     });
