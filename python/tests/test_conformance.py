@@ -18,6 +18,7 @@ import outcore
 
 KIT = Path(__file__).parents[2] / "crates/outcore/tests/conformance/primitives.json"
 CASES: list[dict[str, Any]] = json.loads(KIT.read_text())
+JOINS: list[dict[str, Any]] = json.loads(KIT.with_name("joins.json").read_text())
 GOLDEN = 0x9E3779B97F4A7C15
 
 
@@ -232,3 +233,12 @@ def test_python_gives_what_naive_oracles_give(case: dict[str, Any], here: Path) 
         shuffled = np.frombuffer(found, items_of(case).dtype)
         assert np.array_equal(np.sort(shuffled), np.sort(items_of(case)))
         assert digest(found) == case["digest"]
+
+
+@pytest.mark.parametrize("case", JOINS, ids=lambda case: case["name"])
+def test_joins_give_what_the_list_says(case: dict[str, Any]) -> None:
+    Path("left.csv").write_text(case["left"])
+    Path("right.csv").write_text(case["right"])
+    schema = case["schema"] or None
+    outcore.join("left.csv", "right.csv", "out.csv", case["on"], how=case["how"], schema=schema, force=True)
+    assert Path("out.csv").read_text() == case["expected"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import operator
 from collections.abc import Callable
@@ -260,3 +261,79 @@ def test_infinity_is_a_number_in_expressions(here: Path) -> None:
     numbers = np.array([-np.inf, -1, 0, 1, np.inf], "f4")
     assert_same(computed(outcore.x < np.inf, numbers), numbers < np.inf, "x < inf")
     assert_same(computed(outcore.x * -np.inf, numbers[1:2]), numbers[1:2] * -np.inf, "x * -inf")
+
+
+LIST = Path(__file__).parents[2] / "crates/outcore/tests/conformance/expressions.txt"
+ROWS: dict[str, list[Any]] = {
+    "a": [7, -7, 0, 2**63 - 1, -(2**63), 5],
+    "b": [2, 2, 3, 1, 1, -3],
+    "x": [1.5, -2.5, np.nan, np.inf, -0.0, 3.0],
+    "y": [2.0, np.nan, np.nan, 1.0, 0.0, -3.0],
+    "n": [0, 1, 2, 2**64 - 1, 9, 3],
+}
+TYPES = {"a": "<i8", "b": "<i8", "x": "<f8", "y": "<f8", "n": "<u8"}
+
+
+def listed() -> list[tuple[str, list[str], dict[str, str]]]:
+    """The expressions of the conformance kit, their values, and who fails with which cause."""
+    lines = []
+    for line in LIST.read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        fields = line.split(" | ")
+        fails = {}
+        who, colon, cause = fields[-1].partition(":")
+        if colon and who in ("records", "tables", "both"):
+            fields.pop()
+            fails = {each: cause.strip() for each in ("records", "tables") if who in (each, "both")}
+        values = fields.pop().split(" ")
+        lines.append((" | ".join(fields), values * 6 if len(values) == 1 else values, fails))
+    return lines
+
+
+def is_like(found: Any, wanted: str) -> bool:
+    """Whether a value is that of a text."""
+    if wanted in ("true", "false", "null") or found is None:
+        return found == {"true": True, "false": False, "null": None}.get(wanted, wanted)
+    if isinstance(found, (float, np.floating)):
+        is_same = float(found) == float(wanted) and np.signbit(found) == np.signbit(float(wanted))
+        return is_same or bool(np.isnan(found) and np.isnan(float(wanted)))
+    if isinstance(found, datetime.datetime):
+        return found == datetime.datetime.fromisoformat(wanted)
+    return str(found) == wanted
+
+
+def test_the_list_of_expressions_holds_for_records() -> None:
+    rows = np.zeros(6, dtype=list(TYPES.items()))
+    for name, values in ROWS.items():
+        rows[name] = values
+    np.save("in.npy", rows)
+    wrong = []
+    for text, wanted, fails in listed():
+        try:
+            outcore.map("in.npy", text, "out.npy", force=True)
+        except outcore.OutcoreError as error:
+            if "records" not in fails or fails["records"] not in str(error):
+                wrong.append(f"{text}: {error}")
+            continue
+        found = np.load("out.npy")
+        if "records" in fails or not all(map(is_like, found, wanted)):
+            wrong.append(f"{text} gives {found}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_list_of_expressions_holds_for_tables() -> None:
+    pa = pytest.importorskip("pyarrow")
+    kinds = {"<i8": pa.int64(), "<f8": pa.float64(), "<u8": pa.uint64()}
+    table = pa.table({name: pa.array(values, kinds[TYPES[name]]) for name, values in ROWS.items()})
+    wrong = []
+    for text, wanted, fails in listed():
+        try:
+            found = pa.table(outcore.map(table, f"e = {text}"))["e"].to_pylist()
+        except outcore.OutcoreError as error:
+            if "tables" not in fails or fails["tables"] not in str(error):
+                wrong.append(f"{text}: {error}")
+            continue
+        if "tables" in fails or not all(map(is_like, found, wanted)):
+            wrong.append(f"{text} gives {found}")
+    assert not wrong, "\n".join(wrong)

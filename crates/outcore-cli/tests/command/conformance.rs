@@ -6,6 +6,8 @@
 use self::kit::{Case, cases};
 use crate::support::*;
 
+#[path = "../../../outcore/tests/conformance/joins.rs"]
+mod joins;
 #[path = "../../../outcore/tests/conformance/primitives.rs"]
 mod kit;
 
@@ -139,5 +141,27 @@ fn printed(case: &Case, answer: Answer) -> Vec<u8> {
 fn the_command_gives_what_naive_oracles_give_in_every_case() {
     for case in cases() {
         case.check(&run(&case));
+    }
+}
+
+#[test]
+fn the_list_of_joins_holds_for_the_command() {
+    for case in joins::cases() {
+        let place = TestDir::new();
+        place.write("left.csv", case.text("left").as_bytes());
+        place.write("right.csv", case.text("right").as_bytes());
+        let on = case.on().join(",");
+        let mut words = vec!["join", "left.csv", "right.csv", "--on", &on];
+        words.extend(["--how", case.text("how")]);
+        if !case.text("schema").is_empty() {
+            words.extend(["--schema", case.text("schema")]);
+        }
+        let printed = place.run(&words).ok();
+        assert_eq!(
+            String::from_utf8_lossy(&printed.stdout),
+            case.text("expected"),
+            "{}",
+            case.text("name")
+        );
     }
 }

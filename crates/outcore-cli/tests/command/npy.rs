@@ -18,7 +18,7 @@ pub(crate) fn header(descr: &str, shape: &str) -> Vec<u8> {
 }
 
 /// Header text and data of an array.
-fn parts(bytes: &[u8]) -> (String, Vec<u8>) {
+pub(crate) fn parts(bytes: &[u8]) -> (String, Vec<u8>) {
     assert!(bytes.starts_with(b"\x93NUMPY"));
     let text_bytes = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     assert_eq!((10 + text_bytes) % 64, 0);

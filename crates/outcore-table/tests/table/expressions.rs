@@ -1,6 +1,6 @@
 //! One list of expressions through both evaluators: that of records and that of tables.
 //!
-//! Contract: `expressions.txt` says what each expression gives, with the ends of the integers, NaN,
+//! Contract: the list is that of the conformance kit, and says what each expression gives, with the ends of the integers, NaN,
 //! infinities, both zeros and division by zero among the rows. Where one evaluator gives values and
 //! the other does not, the other's error has a hint.
 
@@ -15,11 +15,10 @@ use outcore::key::expr::{ColumnType, Expr, FUNCTIONS, Program, Rows, Schema};
 use outcore::{Kind, Result};
 use outcore_table::expr::Expr as TableExpr;
 
-const A: [i64; 6] = [7, -7, 0, i64::MAX, i64::MIN, 5];
-const B: [i64; 6] = [2, 2, 3, 1, 1, -3];
-const X: [f64; 6] = [1.5, -2.5, f64::NAN, f64::INFINITY, -0.0, 3.0];
-const Y: [f64; 6] = [2.0, f64::NAN, f64::NAN, 1.0, 0.0, -3.0];
-const N: [u64; 6] = [0, 1, 2, u64::MAX, 9, 3];
+use self::list::{A, B, N, X, Y, lines};
+
+#[path = "../../../outcore/tests/conformance/expressions.rs"]
+mod list;
 
 /// What records give.
 fn of_records(text: &str) -> Result<Vec<String>> {
@@ -90,53 +89,6 @@ fn of_table(text: &str) -> Result<Vec<String>> {
         _ => array_value_to_string(&found, row).unwrap(),
     };
     Ok((0..A.len()).map(shown).collect())
-}
-
-/// A line of the list.
-struct Line {
-    text: String,
-    expected: Vec<String>,
-    records_fail: Option<String>,
-    tables_fail: Option<String>,
-}
-
-fn lines() -> Vec<Line> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/table/expressions.txt");
-    let list = std::fs::read_to_string(path).unwrap();
-    let lines = list
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines
-        .map(|line| {
-            // The first field may hold the sign itself.
-            let mut fields: Vec<&str> = line.split(" | ").collect();
-            let last = fields.last().copied().unwrap_or_default();
-            let fails = ["records:", "tables:", "both:"].into_iter();
-            let fault = fails
-                .into_iter()
-                .find_map(|who| Some((who, last.strip_prefix(who)?)));
-            fields.truncate(fields.len() - usize::from(fault.is_some()));
-            let values: Vec<String> = fields
-                .pop()
-                .unwrap()
-                .split(' ')
-                .map(str::to_owned)
-                .collect();
-            let of = |who: &str| {
-                let fault = fault.filter(|(failing, _)| *failing == who || *failing == "both:");
-                fault.map(|(_, cause)| cause.trim().to_owned())
-            };
-            Line {
-                text: fields.join(" | "),
-                expected: match &values[..] {
-                    [only] => vec![only.clone(); A.len()],
-                    _ => values,
-                },
-                records_fail: of("records:"),
-                tables_fail: of("tables:"),
-            }
-        })
-        .collect()
 }
 
 #[test]

@@ -20,12 +20,15 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, Field, Schema, SortOptions};
 use arrow_select::take::take;
 use outcore::{Kind, Result};
-use outcore_table::input::InputOptions;
+use outcore_table::input::{InputOptions, TextOptions, parse_types};
 use outcore_table::jobs::{AsOf, ColumnPair, Join, JoinKind, TableEnds, TableSummary, join};
 use outcore_table::output::{OutputOptions, TableFormat};
 use proptest::prelude::*;
 
 use crate::common::{self, Draw, Kinds, read_parquet, write_parquet};
+
+#[path = "../../../outcore/tests/conformance/joins.rs"]
+mod list;
 
 /// Joins two tables, in row groups of `group_rows`, in a folder of their own.
 fn joined(
@@ -231,6 +234,42 @@ fn any_table(draw: &mut Draw, rows: usize, domain: usize, prefix: &str) -> Recor
         columns.push(Arc::clone(column));
     }
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
+#[test]
+fn the_list_of_joins_gives_what_it_says() {
+    for case in list::cases() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let (lefts, rights) = ([path("left.csv")], [path("right.csv")]);
+        std::fs::write(&lefts[0], case.text("left")).unwrap();
+        std::fs::write(&rights[0], case.text("right")).unwrap();
+        let schema = match case.text("schema") {
+            "" => Vec::new(),
+            schema => parse_types(schema).unwrap(),
+        };
+        let reads = InputOptions {
+            text: Some(TextOptions {
+                schema,
+                ..TextOptions::default()
+            }),
+            ..InputOptions::default()
+        };
+        let outputs = [path("out.csv")];
+        let ends = TableEnds {
+            inputs: &lefts,
+            reads: &reads,
+            outputs: &outputs,
+            writes: &OutputOptions::new(TableFormat::Csv),
+        };
+        let how = JoinKind::ALL
+            .iter()
+            .find(|(name, _)| *name == case.text("how"));
+        let wanted = of_kind(&case.on(), how.unwrap().1);
+        join(&common::job(64 << 20, 2), &ends, (&rights, &reads), &wanted).unwrap();
+        let found = std::fs::read_to_string(&outputs[0]).unwrap();
+        assert_eq!(found, case.text("expected"), "{}", case.text("name"));
+    }
 }
 
 proptest! {
