@@ -23,10 +23,11 @@ _OPTIONS: dict[str, Option] = {
     "at": Option("path", "--at", ...),
     "at_type": Option("text", "--at-type", None),
     "bins": Option("number", "--bins", 10),
+    "codec": Option("text", "--codec", None),
     "condition": Option("text", "condition", ...),
     "gen.count": Option("number", "--count", ...),
     "count": Option("number", "--count", 10),
-    "dist": Option("text", "--dist", "uniform"),
+    "dist": Option("text", "--dist", None),
     "drives": Option("drives", "--drive", ()),
     "dst": Option("path", "--output", None),
     "dtype": Option("dtype", "--type", None),
@@ -47,7 +48,8 @@ _OPTIONS: dict[str, Option] = {
     "map": Option("text", "--map", None),
     "memory": Option("size", "--memory", None),
     "op": Option("text", "op", ...),
-    "parts": Option("number", "--parts", 2),
+    "partition.parts": Option("number", "--parts", 2),
+    "parts": Option("number", "--parts", None),
     "range": Option("pair", "--range", None),
     "record": Option("record", "--record", None),
     "record_io": Option("path", "--record-io", None),
@@ -65,40 +67,47 @@ _OPTIONS: dict[str, Option] = {
 
 
 def gen(
-    dtype: npt.DTypeLike, dst: StrPath, count: SupportsIndex, *, dist: str = "uniform",
+    dtype: npt.DTypeLike, dst: StrPath, count: SupportsIndex, *, dist: str | None = None,
     seed: SupportsIndex = 1, ascii: bool = False, skewed: bool = False, first: SupportsIndex | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), force: bool = False, explain: bool = False, record_io: StrPath | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    codec: str | None = None, parts: SupportsIndex | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (), force: bool = False,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> GenSummary:
-    """Generate records for tests and measurements.
+    """Generate records and tables for tests, measurements and examples.
 
-    The records depend only on type, count, distribution and seed.
+    The output depends only on type, count, distribution, seed and format.
+
+    Tables: sales (what a shop sold), logs (requests to a web server) and documents (pages of text, a fifth of
+    which repeat others, nearly or exactly). A name that ends in .log or .txt gets lines of text: logs in the
+    combined log format of web servers, documents without their other columns.
 
     Examples:
         >>> outcore.gen("u64", "keys.bin", 1000000000, dist="zipf:1.2")
-        >>> outcore.gen("gensort", "records.bin", 1000000)
-        >>> outcore.gen("64/8:8:u64", "log.bin", 1000, seed=7)
+        >>> outcore.gen("sales", "sales.parquet", 1000000)
+        >>> outcore.gen("logs", "access.log", 1000000)
         >>> outcore.gen("u32x2", "edges.u32", 16777216, dist="rmat:20")
-        >>> outcore.gen("f32x128", "base.npy", 1000000, dist="clusters:1000")
 
     Args:
         dtype: Record type, as in `sort`; gensort makes the records of sortbenchmark.org's gensort 1.5, byte
-            for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort`. Any dtype of NumPy's says it
-            too. `u8` and `i8` mean one thing here and another to NumPy, and are rejected.
-        dst: Output: a file (.npy gets a header), or one shard per drive if the name contains {drive}.
-        count: Number of records.
+            for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort`; sales, logs and documents are
+            tables. Any dtype of NumPy's says it too. `u8` and `i8` mean one thing here and another to NumPy,
+            and are rejected.
+        dst: Output: a file (.npy gets a header; a table is Parquet, Arrow, CSV or JSON lines by its name), or
+            one shard per drive if the name contains {drive}.
+        count: Number of records or rows.
         dist: Distribution of the keys: uniform (the whole range: of floats all finite ones, so distances
             between vectors are infinite), uniform:MU (0 to MU), exponential:LAMBDA, zipf:S[:RANKS], normal
             and clusters:K (vectors around K centres; both of floats and of integers up to 32 bits),
             rmat:SCALE (edges of a graph of 2^SCALE vertices, for u32x2 and the like), kronecker:SCALE (the
-            same with vertices in no order, as Graph500 has it), sorted, reversed, equal.
+            same with vertices in no order, as Graph500 has it), sorted, reversed, equal. Default: uniform.
         ascii: Printable records.
         skewed: Keys that share prefixes.
         first: Number of the first record.
+        codec: Compression of a table, as in `convert codec=`.
         force: Replace an existing file.
         seed: As in `shuffle`.
-        memory, threads, io, drives, explain, record_io, volume, progress: As in `sort`.
+        parts, memory, threads, io, drives, explain, record_io, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -119,7 +128,7 @@ def zip(
     Args:
         src: Files to read, in order, as one input: raw records, .npy, or a manifest (.outcore.json) of
             shards.
-        dst: As in `gen`.
+        dst: Output: a file (.npy gets a header), or one shard per drive if the name contains {drive}.
         zip, where, force: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
@@ -149,12 +158,11 @@ def flat_map(
 
     Args:
         expressions: What to compute: a list of expressions, or a text with commas between them.
-        dst: As in `gen`.
         zip, where, force: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
-        src: As in `zip`.
+        src, dst: As in `zip`.
 
     Raises: What `sort` raises.
     """
@@ -174,12 +182,11 @@ def enumerate(
     fields position and value. With where=, positions count only the records that are kept.
 
     Args:
-        dst: As in `gen`.
         zip, where, force: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
-        src: As in `zip`.
+        src, dst: As in `zip`.
 
     Raises: What `sort` raises.
     """
@@ -201,12 +208,11 @@ def windows(
 
     Args:
         length: Number of records in each window, 2 to 8.
-        dst: As in `gen`.
         zip, where, force: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
-        src: As in `zip`.
+        src, dst: As in `zip`.
 
     Raises: What `sort` raises.
     """
@@ -223,12 +229,11 @@ def reverse(
     """Write the last record first.
 
     Args:
-        dst: As in `gen`.
         zip, where, force: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
-        src: As in `zip`.
+        src, dst: As in `zip`.
 
     Raises: What `sort` raises.
     """
@@ -286,13 +291,12 @@ def scan(
     Args:
         op: The operation.
         exclusive: Exclusive scan: start with the identity, and leave each number out of its own result.
-        dst: As in `gen`.
         zip, where, force: As in `map`.
         map: As in `reduce`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
-        src: As in `zip`.
+        src, dst: As in `zip`.
 
     Raises: What `sort` raises.
     """
@@ -429,12 +433,11 @@ def gather(
         at: File of positions, counted from 0: u64, or .npy of any integers. There may be more of them than
             the memory holds: they are sorted, the records are read in ascending order and sorted back.
         at_type: Type of positions without a header: u64, i64, u32, i32, u16, i16, u8 or i8 [default: u64].
-        dst: As in `gen`.
         zip, where, force: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
-        src: As in `zip`.
+        src, dst: As in `zip`.
 
     Raises: What `sort` raises.
     """
@@ -480,12 +483,11 @@ def lookup_file(
         zero_terminated: As `lines`, where lines end with NUL.
         values: Instead of ranks, write the records or lines that have these keys: all of them for each key,
             and nothing for a key that no record has.
-        dst: As in `gen`.
         force, zip, where: As in `map`.
         key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
-        src: As in `zip`.
+        src, dst: As in `zip`.
 
     Raises: What `sort` raises.
     """

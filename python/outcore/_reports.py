@@ -242,9 +242,11 @@ class SplitSummary(WriteSummary):
 class GenSummary(JobSummary):
     """What was generated."""
 
+    #: What `records` counts: `record`, `row` or `line`.
+    unit: str
     #: The file, or the manifest of the shards.
     output: Path
-    #: Bytes of the records.
+    #: Bytes of the records, or of the files of a table.
     data_bytes: int
     #: The parts of the job, in order.
     phases: tuple[Phase, ...]

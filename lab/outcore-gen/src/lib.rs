@@ -34,14 +34,19 @@
 //! | `gensort` | the records of gensort |
 //! | `random` | random numbers by position, Zipf's distribution |
 //! | `generate` | [`generate()`]: records written out |
+//! | `sample` | tables to try things on, with the feature `tables` |
 
 mod distribution;
 mod generate;
 mod generator;
 mod gensort;
 mod random;
+#[cfg(feature = "tables")]
+mod sample;
 
 pub use distribution::Distribution;
 pub use generate::{GenerateRequest, generate};
 pub use generator::{GenerateOptions, Generator, GensortRequest, generator};
 pub use gensort::GensortOptions;
+#[cfg(feature = "tables")]
+pub use sample::{Sample, SampleKind};

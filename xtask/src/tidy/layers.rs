@@ -218,7 +218,7 @@ const ROOMS: [(&str, &[&[&str]]); 18] = [
         "lab/outcore-gen/",
         &[
             &["distribution", "gensort", "random"],
-            &["generator"],
+            &["generator", "sample"],
             &["generate"],
         ],
     ),

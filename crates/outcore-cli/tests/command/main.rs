@@ -40,6 +40,7 @@ mod recording;
 mod replaced;
 mod rows;
 mod safety;
+mod sample_tables;
 mod sequence;
 mod sets;
 mod shards;

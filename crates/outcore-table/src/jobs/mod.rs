@@ -28,6 +28,8 @@
 //!
 //! [`view`](mod@view) leaves rows in sorted runs, which are merged as they are read.
 //!
+//! [`make`] computes rows from their numbers, and reads nothing.
+//!
 //! [`merge`](fn@merge) takes tables that are sorted already, and reads them side by side instead.
 //! [`count_by`] is a group-by with a sort after it, and [`diff`](fn@diff) two sorts, the results of
 //! which are read side by side.
@@ -48,6 +50,7 @@ mod diff;
 mod group;
 mod holding;
 mod join;
+mod made;
 mod merge;
 mod part;
 mod partition;
@@ -84,6 +87,7 @@ pub use diff::{DiffSummary, diff};
 pub use group::{Aggregate, AggregateKind, Operand, group_by};
 pub use holding::RowsWhere;
 pub use join::{AsOf, ColumnPair, CommColumn, Join, JoinKind, RightTable, comm, join};
+pub use made::{MakeRows, make};
 pub use merge::merge;
 pub use part::{halves, sample, sample_rate, sample_with_replacement, span};
 pub use partition::partition;

@@ -193,6 +193,7 @@ impl TableOutput {
             | TableFormat::Csv
             | TableFormat::Tsv
             | TableFormat::JsonLines
+            | TableFormat::Lines
             | TableFormat::Vectors => group_bytes * writers_count,
             TableFormat::ArrowFile if dictionaries::are_in(schema) => {
                 spare_bytes * writers_count / 2
@@ -208,7 +209,7 @@ impl TableOutput {
             TableFormat::ArrowFile | TableFormat::ArrowStream => {
                 options.ipc()?;
             }
-            TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines => {
+            TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines | TableFormat::Lines => {
                 text::check(&schema, options.format)?
             }
             TableFormat::Vectors => vectors::check(&schema)?,
@@ -422,7 +423,11 @@ impl TableOutput {
                 let writer = writer.map_err(|error| unwritable_arrow(&error))?;
                 (Writer::Stream(Box::new(writer)), None)
             }
-            TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines | TableFormat::Vectors => {
+            TableFormat::Csv
+            | TableFormat::Tsv
+            | TableFormat::JsonLines
+            | TableFormat::Lines
+            | TableFormat::Vectors => {
                 let mut sink = Box::new(sink);
                 let header = match self.options.format {
                     TableFormat::Vectors => self.options.vectors.front.clone(),
@@ -560,6 +565,7 @@ impl Section<'_> {
                 TableFormat::Csv
                 | TableFormat::Tsv
                 | TableFormat::JsonLines
+                | TableFormat::Lines
                 | TableFormat::Vectors => {
                     self.encode_text(&part)?;
                 }

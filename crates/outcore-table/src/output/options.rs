@@ -111,6 +111,8 @@ pub enum TableFormat {
     Tsv,
     /// A JSON object for each row.
     JsonLines,
+    /// One column of text, of which each value is a line. No ending of a name says so.
+    Lines,
     /// The numbers of one column of lists of equal length, as they lie in memory
     /// ([`VectorLayout`]).
     Vectors,
@@ -156,7 +158,7 @@ impl TableFormat {
 
     /// Whether people can read it.
     pub fn is_text(self) -> bool {
-        self == TableFormat::JsonLines || self.separator().is_some()
+        matches!(self, TableFormat::JsonLines | TableFormat::Lines) || self.separator().is_some()
     }
 
     /// The byte between fields, in text that has fields.
@@ -284,6 +286,7 @@ impl OutputOptions {
                 TableFormat::Csv
                 | TableFormat::Tsv
                 | TableFormat::JsonLines
+                | TableFormat::Lines
                 | TableFormat::Vectors => Codec::None,
             },
             group_rows_max: GROUP_ROWS,
@@ -317,7 +320,7 @@ impl OutputOptions {
             // In the body of the message, and compressed there.
             TableFormat::ArrowFile | TableFormat::ArrowStream => 2,
             // With what quotes it, and compressed.
-            TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines => 3,
+            TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines | TableFormat::Lines => 3,
             TableFormat::Vectors => 1,
         }
     }
@@ -412,9 +415,11 @@ impl OutputOptions {
         match self.format {
             TableFormat::Parquet => Pages::group_min_bytes(self.zstd_level(), leaves_count(schema)),
             TableFormat::ArrowFile | TableFormat::ArrowStream => 0,
-            TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines | TableFormat::Vectors => {
-                TEXT_BYTES
-            }
+            TableFormat::Csv
+            | TableFormat::Tsv
+            | TableFormat::JsonLines
+            | TableFormat::Lines
+            | TableFormat::Vectors => TEXT_BYTES,
         }
     }
 

@@ -23,7 +23,9 @@ pub(super) fn written_schema(schema: &SchemaRef, format: TableFormat) -> SchemaR
         TableFormat::ArrowFile | TableFormat::ArrowStream | TableFormat::Vectors => {
             return Arc::clone(schema);
         }
-        TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines => in_text,
+        TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines | TableFormat::Lines => {
+            in_text
+        }
     };
     let fields = schema.fields().iter();
     let fields: Vec<FieldRef> = fields.map(|field| Arc::new(written(field))).collect();

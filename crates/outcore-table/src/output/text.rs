@@ -6,7 +6,7 @@
 //! JSON lines have an object
 //! for each row, with all fields, null among them; numbers that are none and infinite ones are
 //! null, for JSON has none. Times are in ISO 8601, those with a zone in UTC; bytes are written in
-//! hexadecimal digits. CSV has no lists and objects. What is compressed is so by stretches, each a
+//! hexadecimal digits. CSV has no lists and objects. Lines are the values of one column of text. What is compressed is so by stretches, each a
 //! member of gzip or a frame of Zstandard by itself, which together are one file of these formats.
 //! Pure.
 
@@ -97,11 +97,30 @@ pub(super) fn encode(batch: &RecordBatch, format: TableFormat, text: &mut Vec<u8
     if let Some(separator) = format.separator() {
         return encode_csv(batch, separator, text);
     }
+    if format == TableFormat::Lines {
+        return encode_lines(batch, text);
+    }
     let builder = WriterBuilder::new().with_explicit_nulls(true);
     let mut writer = builder.build::<_, LineDelimited>(text);
     writer
         .write(batch)
         .map_err(|error| unwritable_arrow(&error))
+}
+
+/// Fails where the only column is not one of text.
+fn encode_lines(batch: &RecordBatch, text: &mut Vec<u8>) -> Result<()> {
+    let lines = match batch.columns() {
+        [lines] => lines.as_string_opt::<i32>(),
+        _ => None,
+    };
+    let lines = lines.ok_or_else(|| {
+        Error::usage(WRITE, "lines are made of one column of text").hint("choose one column")
+    })?;
+    for line in lines {
+        text.extend_from_slice(line.unwrap_or_default().as_bytes());
+        text.push(b'\n');
+    }
+    Ok(())
 }
 
 fn encode_csv(batch: &RecordBatch, separator: u8, text: &mut Vec<u8>) -> Result<()> {

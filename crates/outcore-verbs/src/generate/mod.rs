@@ -1,18 +1,23 @@
-//! `gen`: records to try things on.
+//! `gen`: records and tables to try things on.
 //!
-//! Contract: the bytes depend on type, count, distribution and seed alone. The output follows the
+//! Contract: the bytes depend on type, count, distribution, seed and format alone. The output follows the
 //! rules of `sort` (see [`outcore_front::output`]): whole or not at all, nothing overwritten
 //! unasked.
 
+#[cfg(feature = "tables")]
+mod table;
+
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use outcore::primitives::plan_files;
 use outcore::{Error, Forecast, Result};
 use outcore_front::cost::DriveTraffic;
 use outcore_front::inputs::is_stdout;
 use outcore_front::output::{self, Consent, Holds};
 use outcore_front::records::{self, Decided};
+#[cfg(feature = "tables")]
+use outcore_front::resources::Resources;
 use outcore_gen::{
     Distribution, GenerateOptions, GenerateRequest, Generator, GensortRequest, generate, generator,
 };
@@ -20,6 +25,8 @@ use outcore_io::units;
 use serde_json::json;
 
 use crate::host::{Host, Kept, Weight, watch};
+#[cfg(feature = "tables")]
+use crate::option::tables::PipeFormat;
 use crate::option::{
     DriveArgs, RecordType, RecordingArgs, ResourceArgs, SEED, STDOUT, TypeArgs, parse_count,
     resources_request,
@@ -30,26 +37,30 @@ use crate::verb::{Verb, Words};
 const GEN_EXAMPLES: &str = "\
 Examples:
   outcore gen u64 -n 1e9 -o keys.bin --dist zipf:1.2
-  outcore gen gensort -n 1000000 -o records.bin
-  outcore gen 64/8:8:u64 -n 1000 -o log.bin --seed 7
+  outcore gen sales -n 1e6 -o sales.parquet                    # or .csv, .jsonl, .arrow
+  outcore gen logs -n 1e6 -o access.log                        # or a table, as sales
   outcore gen u32x2 -n 16777216 -o edges.u32 --dist rmat:20    # for `outcore graph convert`
-  outcore gen f32x128 -n 1e6 -o base.npy --dist clusters:1000      # for `outcore knn`";
 
-/// Generate records for tests and measurements
+Tables: sales (what a shop sold), logs (requests to a web server) and documents (pages of text, a fifth
+of which repeat others, nearly or exactly). A name that ends in .log or .txt gets lines of text: logs in
+the combined log format of web servers, documents without their other columns.";
+
+/// Generate records and tables for tests, measurements and examples
 ///
-/// The records depend only on type, count, distribution and seed.
+/// The output depends only on type, count, distribution, seed and format.
 #[derive(Debug, Args)]
 #[command(after_long_help = GEN_EXAMPLES)]
 pub(crate) struct GenArgs {
     /// Record type, as in `sort --type`; gensort makes the records of sortbenchmark.org's gensort
-    /// 1.5, byte for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort --key`
+    /// 1.5, byte for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort --key`; sales,
+    /// logs and documents are tables
     #[arg(value_name = "TYPE", value_parser = parse_generated)]
-    pub format: RecordType,
-    /// Number of records
+    pub format: Generated,
+    /// Number of records or rows
     #[arg(short = 'n', long = "count", value_name = "COUNT", value_parser = parse_count)]
     pub records: u64,
-    /// Output: a file (.npy gets a header), or one shard per drive if the name contains {drive}.
-    /// Default: standard output
+    /// Output: a file (.npy gets a header; a table is Parquet, Arrow, CSV or JSON lines by its
+    /// name), or one shard per drive if the name contains {drive}. Default: standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, default_value = STDOUT, hide_default_value = true)]
     pub output: PathBuf,
     /// Distribution of the keys: uniform (the whole range: of floats all finite ones, so distances
@@ -57,9 +68,9 @@ pub(crate) struct GenArgs {
     /// normal and clusters:K (vectors around K centres; both of floats and of integers up to 32
     /// bits), rmat:SCALE (edges of a graph of 2^SCALE vertices, for u32x2 and the like),
     /// kronecker:SCALE (the same with vertices in no order, as Graph500 has it), sorted, reversed,
-    /// equal
-    #[arg(long = "dist", value_name = "DIST", default_value = "uniform")]
-    pub distribution: Distribution,
+    /// equal. Default: uniform
+    #[arg(long = "dist", value_name = "DIST")]
+    pub distribution: Option<Distribution>,
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -72,6 +83,15 @@ pub(crate) struct GenArgs {
     /// Number of the first record
     #[arg(short = 'b', long, value_name = "FIRST", help_heading = "gensort")]
     pub first: Option<u128>,
+    /// Format of a table on standard output. Default: text for logs and documents, CSV for sales
+    #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Tables")]
+    pub to: Option<GenFormat>,
+    /// Compression of a table, as in `convert --codec`
+    #[arg(long, value_name = "CODEC", help_heading = "Tables")]
+    pub codec: Option<String>,
+    /// Write N Parquet files of equal numbers of rows to the directory OUT
+    #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Tables")]
+    pub parts: Option<u64>,
     #[command(flatten)]
     #[allow(missing_docs, reason = "the group of options says what it is")]
     pub resources: ResourceArgs,
@@ -89,13 +109,54 @@ pub(crate) struct GenArgs {
     pub record_io: RecordingArgs,
 }
 
+/// What is generated.
+#[derive(Debug, Clone)]
+pub(crate) enum Generated {
+    /// Records of a type.
+    Records(RecordType),
+    /// A table to try things on.
+    #[cfg(feature = "tables")]
+    Table(outcore_gen::SampleKind),
+}
+
+/// What a generated table is on standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GenFormat {
+    /// An Arrow IPC stream
+    Arrow,
+    /// CSV
+    Csv,
+    /// CSV with tabs between fields
+    Tsv,
+    /// JSON lines
+    Jsonl,
+    /// Lines of text
+    Text,
+}
+
+impl GenFormat {
+    /// The same as the format of a table, which text is not.
+    #[cfg(feature = "tables")]
+    fn of_table(self) -> Option<PipeFormat> {
+        Some(match self {
+            GenFormat::Arrow => PipeFormat::Arrow,
+            GenFormat::Csv => PipeFormat::Csv,
+            GenFormat::Tsv => PipeFormat::Tsv,
+            GenFormat::Jsonl => PipeFormat::Jsonl,
+            GenFormat::Text => return None,
+        })
+    }
+}
+
 report! {
     /// What was generated.
     pub(crate) struct GenSummary {
         [used: JobSummary],
+        /// What `records` counts: `record`, `row` or `line`.
+        unit: String,
         /// The file, or the manifest of the shards.
         output: Place,
-        /// Bytes of the records.
+        /// Bytes of the records, or of the files of a table.
         data_bytes: u64,
         /// The parts of the job, in order.
         phases: Vec<Phase>,
@@ -115,7 +176,13 @@ impl Verb for Gen {
         let stopwatch = Stopwatch::start();
         let request = resources_request(&args.resources, &args.drives, None, SEED)?;
         let resources = host.load(&request)?;
-        let item = item_of(args)?;
+        let format = match &args.format {
+            Generated::Records(format) => format,
+            #[cfg(feature = "tables")]
+            Generated::Table(kind) => return of_table(host, args, (*kind, resources)),
+        };
+        check_no_table_options(args)?;
+        let item = item_of(format)?;
         let generator = make_generator(args, &item)?;
         let consent = Consent {
             force: args.force,
@@ -149,7 +216,7 @@ impl Verb for Gen {
             "type": item.format.to_string(),
             "record_bytes": record_bytes,
             "records": args.records,
-            "distribution": args.distribution.to_string(),
+            "distribution": args.distribution.unwrap_or_default().to_string(),
             "seed": args.seed,
             "memory_bytes": job.options.memory_bytes,
             "threads": job.options.threads,
@@ -170,6 +237,7 @@ impl Verb for Gen {
         };
         let traffic: Vec<DriveTraffic> = done.drives.iter().map(DriveTraffic::of).collect();
         Ok(GenSummary {
+            unit: "record".to_owned(),
             used: stopwatch.stop(moved, &traffic, &resources, host.end_trace()?),
             output: Place(host.name_of(target.name())),
             data_bytes: done.records * record_bytes as u64,
@@ -191,7 +259,7 @@ impl Verb for Gen {
         let seconds = report.used.seconds;
         format!(
             "generated {}, {}, in {}: {}",
-            units::counted(report.used.records, "record"),
+            units::counted(report.used.records, &report.unit),
             units::bytes(report.data_bytes),
             units::seconds(seconds),
             units::rate_decimal(report.data_bytes as f64 / seconds.max(1e-9)),
@@ -199,10 +267,48 @@ impl Verb for Gen {
     }
 }
 
+/// A table, and what was done as the verb reports it.
+#[cfg(feature = "tables")]
+fn of_table(
+    host: &dyn Host,
+    args: &GenArgs,
+    (kind, resources): (outcore_gen::SampleKind, Resources),
+) -> Result<GenSummary> {
+    let wrote = table::generate(host, args, (kind, resources))?;
+    Ok(GenSummary {
+        used: wrote.used,
+        unit: match table::writes_lines(args, kind) {
+            true => "line".to_owned(),
+            false => "row".to_owned(),
+        },
+        output: wrote.output.unwrap_or_else(|| Place(args.output.clone())),
+        data_bytes: wrote.output_bytes.unwrap_or_default(),
+        phases: wrote.phases,
+    })
+}
+
+/// Fails for options of tables, where records are generated.
+fn check_no_table_options(args: &GenArgs) -> Result<()> {
+    let given = [
+        (args.to.is_some(), "--to"),
+        (args.codec.is_some(), "--codec"),
+        (args.parts.is_some(), "--parts"),
+    ];
+    match given.iter().find(|(is_given, _)| *is_given) {
+        Some((_, option)) => {
+            let cause = format!("{option} is for tables, and these are records");
+            Err(Error::usage("generate", cause).hint(format!(
+                "leave {option} out, or generate sales, logs or documents"
+            )))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The type of the records.
-fn item_of(args: &GenArgs) -> Result<Decided> {
+fn item_of(format: &RecordType) -> Result<Decided> {
     let record = TypeArgs {
-        format: Some(args.format.clone()),
+        format: Some(format.clone()),
         ..TypeArgs::default()
     };
     let item = records::named(&record.to_request())?;
@@ -212,7 +318,7 @@ fn item_of(args: &GenArgs) -> Result<Decided> {
 /// The generator that is asked for.
 fn make_generator(args: &GenArgs, item: &Decided) -> Result<Generator> {
     let options = GenerateOptions {
-        distribution: args.distribution,
+        distribution: args.distribution.unwrap_or_default(),
         seed: args.seed,
         records: args.records,
     };
@@ -224,8 +330,12 @@ fn make_generator(args: &GenArgs, item: &Decided) -> Result<Generator> {
     generator(&item.format, options, gensort)
 }
 
-/// The type of records that are made; graphs are asked for by name, and are a distribution.
-fn parse_generated(text: &str) -> Result<RecordType> {
+/// What is made; graphs are asked for by name, and are a distribution.
+fn parse_generated(text: &str) -> Result<Generated> {
+    #[cfg(feature = "tables")]
+    if let Ok(kind) = text.parse() {
+        return Ok(Generated::Table(kind));
+    }
     match text.split(':').next() {
         Some(graph @ ("rmat" | "kronecker")) => {
             let cause = format!("{graph} is a distribution of edges, and no type");
@@ -233,6 +343,15 @@ fn parse_generated(text: &str) -> Result<RecordType> {
                 "for edges of a graph of 2^20 vertices: outcore gen u32x2 -n 16777216 --dist {graph}:20 -o FILE"
             )))
         }
-        _ => text.parse(),
+        Some(
+            format @ ("csv" | "tsv" | "jsonl" | "json" | "parquet" | "arrow" | "text" | "txt"
+            | "log"),
+        ) => {
+            let cause = format!("{format} is a format, which the name of the output says");
+            Err(Error::usage("read record type", cause).hint(format!(
+                "name what to generate: outcore gen sales -n 1e6 -o sales.{format}; or logs, or documents"
+            )))
+        }
+        _ => text.parse().map(Generated::Records),
     }
 }

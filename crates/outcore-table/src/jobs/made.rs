@@ -1,0 +1,122 @@
+//! A table that is computed from the numbers of its rows.
+//!
+//! Contract: [`make`] writes the rows that a [`MakeRows`] gives, in the order of their numbers, with
+//! the job's threads. The output depends on the rows and the options alone, not on memory or
+//! threads.
+//!
+//! Bounds: per thread a section of rows as they are made and a row group of the output.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use outcore::{Job, Phase};
+use outcore_io::{Result, threads};
+
+use super::TableSummary;
+use super::copy::sum;
+use crate::output::{OutputOptions, TableOutput, WriterShape};
+
+/// What rows are made of at once, about.
+const BATCH_BYTES: u64 = 1 << 20;
+/// What a section has, about, where rows are not many: a row group or a stretch of text.
+const SECTION_BYTES: u64 = 16 << 20;
+const GENERATE: &str = "generate";
+
+/// Makes rows by their numbers.
+pub trait MakeRows: Sync {
+    /// The columns.
+    fn schema(&self) -> &SchemaRef;
+
+    /// How many rows there are.
+    fn rows_count(&self) -> u64;
+
+    /// Bytes of a row in memory, about.
+    fn row_bytes(&self) -> u64;
+
+    /// The rows of these numbers.
+    ///
+    /// # Errors
+    /// What keeps them from being made.
+    fn rows(&self, numbers: Range<u64>) -> Result<RecordBatch>;
+}
+
+/// Writes all rows of `maker`.
+///
+/// # Errors
+/// What `maker` fails with; what writing fails with. Nothing is left then.
+pub fn make(
+    job: &Job,
+    maker: &dyn MakeRows,
+    outputs: &[PathBuf],
+    writes: &OutputOptions,
+) -> Result<TableSummary> {
+    let started = Instant::now();
+    let (rows_count, row_bytes) = (maker.rows_count(), maker.row_bytes().max(1));
+    let section_rows = (SECTION_BYTES / row_bytes).max(1);
+    let section_rows = section_rows.min(writes.group_rows_max.max(1) as u64);
+    let sections_count = rows_count.div_ceil(section_rows).max(1);
+    let memory_bytes = job.budget.free_bytes();
+    // Rows as they are made, with the room that they grow into.
+    let thread_bytes = 4 * BATCH_BYTES;
+    let group_bytes = writes.group_min_bytes(maker.schema());
+    let by_memory = memory_bytes / 2 / (thread_bytes + group_bytes);
+    let most = sections_count.min(by_memory).max(1);
+    let threads_count = job.options.threads.min(most as usize).max(1);
+    let made_bytes = thread_bytes * threads_count as u64;
+    let _made = job.budget.reserve("rows being made", made_bytes)?;
+    let shape = WriterShape {
+        writers_count: threads_count,
+        memory_bytes: memory_bytes.saturating_sub(made_bytes),
+        rows_count: Some(rows_count),
+    };
+    let output = TableOutput::create(job, outputs, maker.schema(), writes, shape)?;
+    job.control.begin_phase(GENERATE, rows_count);
+    let next = AtomicU64::new(0);
+    let batch_rows = (BATCH_BYTES / row_bytes).max(1);
+    let work = |_thread: usize| {
+        let mut made = 0;
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= sections_count {
+                return Ok(made);
+            }
+            let rows = number * section_rows..((number + 1) * section_rows).min(rows_count);
+            let mut section = output.section(number, rows.start);
+            let mut from = rows.start;
+            while from < rows.end {
+                let to = rows.end.min(from + batch_rows);
+                section.write(&maker.rows(from..to)?)?;
+                job.control.advance(to - from);
+                from = to;
+            }
+            section.finish()?;
+            made += rows.end - rows.start;
+        }
+    };
+    let counts = threads::together("outcore-table-make", threads_count, work)?;
+    let rows_out = sum(counts)?;
+    let lens_bytes = output.publish()?;
+    let written_bytes = lens_bytes.iter().sum();
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(TableSummary {
+        rows_in: rows_out,
+        rows_out,
+        lens_bytes,
+        seconds,
+        read_bytes: 0,
+        written_bytes,
+        scratch_bytes: 0,
+        passes: 1,
+        phases: vec![Phase {
+            name: GENERATE,
+            seconds,
+            read_bytes: 0,
+            written_bytes,
+            predicted: None,
+        }],
+    })
+}
