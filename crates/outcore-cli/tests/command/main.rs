@@ -64,6 +64,7 @@ mod view_lines;
 mod view_tables;
 mod volume;
 mod volume_damage;
+mod volume_tables;
 mod what;
 
 /// The command under test.

@@ -19,6 +19,7 @@ use crate::host::{Host, watch};
 use crate::option::OnError;
 use crate::option::lines::TextFlags;
 use crate::option::tables::TableArgs;
+use crate::tables::outputs::sources_of;
 
 /// What errors about arguments say was being done.
 pub const READ: &str = "read arguments";
@@ -86,6 +87,15 @@ pub fn keys_of(by: &[String], is_descending: bool) -> Result<Vec<KeyColumn>> {
     keys.collect()
 }
 
+/// What a job that only reads `inputs` may use: the datasets among them are files of its device.
+///
+/// # Errors
+/// An input that cannot be; the volume cannot be opened.
+pub fn reading(host: &dyn Host, inputs: &[PathBuf], resources: Resources) -> Result<Resources> {
+    sources_of(host, inputs)?;
+    host.with_datasets(resources)
+}
+
 /// Unpacks those files of text that are compressed, and copies standard input; each with its copy.
 /// All files are text if their `kind` is given. The copies live as long as what comes with them.
 pub fn unpacked(
@@ -97,10 +107,10 @@ pub fn unpacked(
     let mut files = files_of(inputs, true)?;
     let stdin = files.iter().position(|file| is_stdin(file));
     let stdin = stdin.map(|place| files.swap_remove(place));
-    files.retain(|file| kind.is_some() || TextKind::of_name(file).is_some());
     // A stream may be silent for long, and much may be to be unpacked.
     watch(host, &job.control, &[], || {
-        copies_of(host, (job, resources), (files, stdin), beside)
+        let is_text = |file: &Path| kind.is_some() || TextKind::of_name(file).is_some();
+        copies_of(host, (job, resources), (files, stdin), (beside, &is_text))
     })
 }
 
@@ -109,9 +119,10 @@ fn copies_of(
     host: &dyn Host,
     (job, resources): (&Job, &Resources),
     (files, stdin): (Vec<PathBuf>, Option<PathBuf>),
-    beside: &Path,
+    (beside, is_text): (&Path, &dyn Fn(&Path) -> bool),
 ) -> Result<(Copies, Option<Spool>)> {
-    let (mut copies, mut spool) = unpack_files((job, resources), beside, &files, host.names())?;
+    let names = host.names();
+    let (mut copies, mut spool) = unpack_files((job, resources), beside, (&files, is_text), names)?;
     let Some(stdin) = stdin else {
         return Ok((copies, spool));
     };

@@ -31,7 +31,7 @@ pub mod text;
 pub(crate) mod window;
 
 pub(crate) use crate::report::WriteSummary;
-pub use inputs::{READ, keys_of, reads, unpacked};
+pub use inputs::{READ, keys_of, reading, reads, unpacked};
 pub(crate) use inputs::{check_tables, on_bad_row};
 pub use outputs::Outputs;
 pub use request::Request;

@@ -1,0 +1,198 @@
+//! Streams in and out: standard input and output, named pipes, character devices.
+//!
+//! Contract: whoever waits for the other end of a stream looks for a stop every 50 ms. A named pipe
+//! that nobody writes is opened at once, and the first read waits for a writer; the opening of one
+//! that nobody reads waits for a reader. A [`PipeWriter`] writes all it is given, in order. A pipe
+//! is opened a second time for that, so that others who share the descriptor notice nothing. A
+//! reader that went away is `EPIPE`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use outcore::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// The longest wait for a stream before the next look for a cancellation.
+const WAIT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+/// A larger pipe means fewer switches between this process and the reader.
+const PIPE_BYTES: usize = 1 << 20;
+
+/// Fails when the job is to stop.
+pub type Check<'a> = dyn Fn() -> Result<()> + 'a;
+
+/// The file at `path`, which may be a stream that nobody writes yet.
+pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32);
+    options.open(path)
+}
+
+/// The stream at `path`, once somebody reads it; its writes do not wait.
+fn open_to_write(path: &Path, check: &Check<'_>) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options
+        .write(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32);
+    loop {
+        match options.open(path) {
+            Err(error)
+                if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) && is_fifo(path) =>
+            {
+                check().map_err(io::Error::other)?;
+                std::thread::sleep(std::time::Duration::from_nanos(WAIT.tv_nsec as u64));
+            }
+            opened => return opened,
+        }
+    }
+}
+
+fn is_fifo(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|facts| facts.file_type().is_fifo())
+}
+
+/// Waits for bytes, or the end of the stream, for a moment: 50 ms.
+///
+/// # Errors
+/// What asking the system fails with.
+pub fn is_ready(stream: &OwnedFd) -> Result<bool> {
+    let mut polled = [PollFd::new(stream, PollFlags::IN)];
+    match poll(&mut polled, Some(&WAIT)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(errno) => Err(Error::errno("wait for input", errno.raw_os_error())),
+    }
+}
+
+/// A stream that gives up within 50 ms of a stop.
+pub struct StreamReader<'a> {
+    stream: OwnedFd,
+    check: Box<Check<'a>>,
+}
+
+impl<'a> StreamReader<'a> {
+    /// Of a stream that is open.
+    pub(crate) fn of(stream: OwnedFd, check: impl Fn() -> Result<()> + 'a) -> Self {
+        let check = Box::new(check);
+        StreamReader { stream, check }
+    }
+
+    /// Opens what `path` names: a file or a stream.
+    ///
+    /// # Errors
+    /// What opening it fails with.
+    pub fn at(path: &Path, check: impl Fn() -> Result<()> + 'a) -> io::Result<Self> {
+        Ok(Self::of(open_to_read(path)?.into(), check))
+    }
+
+    /// Standard input; others who share the descriptor notice nothing.
+    ///
+    /// # Errors
+    /// It is closed.
+    pub fn standard_input(check: impl Fn() -> Result<()> + 'a) -> io::Result<Self> {
+        Ok(Self::of(io::stdin().as_fd().try_clone_to_owned()?, check))
+    }
+}
+
+impl StreamReader<'_> {
+    /// Fails when the job is to stop.
+    pub(crate) fn check(&self) -> Result<()> {
+        (self.check)()
+    }
+}
+
+impl Read for StreamReader<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            (self.check)().map_err(io::Error::other)?;
+            if is_ready(&self.stream).map_err(io::Error::other)? {
+                match rustix::io::read(&self.stream, &mut *bytes) {
+                    Err(Errno::INTR | Errno::AGAIN) => {}
+                    other => return Ok(other?),
+                }
+            }
+        }
+    }
+}
+
+/// Writes to a stream until it is to stop.
+#[derive(Debug)]
+pub struct PipeWriter<C> {
+    file: File,
+    check: C,
+}
+
+impl<C: Fn() -> Result<()>> PipeWriter<C> {
+    /// Standard output.
+    ///
+    /// # Errors
+    /// It is closed.
+    pub fn standard_output(check: C) -> io::Result<Self> {
+        let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        if !file.metadata()?.file_type().is_fifo() {
+            return Ok(PipeWriter { file, check });
+        }
+        let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+        // Without /proc it blocks, and a second signal is needed to stop it.
+        let non_blocking = open_to_write(Path::new(&again), &check);
+        Ok(Self::of(non_blocking.unwrap_or(file), check))
+    }
+
+    /// A named pipe or character device; waits until somebody reads the pipe.
+    ///
+    /// # Errors
+    /// It cannot be opened; a stop.
+    pub fn open(path: &Path, check: C) -> io::Result<Self> {
+        let file = match is_fifo(path) {
+            true => open_to_write(path, &check)?,
+            false => OpenOptions::new().write(true).open(path)?,
+        };
+        Ok(Self::of(file, check))
+    }
+
+    /// An end of a pipe that nobody shares.
+    ///
+    /// # Errors
+    /// What the system fails with.
+    pub(crate) fn of_pipe(pipe: OwnedFd, check: C) -> io::Result<Self> {
+        let flags = rustix::fs::fcntl_getfl(&pipe)?;
+        rustix::fs::fcntl_setfl(&pipe, flags | OFlags::NONBLOCK)?;
+        Ok(Self::of(File::from(pipe), check))
+    }
+
+    fn of(file: File, check: C) -> Self {
+        // Refused beyond the system's limit, and for what is no pipe; then it stays as it is.
+        let _ = rustix::pipe::fcntl_setpipe_size(&file, PIPE_BYTES);
+        PipeWriter { file, check }
+    }
+}
+
+impl<C: Fn() -> Result<()>> Write for PipeWriter<C> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.file.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            (self.check)().map_err(io::Error::other)?;
+            let mut polled = [PollFd::new(&self.file, PollFlags::OUT)];
+            match poll(&mut polled, Some(&WAIT)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
