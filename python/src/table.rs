@@ -60,12 +60,7 @@ pub(crate) fn unpacked(
 ) -> Result<(Copies, Option<Spool>)> {
     let files = files_of(named, true)?;
     let is_text = |file: &Path| TextKind::of_name(file).is_some();
-    unpack_files(
-        (job, resources),
-        beside,
-        (&files, is_text),
-        resources.names(),
-    )
+    unpack_files((job, resources), beside, &files, is_text, resources.names())
 }
 
 fn job_of(resources: &Resources, output: &Path, run: &Run) -> Result<Job> {

@@ -604,7 +604,7 @@ fn read_at(file: &File, bytes: &mut [u8], start_bytes: u64) -> std::io::Result<u
 pub fn open_stream(source: &Source) -> Result<OwnedFd> {
     let opened = match source.path == Path::new(STDIN_PATH) {
         true => std::io::stdin().as_fd().try_clone_to_owned(),
-        false => open_to_read(&source.path).map(OwnedFd::from),
+        false => open_to_read(&source.path),
     };
     opened.map_err(|error| cannot_open(&source.name, &error))
 }

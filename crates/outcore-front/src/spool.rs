@@ -292,7 +292,8 @@ pub type Copies = Vec<(PathBuf, PathBuf)>;
 pub fn unpack_files(
     (job, resources): (&Job, &Resources),
     beside: &Path,
-    (files, is_text): (&[PathBuf], impl Fn(&Path) -> bool),
+    files: &[PathBuf],
+    is_text: impl Fn(&Path) -> bool,
     known: &dyn Names,
 ) -> Result<(Copies, Option<Spool>)> {
     let (mut copies, mut spool) = (Vec::new(), None);

@@ -6,15 +6,14 @@
 //! is opened a second time for that, so that others who share the descriptor notice nothing. A
 //! reader that went away is `EPIPE`.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use outcore::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 /// The longest wait for a stream before the next look for a cancellation.
@@ -22,42 +21,39 @@ const WAIT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
+/// The wait between two looks for a reader.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// A larger pipe means fewer switches between this process and the reader.
 const PIPE_BYTES: usize = 1 << 20;
 
 /// Fails when the job is to stop.
-pub type Check<'a> = dyn Fn() -> Result<()> + 'a;
+pub(crate) type Check<'a> = dyn Fn() -> Result<()> + 'a;
 
 /// The file at `path`, which may be a stream that nobody writes yet.
-pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32);
-    options.open(path)
+pub(crate) fn open_to_read(path: &Path) -> io::Result<OwnedFd> {
+    open_at_once(path, OFlags::RDONLY).map_err(io::Error::from)
 }
 
 /// The stream at `path`, once somebody reads it; its writes do not wait.
-fn open_to_write(path: &Path, check: &Check<'_>) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options
-        .write(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32);
+fn open_to_write(path: &Path, check: &Check<'_>) -> io::Result<OwnedFd> {
     loop {
-        match options.open(path) {
-            Err(error)
-                if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) && is_fifo(path) =>
-            {
+        match open_at_once(path, OFlags::WRONLY) {
+            Err(Errno::NXIO) if is_fifo(path) => {
                 check().map_err(io::Error::other)?;
-                std::thread::sleep(std::time::Duration::from_nanos(WAIT.tv_nsec as u64));
+                std::thread::sleep(LOOK_EVERY);
             }
-            opened => return opened,
+            opened => return Ok(opened?),
         }
     }
 }
 
+fn open_at_once(path: &Path, flags: OFlags) -> std::result::Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty())
+}
+
 fn is_fifo(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|facts| facts.file_type().is_fifo())
+    rustix::fs::stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_fifo())
 }
 
 /// Waits for bytes, or the end of the stream, for a moment: 50 ms.
@@ -91,7 +87,7 @@ impl<'a> StreamReader<'a> {
     /// # Errors
     /// What opening it fails with.
     pub fn at(path: &Path, check: impl Fn() -> Result<()> + 'a) -> io::Result<Self> {
-        Ok(Self::of(open_to_read(path)?.into(), check))
+        Ok(Self::of(open_to_read(path)?, check))
     }
 
     /// Standard input; others who share the descriptor notice nothing.
@@ -127,7 +123,7 @@ impl Read for StreamReader<'_> {
 /// Writes to a stream until it is to stop.
 #[derive(Debug)]
 pub struct PipeWriter<C> {
-    file: File,
+    stream: OwnedFd,
     check: C,
 }
 
@@ -137,14 +133,15 @@ impl<C: Fn() -> Result<()>> PipeWriter<C> {
     /// # Errors
     /// It is closed.
     pub fn standard_output(check: C) -> io::Result<Self> {
-        let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        if !file.metadata()?.file_type().is_fifo() {
-            return Ok(PipeWriter { file, check });
+        let stream = io::stdout().as_fd().try_clone_to_owned()?;
+        let stat = rustix::fs::fstat(&stream)?;
+        if !FileType::from_raw_mode(stat.st_mode).is_fifo() {
+            return Ok(PipeWriter { stream, check });
         }
-        let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let again = format!("/proc/self/fd/{}", stream.as_raw_fd());
         // Without /proc it blocks, and a second signal is needed to stop it.
         let non_blocking = open_to_write(Path::new(&again), &check);
-        Ok(Self::of(non_blocking.unwrap_or(file), check))
+        Ok(Self::of(non_blocking.unwrap_or(stream), check))
     }
 
     /// A named pipe or character device; waits until somebody reads the pipe.
@@ -152,11 +149,11 @@ impl<C: Fn() -> Result<()>> PipeWriter<C> {
     /// # Errors
     /// It cannot be opened; a stop.
     pub fn open(path: &Path, check: C) -> io::Result<Self> {
-        let file = match is_fifo(path) {
+        let stream = match is_fifo(path) {
             true => open_to_write(path, &check)?,
-            false => OpenOptions::new().write(true).open(path)?,
+            false => rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?,
         };
-        Ok(Self::of(file, check))
+        Ok(Self::of(stream, check))
     }
 
     /// An end of a pipe that nobody shares.
@@ -166,25 +163,25 @@ impl<C: Fn() -> Result<()>> PipeWriter<C> {
     pub(crate) fn of_pipe(pipe: OwnedFd, check: C) -> io::Result<Self> {
         let flags = rustix::fs::fcntl_getfl(&pipe)?;
         rustix::fs::fcntl_setfl(&pipe, flags | OFlags::NONBLOCK)?;
-        Ok(Self::of(File::from(pipe), check))
+        Ok(Self::of(pipe, check))
     }
 
-    fn of(file: File, check: C) -> Self {
+    fn of(stream: OwnedFd, check: C) -> Self {
         // Refused beyond the system's limit, and for what is no pipe; then it stays as it is.
-        let _ = rustix::pipe::fcntl_setpipe_size(&file, PIPE_BYTES);
-        PipeWriter { file, check }
+        let _ = rustix::pipe::fcntl_setpipe_size(&stream, PIPE_BYTES);
+        PipeWriter { stream, check }
     }
 }
 
 impl<C: Fn() -> Result<()>> Write for PipeWriter<C> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
-            match self.file.write(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                other => return other,
+            match rustix::io::write(&self.stream, bytes) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                written => return Ok(written?),
             }
             (self.check)().map_err(io::Error::other)?;
-            let mut polled = [PollFd::new(&self.file, PollFlags::OUT)];
+            let mut polled = [PollFd::new(&self.stream, PollFlags::OUT)];
             match poll(&mut polled, Some(&WAIT)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
@@ -193,6 +190,6 @@ impl<C: Fn() -> Result<()>> Write for PipeWriter<C> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        Ok(())
     }
 }

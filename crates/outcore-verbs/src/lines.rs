@@ -154,6 +154,10 @@ pub(crate) struct LineJob {
     stopwatch: Stopwatch,
 }
 
+/// Makes files of inputs, and says what they are kept in.
+type FilesOf<'a> =
+    dyn Fn(&Resources, &[Source], &Target) -> Result<(Vec<Source>, Option<Spool>)> + 'a;
+
 impl LineJob {
     /// Settles everything.
     pub(crate) fn prepare(
@@ -164,6 +168,18 @@ impl LineJob {
         Self::prepare_found(host, resources, request, None)
     }
 
+    /// The same for inputs that are read as they come: nothing is copied or unpacked.
+    pub(crate) fn prepare_uncopied(
+        host: &dyn Host,
+        resources: Resources,
+        request: &LineRequest<'_>,
+    ) -> Result<Self> {
+        let uncopied = |sources: &[Source]| Ok((sources.to_vec(), None));
+        Self::prepare_with(host, resources, request, None, &|_, sources, _| {
+            uncopied(sources)
+        })
+    }
+
     /// The same where the inputs may have been `found` already.
     pub(crate) fn prepare_found(
         host: &dyn Host,
@@ -171,13 +187,26 @@ impl LineJob {
         request: &LineRequest<'_>,
         found: Option<Vec<Source>>,
     ) -> Result<Self> {
+        let copied = |resources: &Resources, sources: &[Source], target: &Target| {
+            to_files(host, resources, sources, target, request.lines())
+        };
+        Self::prepare_with(host, resources, request, found, &copied)
+    }
+
+    fn prepare_with(
+        host: &dyn Host,
+        resources: Resources,
+        request: &LineRequest<'_>,
+        found: Option<Vec<Source>>,
+        files_of: &FilesOf<'_>,
+    ) -> Result<Self> {
         let stopwatch = Stopwatch::start();
         let sources = found.map_or_else(|| request.find(host), Ok)?;
         let target = choose_target(host, request, (&sources, &resources), request.holds())?;
         // Wrong drives are told before a stream is waited for.
         resources.named_drives(0)?;
         let resources = request.start_recording(host, resources, (&sources, &target))?;
-        let (files, spool) = to_files(host, &resources, &sources, &target, request.lines())?;
+        let (files, spool) = files_of(&resources, &sources, &target)?;
         let data_bytes = bytes_of(&files)?;
         let drives = scratch_drives(&resources, &target, data_bytes)?;
         let mut job = host.adopt(resources.planned_job(drives, &target.dir()));

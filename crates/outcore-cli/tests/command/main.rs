@@ -44,6 +44,7 @@ mod sets;
 mod shards;
 mod signals;
 mod sort;
+mod split;
 mod stdout;
 mod streams;
 mod support;

@@ -198,6 +198,22 @@ impl<'a> RecordReader<'a> {
         }
     }
 
+    /// The next bytes of the inputs, wherever records end. For frames without a header.
+    ///
+    /// # Errors
+    /// As [`RecordReader::next_piece`].
+    pub(crate) fn next_bytes(&mut self) -> Result<Option<&[u8]>> {
+        while self.current.is_some() || self.open_next()? {
+            if self.from < self.to || self.fill()? > 0 {
+                let bytes = self.from..self.to;
+                self.from = self.to;
+                return Ok(Some(&self.buffer[bytes]));
+            }
+            self.current = None;
+        }
+        Ok(None)
+    }
+
     /// The rest of the record that comes next, whole: for those who keep it anyhow.
     ///
     /// # Errors

@@ -19,7 +19,6 @@ use crate::host::{Host, watch};
 use crate::option::OnError;
 use crate::option::lines::TextFlags;
 use crate::option::tables::TableArgs;
-use crate::tables::outputs::sources_of;
 
 /// What errors about arguments say was being done.
 pub const READ: &str = "read arguments";
@@ -87,15 +86,6 @@ pub fn keys_of(by: &[String], is_descending: bool) -> Result<Vec<KeyColumn>> {
     keys.collect()
 }
 
-/// What a job that only reads `inputs` may use: the datasets among them are files of its device.
-///
-/// # Errors
-/// An input that cannot be; the volume cannot be opened.
-pub fn reading(host: &dyn Host, inputs: &[PathBuf], resources: Resources) -> Result<Resources> {
-    sources_of(host, inputs)?;
-    host.with_datasets(resources)
-}
-
 /// Unpacks those files of text that are compressed, and copies standard input; each with its copy.
 /// All files are text if their `kind` is given. The copies live as long as what comes with them.
 pub fn unpacked(
@@ -110,7 +100,7 @@ pub fn unpacked(
     // A stream may be silent for long, and much may be to be unpacked.
     watch(host, &job.control, &[], || {
         let is_text = |file: &Path| kind.is_some() || TextKind::of_name(file).is_some();
-        copies_of(host, (job, resources), (files, stdin), (beside, &is_text))
+        copies_of(host, (job, resources), (files, stdin), beside, &is_text)
     })
 }
 
@@ -119,10 +109,11 @@ fn copies_of(
     host: &dyn Host,
     (job, resources): (&Job, &Resources),
     (files, stdin): (Vec<PathBuf>, Option<PathBuf>),
-    (beside, is_text): (&Path, &dyn Fn(&Path) -> bool),
+    beside: &Path,
+    is_text: &dyn Fn(&Path) -> bool,
 ) -> Result<(Copies, Option<Spool>)> {
     let names = host.names();
-    let (mut copies, mut spool) = unpack_files((job, resources), beside, (&files, is_text), names)?;
+    let (mut copies, mut spool) = unpack_files((job, resources), beside, &files, is_text, names)?;
     let Some(stdin) = stdin else {
         return Ok((copies, spool));
     };

@@ -10,6 +10,7 @@ use outcore::read::text_kind::{TextKind, usual_separator};
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Source, Streams, is_stdout};
 use outcore_front::output::{check_is_file_name, file_or_pipe, is_stream};
+use outcore_front::resources::Resources;
 use outcore_table::input::{check_local, check_not_read_again, matching};
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 
@@ -213,6 +214,19 @@ pub fn sources_of(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
     let mut sources = find(files, Streams::Refused)?;
     sources.extend(find(stdin, Streams::Taken)?);
     Ok(sources)
+}
+
+/// What a job that only reads `inputs` may use: the datasets among them are files of its device.
+///
+/// # Errors
+/// An input that cannot be; the volume cannot be opened.
+pub(crate) fn reading(
+    host: &dyn Host,
+    inputs: &[PathBuf],
+    resources: Resources,
+) -> Result<Resources> {
+    sources_of(host, inputs)?;
+    host.with_datasets(resources)
 }
 
 /// Fails if an output is an input, or a file in a directory that is one, unless it may be.

@@ -273,7 +273,11 @@ pub(crate) fn plain(text: &str) -> String {
     for (value, parameter) in VALUES {
         text = replace_word(&text, value, parameter);
     }
-    let dashes = text.replace(" - ", " ").replace(" -> ", " ");
+    // A command of the shell that Python starts, too, has this variable.
+    let dashes = text
+        .replace(" - ", " ")
+        .replace(" -> ", " ")
+        .replace("$FILE", "");
     let found = OF_SHELLS.iter().find(|word| dashes.contains(**word));
     let found = found.filter(|_| !text.starts_with("Records and tables share one language"));
     if let Some(word) = found {
