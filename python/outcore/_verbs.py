@@ -50,7 +50,7 @@ _OPTIONS: dict[str, Option] = {
     "jsonl": Option("flag", "--jsonl", False),
     "keep_order": Option("flag", "--keep-order", False),
     "key": Option("texts", "--key", None),
-    "line_bytes": Option("number", "--line-bytes", None),
+    "line_bytes": Option("size", "--line-bytes", None),
     "lines": Option("lines", "--lines", False),
     "memory": Option("size", "--memory", None),
     "not_both": Option("flag", "--not-both", False),
@@ -697,7 +697,7 @@ def sample(
 
 def split(
     src: TableSource, dst: StrPath, *, parts: SupportsIndex | None = None,
-    by_lines: SupportsIndex | None = None, bytes: Size | None = None, line_bytes: SupportsIndex | None = None,
+    by_lines: SupportsIndex | None = None, bytes: Size | None = None, line_bytes: Size | None = None,
     filter: str | None = None, train: float | None = None, by: Keys | None = None, seed: SupportsIndex = 1,
     dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
     lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False, jsonl: bool = False,
@@ -732,8 +732,8 @@ def split(
             if it ends in .npy.
         parts: Number of parts.
         by_lines: Number of lines, records or rows in each part; the last part may have fewer.
-        bytes: Exactly so many bytes in each part, wherever lines end; the last part may have fewer. Of
-            tables: approximate stored size of each part.
+        bytes: Exactly so many bytes in each part, wherever lines end; the last part may have fewer. For
+            tables, the approximate stored size of each part.
         line_bytes: As many whole lines as fit into so many bytes, the header of CSV included. A longer line
             is cut; a longer record of CSV or JSON has a part of its own.
         filter: Write no files: pipe each part to this command of the shell, with the part's name in $FILE,

@@ -33,7 +33,7 @@ const STDIO: &str = "-";
 pub const STDIN_NAME: &str = "standard input";
 /// Standard input as a file that can be opened again.
 const STDIN_PATH: &str = "/proc/self/fd/0";
-/// How many bytes tell what a stream holds, but for archives of tar.
+/// How many bytes tell what a stream holds, except for archives of tar.
 const TELLING_BYTES: usize = 64;
 const OPEN: &str = "open input";
 const CHECK_PATH: &str = "check the path";
@@ -597,7 +597,7 @@ fn read_at(file: &File, bytes: &mut [u8], start_bytes: u64) -> std::io::Result<u
     Ok(done)
 }
 
-/// Opens a stream for reading, whether or not anybody writes to it.
+/// Opens a stream for reading, whether or not it has a writer.
 ///
 /// # Errors
 /// What opening it fails with.

@@ -312,7 +312,7 @@ struct Parts<'a> {
     dir: Option<PrivateDir>,
     filter: Option<&'a OsStr>,
     current: Option<PartWriter>,
-    /// Files of the parts begun, or the names that a command was told.
+    /// Files of the parts begun, or the names that a command got.
     staged: Vec<PathBuf>,
 }
 

@@ -1,10 +1,10 @@
 //! Streams in and out: standard input and output, named pipes, character devices.
 //!
-//! Contract: whoever waits for the other end of a stream looks for a stop every 50 ms. A named pipe
-//! that nobody writes is opened at once, and the first read waits for a writer; the opening of one
-//! that nobody reads waits for a reader. A [`PipeWriter`] writes all it is given, in order. A pipe
-//! is opened a second time for that, so that others who share the descriptor notice nothing. A
-//! reader that went away is `EPIPE`.
+//! Contract: a wait for the other end of a stream looks for a stop every 50 ms. A named pipe without
+//! a writer is opened at once, and the first read waits for one. The opening of a pipe without a
+//! reader waits for one. A [`PipeWriter`] writes all it is given, in order. It opens standard output
+//! a second time for that, so that processes that share the descriptor notice nothing. A reader that
+//! went away is `EPIPE`.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -29,12 +29,12 @@ const PIPE_BYTES: usize = 1 << 20;
 /// Fails when the job is to stop.
 pub(crate) type Check<'a> = dyn Fn() -> Result<()> + 'a;
 
-/// The file at `path`, which may be a stream that nobody writes yet.
+/// The file at `path`, which may be a stream without a writer.
 pub(crate) fn open_to_read(path: &Path) -> io::Result<OwnedFd> {
     open_at_once(path, OFlags::RDONLY).map_err(io::Error::from)
 }
 
-/// The stream at `path`, once somebody reads it; its writes do not wait.
+/// The stream at `path`, once it has a reader; its writes do not wait.
 fn open_to_write(path: &Path, check: &Check<'_>) -> io::Result<OwnedFd> {
     loop {
         match open_at_once(path, OFlags::WRONLY) {
@@ -144,7 +144,7 @@ impl<C: Fn() -> Result<()>> PipeWriter<C> {
         Ok(Self::of(non_blocking.unwrap_or(stream), check))
     }
 
-    /// A named pipe or character device; waits until somebody reads the pipe.
+    /// A named pipe or character device; waits until the pipe has a reader.
     ///
     /// # Errors
     /// It cannot be opened; a stop.
@@ -156,7 +156,7 @@ impl<C: Fn() -> Result<()>> PipeWriter<C> {
         Ok(Self::of(stream, check))
     }
 
-    /// An end of a pipe that nobody shares.
+    /// An end of a pipe that no other process has.
     ///
     /// # Errors
     /// What the system fails with.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::support::*;
 
-/// What GNU split makes of `in` with these words, in order; nothing where there is none.
+/// The parts that GNU split makes of `in` with these words; nothing without GNU split.
 fn by_gnu(place: &TestDir, words: &[&str]) -> Option<Vec<Vec<u8>>> {
     let dir = place.make_dir("gnu");
     let version = Command::new("split").arg("--version").output().ok()?;
@@ -196,7 +196,7 @@ fn a_command_gets_each_part_with_its_name_and_the_header() {
         assert_eq!(all, rows, "{cut:?}");
         parts(&place);
     }
-    // Who reads no further has what it wants.
+    // A command may end before its part does.
     let few = ["split", "t.csv", "-n", "2", "-o", "p-{part}"];
     let few = [&few[..], &["--filter", "head -n 1 > $FILE"]].concat();
     place.run(&few).ok();

@@ -75,7 +75,7 @@ fn a_table_of_a_volume_is_known_by_name_and_content_and_read_as_a_file_is() {
             assert_eq!(of_dataset.text(), of_file.text(), "{words:?} {ending}");
         }
     }
-    // What it holds counts, whatever it is called.
+    // The content counts, whatever the name.
     run(&place, &["volume", "put", "t2.parquet", "@unnamed"]).ok();
     let found = run(&place, &["head", "-n", "3", "@unnamed"]).ok();
     assert_eq!(

@@ -82,7 +82,7 @@ struct Filler<'p, 'a> {
     is_cut: bool,
     /// Bytes of the part that is written; nothing before the first.
     filled_bytes: Option<u64>,
-    /// What has come of a record of which it is not known yet whether it fits.
+    /// The beginning of a record that may not fit.
     held: Vec<u8>,
     /// The record is written as it comes.
     is_flowing: bool,

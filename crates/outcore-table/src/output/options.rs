@@ -196,7 +196,7 @@ pub struct TableStream {
 }
 
 impl TableStream {
-    /// What is written goes to `writer`, in order and in large pieces; errors call it `name`.
+    /// The table goes to `writer`, in order and in large pieces; errors call it `name`.
     pub fn new(writer: Box<dyn Write + Send>, name: PathBuf) -> Self {
         TableStream {
             writer: Arc::new(Mutex::new(Some(writer))),

@@ -142,10 +142,7 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
     };
     let resources = resources.measuring(args.explain);
     let is_copied = what.cut.needs_length() || holds == Holds::Records;
-    let job = match is_copied {
-        true => LineJob::prepare(host, resources, &request)?,
-        false => LineJob::prepare_uncopied(host, resources, &request)?,
-    };
+    let job = LineJob::prepare_parts(host, resources, &request, is_copied)?;
     let of_files = match is_copied {
         true => Recognition::ANYTHING,
         false => recognition,

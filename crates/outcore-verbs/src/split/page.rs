@@ -47,8 +47,8 @@ pub(crate) struct SplitArgs {
     /// Number of lines, records or rows in each part; the last part may have fewer
     #[arg(short = 'l', long = "by-lines", visible_alias = "rows", value_name = "N", value_parser = parse_count, conflicts_with_all = ["part_bytes", "train", "by"])]
     pub(crate) part_lines: Option<u64>,
-    /// Exactly so many bytes in each part, wherever lines end; the last part may have fewer. Of
-    /// tables: approximate stored size of each part
+    /// Exactly so many bytes in each part, wherever lines end; the last part may have fewer. For
+    /// tables, the approximate stored size of each part
     #[arg(short = 'b', long = "bytes", value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with_all = ["line_bytes", "train", "by"])]
     pub(crate) part_bytes: Option<u64>,
     /// As many whole lines as fit into so many bytes, the header of CSV included. A longer line is

@@ -123,7 +123,7 @@ fn partition(
     };
     let keys = column_names(&args.by);
     let ran = run(host, &request, resources, |job, ends| {
-        // The dataset that is named is made of a directory.
+        // A dataset is made of a directory of another name.
         let dir = ends.writes.directory.as_deref().unwrap_or(&dir);
         jobs::partition(job, ends, &keys, (dir, PARTITION_FILE))
     })?;

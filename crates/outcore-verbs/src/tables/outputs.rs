@@ -216,7 +216,7 @@ pub fn sources_of(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// What a job that only reads `inputs` may use: the datasets among them are files of its device.
+/// The resources of a job that only reads `inputs`: datasets among them are files of its device.
 ///
 /// # Errors
 /// An input that cannot be; the volume cannot be opened.

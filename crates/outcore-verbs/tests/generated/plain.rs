@@ -273,7 +273,7 @@ pub(crate) fn plain(text: &str) -> String {
     for (value, parameter) in VALUES {
         text = replace_word(&text, value, parameter);
     }
-    // A command of the shell that Python starts, too, has this variable.
+    // Python starts commands of the shell with this variable as well.
     let dashes = text
         .replace(" - ", " ")
         .replace(" -> ", " ")
