@@ -228,7 +228,8 @@ class SampleSummary(WriteSummary):
 class SplitSummary(WriteSummary):
     """What became of the parts."""
 
-    #: The files, in order; with `by` there are none, and `partitions` says how many.
+    #: The files, in order, or the names that `filter` was given; with `by` there are none, and `partitions`
+    #: says how many.
     parts: tuple[Path, ...]
     #: Directories that were written; none without `by`.
     partitions: int | None

@@ -41,6 +41,7 @@ _OPTIONS: dict[str, Option] = {
     "dtype": Option("dtype", "--type", None),
     "epoch": Option("number", "--epoch", 0),
     "explain": Option("flag", "--explain", False),
+    "filter": Option("text", "--filter", None),
     "force": Option("flag", "--force", False),
     "group_rows": Option("number", "--group-rows", None),
     "header": Option("unless", "--no-header", True),
@@ -49,6 +50,7 @@ _OPTIONS: dict[str, Option] = {
     "jsonl": Option("flag", "--jsonl", False),
     "keep_order": Option("flag", "--keep-order", False),
     "key": Option("texts", "--key", None),
+    "line_bytes": Option("size", "--line-bytes", None),
     "lines": Option("lines", "--lines", False),
     "memory": Option("size", "--memory", None),
     "not_both": Option("flag", "--not-both", False),
@@ -695,14 +697,14 @@ def sample(
 
 def split(
     src: TableSource, dst: StrPath, *, parts: SupportsIndex | None = None,
-    by_lines: SupportsIndex | None = None, bytes: Size | None = None, train: float | None = None,
-    by: Keys | None = None, seed: SupportsIndex = 1, dtype: npt.DTypeLike | None = None,
-    record: Record | None = None, key: Keys | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
-    separator: str | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
-    io: str | None = None, drives: Paths = (), force: bool = False, columns: Keys | None = None,
-    union: bool = False, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    codec: str | None = None, null: Keys | None = None,
+    by_lines: SupportsIndex | None = None, bytes: Size | None = None, line_bytes: Size | None = None,
+    filter: str | None = None, train: float | None = None, by: Keys | None = None, seed: SupportsIndex = 1,
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
+    lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False, jsonl: bool = False,
+    header: bool = True, separator: str | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (), force: bool = False,
+    columns: Keys | None = None, union: bool = False, schema: str | Mapping[str, str] | None = None,
+    infer: bool = False, codec: str | None = None, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, explain: bool = False,
     record_io: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> SplitSummary:
@@ -712,18 +714,15 @@ def split(
     belongs to the part in which its first byte lies, so that parts are of nearly equal length and some may be
     empty. Every part of CSV begins with the header. All parts appear at the end, or none.
 
-    With train=, the parts are called train and test. With by=, rows keep their order within a partition, the
-    columns of by= are in the names of directories and not in the files, and no more than one file is written
-    at a time, so memory does not grow with their number.
+    With filter=, part numbers have five digits unless the number of parts is given, and no part may have the
+    name of a file that exists, except with force=True. With train=, the parts are called train and test. With
+    by=, rows keep their order within a partition, the columns of by= are in the names of directories and not
+    in the files, and no more than one file is written at a time, so memory does not grow with their number.
 
     Examples:
-        >>> outcore.split("big.txt", "part-{part}.txt", parts=8)
         >>> outcore.split("big.jsonl.gz", "part-{part}.jsonl.zst", parts=4)
-        >>> outcore.split("table.csv", "table-{part}.csv", by_lines=1000000, csv=True)
-        >>> outcore.split("keys.bin", "keys-{part}.bin", parts=16, dtype="u64")
-        >>> outcore.split("t.parquet", "part-{part}.parquet", by_lines=1000000)
+        >>> outcore.split("table.csv", "table-{part}.csv", line_bytes="256MiB")
         >>> outcore.split("t.parquet", "part-{part}.parquet", bytes="256MiB")
-        >>> outcore.split("docs.parquet", "{part}.parquet", train=0.9)
         >>> outcore.split("t.parquet", "by-country", by="country")
 
     Args:
@@ -733,7 +732,12 @@ def split(
             if it ends in .npy.
         parts: Number of parts.
         by_lines: Number of lines, records or rows in each part; the last part may have fewer.
-        bytes: Tables only: approximate stored size of each part.
+        bytes: Exactly so many bytes in each part, wherever lines end; the last part may have fewer. For
+            tables, the approximate stored size of each part.
+        line_bytes: As many whole lines as fit into so many bytes, the header of CSV included. A longer line
+            is cut; a longer record of CSV or JSON has a part of its own.
+        filter: Write no files: pipe each part to this command of the shell, with the part's name in $FILE,
+            one after the other. A command that fails stops the split.
         train: Tables only: write a random SHARE of the rows, such as 0.9, to the part train, and the rest to
             the part test.
         by: Tables only: write a directory for each value of this column, as in

@@ -58,9 +58,9 @@ pub(crate) fn unpacked(
     beside: &Path,
     (job, resources): (&Job, &Resources),
 ) -> Result<(Copies, Option<Spool>)> {
-    let mut texts = files_of(named, true)?;
-    texts.retain(|file| TextKind::of_name(file).is_some());
-    unpack_files((job, resources), beside, &texts, resources.names())
+    let files = files_of(named, true)?;
+    let is_text = |file: &Path| TextKind::of_name(file).is_some();
+    unpack_files((job, resources), beside, &files, is_text, resources.names())
 }
 
 fn job_of(resources: &Resources, output: &Path, run: &Run) -> Result<Job> {

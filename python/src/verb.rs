@@ -199,6 +199,10 @@ impl Host for Face<'_> {
         self.files.output(name, replace)
     }
 
+    fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
+        self.files.output_dir(name, replace)
+    }
+
     fn streams(&self) -> Streams {
         Streams::Refused
     }

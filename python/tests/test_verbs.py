@@ -100,3 +100,26 @@ def test_only_tables_need_no_output(numbers: str) -> None:
     assert pyarrow.table(rows).to_pylist() == [{"a": 2, "b": "x"}]
     checked = outcore.verify(table, by="c")
     assert checked.ordered is False
+
+
+def test_lines_are_split_as_the_command_splits_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = b"".join(b"line %d\n" % number for number in range(1000))
+    Path("l.txt").write_bytes(text)
+    cuts: list[dict[str, Any]] = [
+        {"parts": 3},
+        {"by_lines": 300},
+        {"bytes": 1000},
+        {"line_bytes": "2KiB"},
+    ]
+    for cut in cuts:
+        done = outcore.split("l.txt", "p-{part}", force=True, **cut)
+        parts = [Path(part).read_bytes() for part in done.parts]
+        assert b"".join(parts) == text and done.files == len(parts) > 2
+        for part in done.parts:
+            Path(part).unlink()
+    done = outcore.split("l.txt", "p-{part}", parts=2, filter="wc -l > $FILE")
+    assert done.files == 0
+    assert sum(int(Path(part).read_text()) for part in done.parts) == 1000
+    with pytest.raises(OSError, match="exit status: 7"):
+        outcore.split("l.txt", "q-{part}", parts=2, filter="cat > /dev/null; exit 7")

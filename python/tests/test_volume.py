@@ -191,3 +191,20 @@ def test_what_cannot_be_a_dataset_or_is_damaged_has_its_name(
     # A file of that name is meant where no volume is named.
     Path("@in").write_bytes(keys(10, 8).tobytes())
     assert outcore.sort("@in", "out", dtype="u64").records == 10
+
+
+def test_tables_are_read_from_datasets_and_written_to_them(volume: outcore.Volume, tmp_path: Path) -> None:
+    drives = tmp_path / "drives.toml"
+    rows = "".join(f"{number * 7919 % 1000},n{number % 5}\n" for number in range(1000))
+    table = tmp_path / "t.csv"
+    table.write_text("id,name\n" + rows)
+    for name in ("@t.parquet", "@t.jsonl", "@t.csv.gz"):
+        done = outcore.sort(table, name, by="id", infer=True, volume=drives)
+        assert done.records == 1000
+        assert outcore.info(name, volume=drives).records == 1000
+        kept = outcore.filter(name, "id < 10", "@few.csv", volume=drives, force=True)
+        assert kept.records == 10
+        assert volume.read("few.csv").splitlines()[1].split(b",")[0] == b"0"
+    with pytest.raises(outcore.UsageError, match="there is a @t.parquet already"):
+        outcore.sort(table, "@t.parquet", by="id", volume=drives)
+    assert not leftovers(tmp_path)

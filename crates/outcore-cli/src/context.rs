@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outcore::Result;
-use outcore::job::Control;
+use outcore::job::{Control, Job};
 use outcore_front::inputs::{Names, Streams};
 use outcore_front::output::Sink;
 use outcore_front::resources::{Resources, ResourcesRequest};
@@ -55,12 +55,28 @@ impl Host for Context {
         self.files.output(name, replace)
     }
 
+    fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
+        self.files.output_dir(name, replace)
+    }
+
     fn streams(&self) -> Streams {
         Streams::Taken
     }
 
     fn open_pipe(&self, path: Option<&Path>, control: &Arc<Control>) -> Result<Sink> {
+        // The wait for a reader may come before the work is watched.
+        control.cancel_with(self.interrupt.flag());
         pipe::open(path, control)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.interrupt.check()
+    }
+
+    fn adopt(&self, job: Job) -> Job {
+        // The wait for a writer may come before the work is watched.
+        job.control.cancel_with(self.interrupt.flag());
+        job
     }
 
     fn load(&self, request: &ResourcesRequest) -> Result<Resources> {

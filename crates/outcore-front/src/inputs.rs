@@ -16,17 +16,16 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::content::{Content, HEAD_BYTES, Recognition, fitting_types};
+use crate::streams::{StreamReader, open_to_read};
 use crate::volumes::Sealed;
 use outcore::Input;
-use outcore::job::Control;
 use outcore::key::NpyHeader;
 use outcore::{Error, Kind, Result};
 use outcore_io::consumed;
 use outcore_io::drive::steady::Identity;
 use outcore_io::metadata::refuse_own_directory;
 use outcore_io::output::{MANIFEST_SUFFIX, Manifest};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use outcore_store::dataset::Named;
 
 /// The name of standard input and output.
 const STDIO: &str = "-";
@@ -34,17 +33,12 @@ const STDIO: &str = "-";
 pub const STDIN_NAME: &str = "standard input";
 /// Standard input as a file that can be opened again.
 const STDIN_PATH: &str = "/proc/self/fd/0";
+/// How many bytes tell what a stream holds, except for archives of tar.
+const TELLING_BYTES: usize = 64;
 const OPEN: &str = "open input";
 const CHECK_PATH: &str = "check the path";
 /// The command's words; Python has the output as an argument of its own.
 const PERHAPS_OUTPUT: &str = "check the path; to write the result there, name it with -o";
-/// How many bytes tell what a stream holds, but for archives of tar.
-const TELLING_BYTES: usize = 64;
-/// The longest wait for a stream before the next look for a cancellation.
-const WAIT: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 50_000_000,
-};
 
 /// Identity of a file: its file system and its number there.
 pub type FileKey = (u64, u64);
@@ -118,6 +112,19 @@ impl Source {
     /// Whether it must be copied to scratch before it can be sorted.
     pub fn is_stream(&self) -> bool {
         self.key.is_none()
+    }
+
+    /// Whether it is a file, or a dataset, without bytes.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub(crate) fn is_empty(&self) -> Result<bool> {
+        Ok(!self.is_stream() && self.len_bytes()? == 0)
+    }
+
+    /// Whether it is on a volume: a dataset, or a file packed in one, of which `path` is a copy.
+    pub fn is_of_volume(&self) -> bool {
+        self.sealed.is_some() || Named::is_mark(&self.name) && self.path != self.name
     }
 
     /// The dataset `sealed`, under the name that it was given.
@@ -590,82 +597,44 @@ fn read_at(file: &File, bytes: &mut [u8], start_bytes: u64) -> std::io::Result<u
     Ok(done)
 }
 
-/// Opens a stream for reading.
+/// Opens a stream for reading, whether or not it has a writer.
 ///
 /// # Errors
 /// What opening it fails with.
 pub fn open_stream(source: &Source) -> Result<OwnedFd> {
-    let opened = if source.path == Path::new(STDIN_PATH) {
-        std::io::stdin().as_fd().try_clone_to_owned()
-    } else {
-        File::open(&source.path).map(OwnedFd::from)
+    let opened = match source.path == Path::new(STDIN_PATH) {
+        true => std::io::stdin().as_fd().try_clone_to_owned(),
+        false => open_to_read(&source.path),
     };
     opened.map_err(|error| cannot_open(&source.name, &error))
 }
 
-/// Waits for bytes, or the end of the stream, for a moment: 50 ms.
-///
-/// # Errors
-/// What asking the system fails with.
-pub fn is_ready(stream: &OwnedFd) -> Result<bool> {
-    let mut polled = [PollFd::new(stream, PollFlags::IN)];
-    match poll(&mut polled, Some(&WAIT)) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(errno) => Err(Error::errno("wait for input", errno.raw_os_error())),
-    }
-}
-
-/// A stream that gives up within 50 ms of a cancellation.
-#[derive(Debug)]
-pub(crate) struct StreamReader<'a> {
-    stream: OwnedFd,
-    control: &'a Control,
-}
-
 impl<'a> StreamReader<'a> {
-    /// Opens it.
+    /// Opens a source that is a stream.
     ///
     /// # Errors
     /// As [`open_stream`].
-    pub(crate) fn open(source: &Source, control: &'a Control) -> Result<Self> {
-        let stream = open_stream(source)?;
-        Ok(StreamReader { stream, control })
+    pub(crate) fn open(source: &Source, check: impl Fn() -> Result<()> + 'a) -> Result<Self> {
+        Ok(StreamReader::of(open_stream(source)?, check))
     }
 
     /// Reads what tells what the stream holds, and no more than comes with it: a producer may be
     /// slow.
     ///
     /// # Errors
-    /// What reading it fails with; a cancellation.
+    /// What reading it fails with; a stop.
     pub(crate) fn head(&mut self, source: &Source) -> Result<Vec<u8>> {
         let mut head = vec![0; HEAD_BYTES];
         let mut got = 0;
         loop {
             let more = self.read(&mut head[got..]);
             let failed = |error| Error::io("read input", &error).path(&source.name);
-            let more = more.map_err(|error| self.control.check().err().unwrap_or(failed(error)))?;
+            let more = more.map_err(|error| self.check().err().unwrap_or(failed(error)))?;
             got += more;
             let is_line = head[..got].contains(&b'\n') && Content::of(&head[..got]).is_plain();
             if more == 0 || got >= TELLING_BYTES || is_line {
                 head.truncate(got);
                 return Ok(head);
-            }
-        }
-    }
-}
-
-impl Read for StreamReader<'_> {
-    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
-        loop {
-            if self.control.is_cancelled() {
-                return Err(std::io::Error::other("interrupted"));
-            }
-            if is_ready(&self.stream).map_err(std::io::Error::other)? {
-                match rustix::io::read(&self.stream, &mut *bytes) {
-                    Err(Errno::INTR | Errno::AGAIN) => {}
-                    other => return Ok(other?),
-                }
             }
         }
     }

@@ -30,6 +30,7 @@
 //! - [`view`]: what users name of a sorted view
 //! - [`spelling`]: options in texts, the caller's way
 //! - [`volumes`]: datasets on volumes: what `@name` means, `put`, `get`, `cp`
+//! - [`streams`]: pipes in and out, and the wait for their other ends
 //! - [`staging`]: files in the place of datasets, for a job that takes files
 //! - `result_tables`: results of graphs as tables, with the feature `tables`
 //! - `table_edges`: columns of tables as edges of graphs, with the feature `tables`
@@ -55,6 +56,7 @@ mod spelling;
 pub mod split;
 pub mod spool;
 pub mod staging;
+pub mod streams;
 #[cfg(feature = "tables")]
 pub mod table_edges;
 pub mod table_vectors;

@@ -237,13 +237,18 @@ fn refuse_manifest(name: &Path) -> Result<()> {
         .hint("name the shards instead, as in 'sorted-{drive}.bin'"))
 }
 
+/// Whether a pipe or a character device has the name.
+pub fn is_stream(name: &Path) -> bool {
+    let kind = fs::metadata(name).map(|facts| facts.file_type());
+    kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device())
+}
+
 /// A file, or the pipe or character device that has its name.
 ///
 /// # Errors
 /// Usage for what is neither, and for a pipe where `streams` are refused.
 pub fn file_or_pipe(name: &Path, streams: Streams) -> Result<Target> {
-    let kind = fs::metadata(name).map(|facts| facts.file_type());
-    if kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device()) {
+    if is_stream(name) {
         return match streams {
             Streams::Taken => Ok(Target::Pipe(Some(name.to_path_buf()))),
             Streams::Refused => Err(Error::usage(CREATE, "the output is not a regular file")

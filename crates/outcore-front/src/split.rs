@@ -6,8 +6,13 @@
 //! appear together at the end, by one commit record: all of them or none. Parts of records have the
 //! header of an array of NumPy if they are named so, each with its own number of rows; parts of CSV
 //! have its header; parts of lines are compressed if they are named so. Names sort as the parts do;
-//! a part of an earlier split that would be taken for one of these is rejected. Memory: a few
-//! blocks of 1 MiB.
+//! a part of an earlier split that would be taken for one of these is rejected. Parts by length are
+//! those of [`pieces`]. With a command ([`SplitRequest::filter`]) parts are no files: each goes to
+//! the command ([`filter`]) when it is read, one after the other. Memory: a few blocks of 1 MiB,
+//! and what [`pieces`] holds.
+
+mod filter;
+mod pieces;
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -28,12 +33,13 @@ use crate::compress::{Compression, Encoder};
 use crate::inputs::{FileKey, key_of};
 use crate::output::{Holds, check_dir_of, check_placeholders, pattern};
 use crate::text::reader::{Frame, RecordReader};
+use filter::Filter;
 
 /// What stands for the number of a part in its name.
 pub const PLACEHOLDER: &str = "{part}";
 /// Part numbers have at least this many digits, however few parts there are.
 const PARTS_MIN: u64 = 100;
-/// More parts are a mistake.
+/// More parts are a mistake; also what a command can be given.
 const PARTS_MAX: u64 = 100_000;
 const SPLIT: &str = "split";
 const WRITE: &str = "write part";
@@ -45,6 +51,17 @@ pub enum PartSize {
     Parts(u64),
     /// After each group of this many records.
     Records(u64),
+    /// After this many bytes, wherever that is.
+    Bytes(u64),
+    /// After the last record that ends within this many bytes.
+    LineBytes(u64),
+}
+
+impl PartSize {
+    /// Whether the length of the input must be known before.
+    pub fn needs_length(self) -> bool {
+        matches!(self, PartSize::Parts(_))
+    }
 }
 
 /// What parts are to be made.
@@ -60,6 +77,8 @@ pub struct SplitRequest<'a> {
     pub inputs: Vec<FileKey>,
     /// The header of parts that are arrays of NumPy.
     pub header: Option<NpyHeader>,
+    /// The command that takes each part, in place of a file.
+    pub filter: Option<&'a OsStr>,
 }
 
 impl SplitRequest<'_> {
@@ -77,9 +96,15 @@ impl SplitRequest<'_> {
             );
         }
         check_parts_name(self.pattern)?;
-        holds.check_name(self.pattern)?;
+        // A command makes of it what its name says.
+        if self.filter.is_none() {
+            holds.check_name(self.pattern)?;
+        }
         match self.cut {
-            PartSize::Parts(0) | PartSize::Records(0) => {
+            PartSize::Parts(0)
+            | PartSize::Records(0)
+            | PartSize::Bytes(0)
+            | PartSize::LineBytes(0) => {
                 refuse("there is nothing to split into 0", "give at least 1")
             }
             PartSize::Parts(parts) if parts > PARTS_MAX => {
@@ -139,15 +164,34 @@ pub fn split(
         Frame::Bytes(record_bytes) => Some(data_bytes / record_bytes as u64),
         Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => None,
     };
-    request.check(match records {
-        Some(_) => Holds::Records,
-        None => Holds::Lines,
+    request.check(match (records, request.cut) {
+        (_, PartSize::Bytes(_)) => Holds::Bytes,
+        (Some(_), _) => Holds::Records,
+        (None, _) => Holds::Lines,
     })?;
     let cut = request.cut;
+    if records.is_some() && matches!(cut, PartSize::LineBytes(_)) {
+        return Err(Error::usage(SPLIT, "records of one length are no lines")
+            .hint("say how many records a part has"));
+    }
     job.control.begin_phase(SPLIT, data_bytes);
     let front = reader.header()?.to_vec();
     let headers_bytes = (files * front.len()) as u64;
+    let front_bytes = front.len() as u64;
     let mut parts = Parts::new(job, request, front)?;
+    let by_length = match cut {
+        PartSize::Bytes(bytes) => Some(pieces::by_bytes(reader, bytes, &mut parts)?),
+        PartSize::LineBytes(bytes) => Some(pieces::by_line_bytes(
+            reader,
+            bytes,
+            front_bytes,
+            &mut parts,
+        )?),
+        PartSize::Parts(_) | PartSize::Records(_) => None,
+    };
+    if let Some(count) = by_length {
+        return Ok((count, parts.publish()?));
+    }
     let mut cutter = Cutter {
         cut,
         data_bytes: data_bytes.saturating_sub(headers_bytes),
@@ -189,7 +233,7 @@ impl Cutter {
         match (self.cut, self.records) {
             (PartSize::Parts(count), _) => Some(count),
             (PartSize::Records(len), Some(records)) => Some(records.div_ceil(len)),
-            (PartSize::Records(_), None) => None,
+            _ => None,
         }
     }
 
@@ -201,6 +245,7 @@ impl Cutter {
                 (u128::from(all) * u128::from(part) / u128::from(count)) as u64
             }
             PartSize::Records(len) => part.saturating_mul(len).min(all),
+            PartSize::Bytes(_) | PartSize::LineBytes(_) => all,
         }
     }
 
@@ -263,9 +308,18 @@ struct Parts<'a> {
     front: Vec<u8>,
     /// How many parts there will be at least.
     known: u64,
-    dir: PrivateDir,
-    current: Option<Encoder<BlockWriter>>,
+    /// Nothing where a command takes the parts.
+    dir: Option<PrivateDir>,
+    filter: Option<&'a OsStr>,
+    current: Option<PartWriter>,
+    /// Files of the parts begun, or the names that a command got.
     staged: Vec<PathBuf>,
+}
+
+/// What takes a part.
+enum PartWriter {
+    File(Box<Encoder<BlockWriter>>),
+    Command(Filter),
 }
 
 impl<'a> Parts<'a> {
@@ -276,6 +330,7 @@ impl<'a> Parts<'a> {
             replace,
             inputs,
             header,
+            filter,
         } = request;
         let parent = parent_of(pattern);
         if has_placeholder(parent) {
@@ -283,12 +338,19 @@ impl<'a> Parts<'a> {
                 .path(parent)
                 .hint("put {part} into the last part of the name"));
         }
-        check_dir_of("create output", pattern)?;
-        job.device.sweep_private_dirs(parent)?;
-        let set = pattern.file_name().unwrap_or_default();
+        let dir = match filter {
+            Some(_) => None,
+            None => {
+                check_dir_of("create output", pattern)?;
+                job.device.sweep_private_dirs(parent)?;
+                // One job at a time writes parts of these names.
+                let set = pattern.file_name().unwrap_or_default();
+                Some(job.device.claim_private_dir(parent, set)?)
+            }
+        };
         let known = match cut {
             PartSize::Parts(count) => count,
-            PartSize::Records(_) => 0,
+            _ => 0,
         };
         let parts = Parts {
             job,
@@ -298,14 +360,14 @@ impl<'a> Parts<'a> {
             header,
             front,
             known,
-            // One job at a time writes parts of these names.
-            dir: job.device.claim_private_dir(parent, set)?,
+            dir,
+            filter,
             current: None,
             staged: Vec::new(),
         };
         // Told before the work where all names are known.
         (0..known).try_for_each(|part| parts.check(part as usize))?;
-        if known > 0 {
+        if known > 0 && filter.is_none() {
             let names: Vec<PathBuf> = (0..known).map(|part| parts.name(part as usize)).collect();
             parts.check_others(&names)?;
         }
@@ -363,7 +425,12 @@ impl<'a> Parts<'a> {
     fn name(&self, part: usize) -> PathBuf {
         // Where parts have a fixed number of lines, their count is known only at the end, when they
         // get their names.
-        let parts = self.known.max(self.staged.len() as u64).max(PARTS_MIN);
+        let least = match self.filter {
+            // Its commands have their names from the beginning.
+            Some(_) if self.known == 0 => PARTS_MAX,
+            _ => PARTS_MIN,
+        };
+        let parts = self.known.max(self.staged.len() as u64).max(least);
         let digits = (parts - 1).to_string().len();
         let number = format!("{part:0digits$}");
         name_of_part(self.pattern, &number)
@@ -373,15 +440,33 @@ impl<'a> Parts<'a> {
     /// records where it has one.
     fn begin(&mut self, rows: u64) -> Result<()> {
         self.end()?;
-        self.check(self.staged.len())?;
-        let path = self.dir.path().join(format!("part-{}", self.staged.len()));
-        let mut writer = BlockWriter::create(self.job, &path, u64::MAX)?;
-        if let Some(header) = &self.header {
-            writer.put(&header.encode(rows))?;
-        }
-        let compression = Compression::of(self.pattern);
-        self.current = Some(Encoder::new(compression, writer, 1)?);
+        let part = self.staged.len();
+        self.check(part)?;
+        let (writer, path) = match &self.dir {
+            Some(dir) => {
+                let path = dir.path().join(format!("part-{part}"));
+                let writer = BlockWriter::create(self.job, &path, u64::MAX)?;
+                let compression = Compression::of(self.pattern);
+                let encoder = Encoder::new(compression, writer, 1)?;
+                (PartWriter::File(Box::new(encoder)), path)
+            }
+            None => {
+                let name = self.name(part);
+                if part as u64 == PARTS_MAX {
+                    return Err(Error::usage(SPLIT, "that are more than 100000 parts")
+                        .hint("make the parts larger"));
+                }
+                let command = self.filter.unwrap_or_default();
+                let filter = Filter::start(self.job, command, &name)?;
+                (PartWriter::Command(filter), name)
+            }
+        };
+        self.current = Some(writer);
         self.staged.push(path);
+        if let Some(header) = &self.header {
+            let header = header.encode(rows);
+            self.put(&header)?;
+        }
         let front = std::mem::take(&mut self.front);
         let written = self.put(&front);
         self.front = front;
@@ -389,16 +474,21 @@ impl<'a> Parts<'a> {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        let Some(writer) = &mut self.current else {
-            return Ok(());
-        };
-        let written = writer.write_all(bytes);
-        written.map_err(|error| Error::io(WRITE, &error).path(self.pattern))
+        match &mut self.current {
+            Some(PartWriter::File(writer)) => {
+                let written = writer.write_all(bytes);
+                written.map_err(|error| Error::io(WRITE, &error).path(self.pattern))
+            }
+            Some(PartWriter::Command(filter)) => filter.put(bytes),
+            None => Ok(()),
+        }
     }
 
     fn end(&mut self) -> Result<()> {
-        let Some(writer) = self.current.take() else {
-            return Ok(());
+        let writer = match self.current.take() {
+            Some(PartWriter::File(writer)) => writer,
+            Some(PartWriter::Command(filter)) => return filter.finish(),
+            None => return Ok(()),
         };
         let part = self.name(self.staged.len() - 1);
         let file = writer
@@ -412,6 +502,9 @@ impl<'a> Parts<'a> {
     /// Puts all parts in their places; gives their names.
     fn publish(mut self) -> Result<Vec<PathBuf>> {
         self.end()?;
+        let Some(dir) = self.dir.take() else {
+            return Ok(self.staged);
+        };
         (0..self.staged.len()).try_for_each(|part| self.check(part))?;
         let names: Vec<PathBuf> = (0..self.staged.len()).map(|part| self.name(part)).collect();
         self.check_others(&names)?;
@@ -419,7 +512,7 @@ impl<'a> Parts<'a> {
             self.staged.iter().cloned().zip(names.clone()).collect();
         publish_together(
             self.job.device.as_ref(),
-            vec![self.dir],
+            vec![dir],
             [&renames, &[]],
             self.replace,
         )?;

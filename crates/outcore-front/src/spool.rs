@@ -12,14 +12,16 @@ use std::path::{Path, PathBuf};
 use outcore::job::Job;
 use outcore::{Error, Result};
 use outcore_io::drive::PrivateDir;
+use outcore_store::dataset::Named;
 
 use crate::blocks::BlockWriter;
 use crate::compress::{Compression, Decoder};
 use crate::content::{Content, HEAD_BYTES, Recognition};
-use crate::inputs::{self, Names, ResolvedInput, Source, StreamReader, Streams, key_of};
+use crate::inputs::{self, Names, ResolvedInput, Source, Streams, key_of};
 use crate::output::Target;
 use crate::records;
 use crate::resources::{Resources, default_scratch_dir, free_bytes};
+use crate::streams::StreamReader;
 
 /// The phase's name in progress.
 pub(crate) const PHASE: &str = "read input";
@@ -94,7 +96,7 @@ impl Spool {
     /// [`Kind::NoSpace`](outcore::Kind::NoSpace) at the limit.
     pub fn copy_records(&mut self, job: &Job, source: &Source, is_known: bool) -> Result<Source> {
         self.fill(job, source, |writer| {
-            let mut stream = StreamReader::open(source, &job.control)?;
+            let mut stream = StreamReader::open(source, || job.control.check())?;
             let head = read_head(job, &mut stream)?;
             let content = Content::of(&head);
             content.check_records(&source.name, is_known)?;
@@ -116,7 +118,7 @@ impl Spool {
         recognition: Recognition,
     ) -> Result<Source> {
         self.fill(job, source, |writer| {
-            let mut stream = StreamReader::open(source, &job.control)?;
+            let mut stream = StreamReader::open(source, || job.control.check())?;
             let head = read_head(job, &mut stream)?;
             let content = Content::of(&head);
             recognition.check_lines(&source.name, content, false)?;
@@ -136,7 +138,7 @@ impl Spool {
     /// end.
     pub fn copy_table(&mut self, job: &Job, source: &Source) -> Result<Source> {
         self.fill(job, source, |writer| {
-            let mut stream = StreamReader::open(source, &job.control)?;
+            let mut stream = StreamReader::open(source, || job.control.check())?;
             let head = read_head(job, &mut stream)?;
             if head.starts_with(b"PAR1") || head.starts_with(b"PARE") {
                 return Err(Error::usage("read input", "Parquet is not read from a pipe")
@@ -281,8 +283,9 @@ pub fn edge_files(
 /// Files, each with a copy.
 pub type Copies = Vec<(PathBuf, PathBuf)>;
 
-/// Those of `files` that are compressed, by their content or their names, each with its copy, as
-/// [`unpack_packed`]; copies live as long as the spool.
+/// Those of `files` that are compressed text, by their content or their names, each with its copy,
+/// as [`unpack_packed`], and those that are packed in datasets; copies live as long as the spool.
+/// `is_text` says which files may be text.
 ///
 /// # Errors
 /// As [`Spool::make`] and [`Spool::unpack`].
@@ -290,14 +293,22 @@ pub fn unpack_files(
     (job, resources): (&Job, &Resources),
     beside: &Path,
     files: &[PathBuf],
+    is_text: impl Fn(&Path) -> bool,
     known: &dyn Names,
 ) -> Result<(Copies, Option<Spool>)> {
     let (mut copies, mut spool) = (Vec::new(), None);
     let recognition = Recognition::default();
-    for file in files.iter().filter(|file| file.is_file()) {
+    let is_looked_at = |file: &&PathBuf| Named::is_mark(file) || file.is_file() && is_text(file);
+    for file in files.iter().filter(is_looked_at) {
         for source in inputs::find(std::slice::from_ref(file), Streams::Refused, known)? {
-            let content = inputs::content_of(&source)?;
-            let Some(compression) = recognition.packed(&source.name, content) else {
+            let packed = match is_text(file) {
+                true => recognition.packed(&source.name, inputs::content_of(&source)?),
+                false => None,
+            };
+            let Some(compression) = packed else {
+                if source.is_of_volume() && source.sealed.is_none() {
+                    copies.push((file.clone(), source.path));
+                }
                 continue;
             };
             let spool = match &mut spool {

@@ -82,6 +82,15 @@ pub fn sealed_error(name: &Path) -> Error {
         .hint("write another dataset: -o @OTHER; -o with --force replaces one")
 }
 
+/// The error for a directory in a dataset, where a file is read.
+fn directory_error(name: &Path) -> Error {
+    let name = name.display();
+    Error::usage("open input", format!("{name} is a directory of files")).hint(format!(
+        "name one of its files, as in {name}/FILE, which `outcore volume ls {name}` lists, or take \
+         them all out with `outcore volume get {name} DIR`"
+    ))
+}
+
 impl Staging {
     /// For a job on `device` that names datasets of the volume of `drives_file`.
     ///
@@ -129,8 +138,10 @@ impl Staging {
         if let Some((_, known)) = self.inputs.iter().find(|(known, _)| known == name) {
             return Ok(known.clone());
         }
-        let source = match Sealed::of(&self.volume, &volumes::named(name)?)? {
+        let named = volumes::named(name)?;
+        let source = match Sealed::of(&self.volume, &named)? {
             Some(sealed) => Source::of_dataset(name, sealed),
+            None if named.inside.is_none() => return Err(directory_error(name)),
             None => Source::of_copy(name, &self.copied(name, copy)?)?,
         };
         self.inputs.push((name.to_path_buf(), source.clone()));
@@ -193,6 +204,18 @@ impl Staging {
         }
         let path = self.path_for(name, &named)?;
         self.outputs.push((path.clone(), named));
+        Ok(path)
+    }
+
+    /// The directory, which is there, in which a job writes the files of a dataset.
+    ///
+    /// # Errors
+    /// As [`Staging::output`].
+    pub fn output_dir(&mut self, name: &Path, replace: bool) -> Result<PathBuf> {
+        let path = self.output(name, replace)?;
+        if let Ok(inside) = path.strip_prefix(self.dir.path()) {
+            self.dir.create_dir(&inside.to_string_lossy())?;
+        }
         Ok(path)
     }
 

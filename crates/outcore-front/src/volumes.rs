@@ -6,7 +6,7 @@
 //! checksum block checked when it is read.
 
 use std::fmt;
-use std::fs::{self, File, FileType, OpenOptions};
+use std::fs::{self, File, FileType};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
@@ -30,6 +30,8 @@ use outcore_store::dataset::writer::NewDataset;
 use outcore_store::dataset::{DatasetVolume, Named, drives_of};
 use outcore_store::load::{self, VolumeLoad};
 use outcore_store::striped::{StripeOptions, StripedVolume};
+
+use crate::streams::{PipeWriter, StreamReader};
 
 /// Names the drives file of the volume where no option does.
 pub const VOLUME_VARIABLE: &str = "OUTCORE_VOLUME";
@@ -165,7 +167,7 @@ pub fn put(
     } else if kind.is_file() {
         transfer::put_file(volume, source, &new, resources)?
     } else if is_stream(kind) {
-        let mut stream = File::open(source).map_err(failed)?;
+        let mut stream = StreamReader::at(source, resources.watch.check).map_err(failed)?;
         return put_from(volume, &mut stream, name, replace, resources);
     } else {
         return Err(refuse_other("put", source));
@@ -274,7 +276,7 @@ pub fn get(
     }
     let kind = fs::metadata(target).ok().map(|facts| facts.file_type());
     if kind.is_some_and(is_stream) {
-        let opened = OpenOptions::new().write(true).open(target);
+        let opened = PipeWriter::open(target, resources.watch.check);
         let mut stream = opened.map_err(|error| Error::io("get", &error).path(target))?;
         return get_into(volume, name, &mut stream, resources);
     }

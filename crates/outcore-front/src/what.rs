@@ -223,17 +223,13 @@ fn held_by(first: &Path, known: &dyn Names) -> Result<Option<What>> {
         let is_table = is_named_table(first) && !first.exists();
         return Ok(is_table.then_some(What::Table));
     }
-    // An empty file holds nothing, whatever it was meant to be; its name says what.
-    let is_empty = first.metadata().is_ok_and(|facts| facts.len() == 0);
-    if is_empty && is_named_table(first) {
-        return Ok(Some(What::Table));
-    }
     let sources = inputs::find(&[first.to_path_buf()], Streams::Taken, known)?;
     Ok(match sources.first() {
+        // An empty file holds nothing, whatever it was meant to be; its name says what.
+        Some(source) if is_named_table(first) && source.is_empty()? => Some(What::Table),
         Some(source) if !source.is_stream() => match inputs::content_of(source)? {
             Content::Array => Some(What::Array),
-            // Tables are files of the system.
-            content if content.is_table() && source.sealed.is_none() => Some(What::Table),
+            content if content.is_table() => Some(What::Table),
             _ => None,
         },
         _ => None,

@@ -9,6 +9,7 @@
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use outcore::{Error, Result};
 use outcore_front::resources::unknown_variables;
@@ -19,6 +20,9 @@ use crate::common::Common;
 use crate::files::{Copying, Files};
 use crate::report::Reporter;
 use crate::signals::{Interrupt, survive_file_limit};
+
+/// How long a signal waits for its effect on work that never asks for one.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What every command gets.
 #[derive(Clone)]
@@ -41,7 +45,8 @@ pub struct Session<'a> {
     pub reporter: Reporter,
     /// The flags of every command.
     pub common: &'a Common,
-    /// Whether a signal asks the work to stop and clean up; else it ends the process at once.
+    /// Whether a signal asks the work to stop and clean up; else the process says that it was
+    /// interrupted, and ends.
     pub cleans_up: bool,
     /// Whether scratch goes to the volume's drives if the user gives no others.
     pub lends_drives: bool,
@@ -53,12 +58,12 @@ impl Session<'_> {
     /// Does the work; gives the exit code.
     pub fn run(self, work: impl FnOnce(&Terminal) -> Result<u8>) -> u8 {
         survive_file_limit();
-        let interrupt = match self.cleans_up {
-            true => Interrupt::install(),
-            false => Interrupt::default(),
-        };
+        let interrupt = Interrupt::install();
         allow_open_files();
         let reporter = self.reporter;
+        if !self.cleans_up {
+            end_when_interrupted(&reporter, &interrupt);
+        }
         for unknown in unknown_variables(&Environment::of_process()) {
             reporter.note(&unknown);
         }
@@ -126,6 +131,20 @@ pub fn finish(reporter: &Reporter, result: Result<u8>) -> u8 {
             reporter.exit_code(&error)
         }
     }
+}
+
+/// Ends the process soon after a signal came, for work that has nothing to clean up and never asks.
+fn end_when_interrupted(reporter: &Reporter, interrupt: &Interrupt) {
+    let (reporter, interrupt) = (reporter.clone(), interrupt.clone());
+    let look = move || {
+        while interrupt.check().is_ok() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        let code = finish(&reporter, Err(Error::interrupted()));
+        std::process::exit(i32::from(code));
+    };
+    // Without a thread, a second signal ends the process.
+    drop(outcore_io::threads::spawn("outcore-signals", look));
 }
 
 /// As many files open at once as the system lets this user have: data often come in thousands.

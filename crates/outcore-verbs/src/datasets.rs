@@ -100,6 +100,16 @@ impl<H: DatasetHost> Files<H> {
         Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
     }
 
+    /// The directory in which the command writes the files of `name`; `replace` says whether it may
+    /// be there already.
+    ///
+    /// # Errors
+    /// As [`Files::output`].
+    pub fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
+        let made = self.ask(name, |staging| staging.output_dir(name, replace))?;
+        Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
+    }
+
     /// The directory that is packed in `name`, if that is a dataset; its files are read where they
     /// lie.
     ///

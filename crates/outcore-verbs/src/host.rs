@@ -51,6 +51,12 @@ pub trait Host {
     /// A dataset that cannot be written, or is there.
     fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
 
+    /// The same where the verb makes a directory of files.
+    ///
+    /// # Errors
+    /// As [`Host::output`].
+    fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
+
     /// Whether inputs may be streams, and outputs.
     fn streams(&self) -> Streams;
 
@@ -139,6 +145,14 @@ pub trait Host {
 
     /// Shows each plan of the job of `control` as soon as it is made.
     fn show_plans(&self, control: &Control);
+
+    /// Fails once the user asked to stop, for what is done before there is a job.
+    ///
+    /// # Errors
+    /// [`outcore::Kind::Interrupted`].
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// A job that this host watches and can stop.
     fn adopt(&self, job: Job) -> Job {

@@ -89,7 +89,7 @@ const RECORD_TYPE: &str = "say what records are with --type, or --record and --k
 const SAYS_WHAT: [&str; 6] = ["format", "record_bytes", "is_lines", "csv", "jsonl", "from"];
 
 /// The first rule that names a command and an option counts.
-static RULES: [Rule; 49] = [
+static RULES: [Rule; 51] = [
     // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort", "unique"])
@@ -258,9 +258,15 @@ static RULES: [Rule; 49] = [
     .instead(INFER),
     rule(&["schema", "infer"], TEXT_TABLES, "CSV and JSON lines")
         .instead("a table says itself what its columns are; `outcore map` casts them"),
-    rule(&["part_bytes", "train", "seed"], TABLES, "tables")
+    rule(&["train", "seed"], TABLES, "tables")
         .of(&["split"])
         .instead(INFER),
+    rule(&["line_bytes"], TEXT, "lines, CSV and JSON lines")
+        .of(&["split"])
+        .instead("give the number of rows or records with --by-lines"),
+    rule(&["filter"], TEXT.and(RECORDS), "lines and records")
+        .of(&["split"])
+        .instead("write files with -o, and give each to the command"),
     rule(&["by_count"], TABLES, "tables")
         .of(&["count-by"])
         .instead("write the counts with -o, and sort them with --key count:desc"),

@@ -154,6 +154,13 @@ pub(crate) struct LineJob {
     stopwatch: Stopwatch,
 }
 
+/// Inputs that are found, and the output that is chosen.
+struct Settled {
+    stopwatch: Stopwatch,
+    sources: Vec<Source>,
+    target: Target,
+}
+
 impl LineJob {
     /// Settles everything.
     pub(crate) fn prepare(
@@ -162,6 +169,25 @@ impl LineJob {
         request: &LineRequest<'_>,
     ) -> Result<Self> {
         Self::prepare_found(host, resources, request, None)
+    }
+
+    /// The same for a job whose output is no single file: what it is called, the job checks. Inputs
+    /// are copied and unpacked, or read as they come.
+    pub(crate) fn prepare_parts(
+        host: &dyn Host,
+        resources: Resources,
+        request: &LineRequest<'_>,
+        is_copied: bool,
+    ) -> Result<Self> {
+        let stopwatch = Stopwatch::start();
+        let sources = request.find(host)?;
+        let target = Target::Pipe(None);
+        let settled = Settled {
+            stopwatch,
+            sources,
+            target,
+        };
+        Self::prepare_settled(host, resources, request, settled, is_copied)
     }
 
     /// The same where the inputs may have been `found` already.
@@ -174,10 +200,33 @@ impl LineJob {
         let stopwatch = Stopwatch::start();
         let sources = found.map_or_else(|| request.find(host), Ok)?;
         let target = choose_target(host, request, (&sources, &resources), request.holds())?;
+        let settled = Settled {
+            stopwatch,
+            sources,
+            target,
+        };
+        Self::prepare_settled(host, resources, request, settled, true)
+    }
+
+    fn prepare_settled(
+        host: &dyn Host,
+        resources: Resources,
+        request: &LineRequest<'_>,
+        settled: Settled,
+        is_copied: bool,
+    ) -> Result<Self> {
+        let Settled {
+            stopwatch,
+            sources,
+            target,
+        } = settled;
         // Wrong drives are told before a stream is waited for.
         resources.named_drives(0)?;
         let resources = request.start_recording(host, resources, (&sources, &target))?;
-        let (files, spool) = to_files(host, &resources, &sources, &target, request.lines())?;
+        let (files, spool) = match is_copied {
+            true => to_files(host, &resources, &sources, &target, request.lines())?,
+            false => (sources.clone(), None),
+        };
         let data_bytes = bytes_of(&files)?;
         let drives = scratch_drives(&resources, &target, data_bytes)?;
         let mut job = host.adopt(resources.planned_job(drives, &target.dir()));

@@ -82,7 +82,7 @@ fn dispatch(cli: Cli, arguments: &[OsString]) -> u8 {
         name,
         reporter: Reporter::new(name, &cli.common).with_stdout_taken(is_stdout_taken),
         common: &cli.common,
-        // A simulation has nothing to clean up, and never asks whether a signal came.
+        // A simulation has nothing to clean up, and seldom asks whether a signal came.
         cleans_up: !matches!(cli.command, Command::Sim(_)),
         lends_drives: true,
         first_file: first_file(arguments),

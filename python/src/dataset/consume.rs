@@ -468,6 +468,7 @@ pub(crate) fn split_lines(
                 .filter_map(|source| source.key)
                 .collect(),
             header: None,
+            filter: None,
         };
         what.check(Holds::Lines)?;
         let beside = parent_of(Path::new(&pattern)).to_path_buf();

@@ -93,6 +93,7 @@ const ROOMS: [(&str, &[&[&str]]); 18] = [
                 "record_cost",
                 "result_tables",
                 "spelling",
+                "streams",
                 "table_edges",
                 "table_vectors",
                 "volumes",

@@ -506,7 +506,7 @@ fn run_materialize(context: &Context, args: &ViewMaterializeArgs) -> Result<u8> 
         let phase = view.plan_write(wanted.clone().unwrap_or(all))?;
         show_plan(context, &view, "read view -> materialize", phase);
     }
-    let open = |path: Option<&Path>| pipe::open(path, &job.control);
+    let open = |path: Option<&Path>| context.open_pipe(path, &job.control);
     let (output, pending) = match view.format() {
         Some(format) => {
             output::check_room(resources.device().as_ref(), &target, view.len_bytes())?;

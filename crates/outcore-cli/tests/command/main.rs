@@ -46,6 +46,7 @@ mod sets;
 mod shards;
 mod signals;
 mod sort;
+mod split;
 mod stdout;
 mod streams;
 mod support;
@@ -66,6 +67,7 @@ mod view_lines;
 mod view_tables;
 mod volume;
 mod volume_damage;
+mod volume_tables;
 mod what;
 
 /// The command under test.

@@ -72,6 +72,74 @@ fn a_signal_stops_the_wait_for_input_and_the_wait_for_a_reader() {
 }
 
 #[test]
+fn a_signal_ends_the_wait_for_the_other_end_of_a_named_pipe() {
+    let place = TestDir::new();
+    place.write("in", b"b\na\n");
+    place.write("t.csv", b"a\n1\n");
+    let made = std::process::Command::new("mkfifo")
+        .arg(place.path("pipe"))
+        .status();
+    assert!(made.unwrap().success());
+    let waits: [&[&str]; 11] = [
+        &["sort", "pipe", "-o", "out"],
+        &["sort", "--files0-from", "pipe", "-o", "out"],
+        &["sort", "-R", "--random-source", "pipe", "in", "-o", "out"],
+        &["sort", "in", "-o", "pipe"],
+        &["sort", "pipe", "--type", "u64", "-o", "out"],
+        &["head", "pipe"],
+        &["unique", "pipe", "-o", "out"],
+        &["verify", "pipe", "--type", "u64"],
+        &["shuffle", "in", "-o", "pipe"],
+        &["split", "pipe", "-b", "5", "-o", "p-{part}"],
+        &["convert", "t.csv", "-o", "pipe"],
+    ];
+    for (index, words) in waits.into_iter().enumerate() {
+        let mut child = place.spawn(words);
+        let stdin = child.stdin.take();
+        // Its handlers are installed, and it waits.
+        wait_until("the wait", || is_waiting(&child));
+        send(&child, [Signal::INT, Signal::TERM][index % 2]);
+        assert_eq!(wait_for(&mut child).code(), Some(130), "{words:?}");
+        drop(stdin);
+        assert_eq!(place.names(), ["in", "pipe", "t.csv"], "{words:?}");
+    }
+}
+
+/// Whether a process catches SIGINT and sleeps.
+fn is_waiting(child: &Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let caught = line("SigCgt:").and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let is_caught = caught.is_some_and(|mask| mask & 2 != 0);
+    let is_asleep = line("State:").is_some_and(|state| state.trim().starts_with('S'));
+    if is_caught && is_asleep {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    is_caught && is_asleep
+}
+
+#[test]
+fn a_named_pipe_is_read_to_its_end_whoever_opens_it_first() {
+    let place = TestDir::new();
+    let made = std::process::Command::new("mkfifo")
+        .arg(place.path("pipe"))
+        .status();
+    assert!(made.unwrap().success());
+    for words in [
+        &["sort", "pipe", "-o", "out", "--force"][..],
+        &["sort", "-o", "out", "--force", "pipe", "--lines"],
+    ] {
+        let mut child = place.spawn(words);
+        let stdin = child.stdin.take();
+        wait_until("the wait", || is_waiting(&child));
+        in_shell(&place, "(echo b; sleep 0.2; echo a) > pipe").ok();
+        assert_eq!(wait_for(&mut child).code(), Some(0));
+        drop(stdin);
+        assert_eq!(place.read("out"), b"a\nb\n");
+    }
+}
+
+#[test]
 fn a_signal_that_was_ignored_stays_so() {
     let place = TestDir::new();
     let binary = env!("CARGO_BIN_EXE_outcore");

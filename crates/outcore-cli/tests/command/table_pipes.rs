@@ -11,6 +11,50 @@ use crate::support::{Answer, TestDir, wait_for, wait_until};
 use crate::tables::{batch, read, rows_of, write};
 
 #[test]
+fn a_table_is_written_to_pipes_and_devices_that_are_named() {
+    let place = TestDir::new();
+    write(&place.path("t.parquet"), &batch(5_000));
+    let csv = place.run(&["convert", "t.parquet", "-o", "-"]).ok().stdout;
+    let made = std::process::Command::new("mkfifo")
+        .args([place.path("pipe"), place.path("pipe.jsonl")])
+        .status();
+    assert!(made.unwrap().success());
+    for words in [
+        &["convert", "t.parquet", "-o"][..],
+        &["sort", "t.parquet", "--by", "number", "-o"],
+        &["head", "t.parquet", "-n", "2", "-o"],
+    ] {
+        for force in [&[][..], &["--force"]] {
+            let words = [words, &["/dev/null"], force].concat();
+            place.run(&words).ok();
+        }
+    }
+    let full = place.run(&["convert", "t.parquet", "-o", "/dev/full"]);
+    full.fails(5, &["/dev/full"], "");
+    let parts = ["convert", "t.parquet", "-o", "/dev/null", "--parts", "2"];
+    place.run(&parts).fails(2, &["--parts"], "name a directory");
+    let into = |words: &[&str], pipe: &str| {
+        let mut child = place.spawn(words);
+        let read = std::fs::read(place.path(pipe)).unwrap();
+        assert!(wait_for(&mut child).success());
+        read
+    };
+    assert!(into(&["convert", "t.parquet", "-o", "pipe"], "pipe") == csv);
+    let lines = place
+        .run(&["convert", "t.parquet", "-o", "-", "--to", "jsonl"])
+        .ok()
+        .stdout;
+    assert!(into(&["convert", "t.parquet", "-o", "pipe.jsonl"], "pipe.jsonl") == lines);
+    assert!(
+        into(
+            &["convert", "t.parquet", "-o", "pipe", "--to", "jsonl"],
+            "pipe"
+        ) == lines
+    );
+    assert_eq!(place.names(), ["pipe", "pipe.jsonl", "t.parquet"]);
+}
+
+#[test]
 fn a_table_goes_through_pipes_as_an_arrow_stream() {
     let place = TestDir::new();
     let all = batch(5_000);

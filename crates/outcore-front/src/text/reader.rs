@@ -26,7 +26,8 @@ use outcore::{Error, Input, Result};
 use crate::blocks::BlockReader;
 use crate::compress::{Compression, Decoder};
 use crate::content::{Content, HEAD_BYTES, Recognition};
-use crate::inputs::{Source, StreamReader, look, look_at_lines};
+use crate::inputs::{Source, look, look_at_lines};
+use crate::streams::StreamReader;
 use crate::text::csv::{BYTE_ORDER_MARK, Framer};
 use crate::text::csv_files::{names_of, other_header, separator_in};
 use crate::text::csv_scan::{HEADER_BYTES_MAX, too_long_a_header};
@@ -195,6 +196,22 @@ impl<'a> RecordReader<'a> {
                 return Ok(Some(RecordPart { bytes, is_last }));
             }
         }
+    }
+
+    /// The next bytes of the inputs, wherever records end. For frames without a header.
+    ///
+    /// # Errors
+    /// As [`RecordReader::next_piece`].
+    pub(crate) fn next_bytes(&mut self) -> Result<Option<&[u8]>> {
+        while self.current.is_some() || self.open_next()? {
+            if self.from < self.to || self.fill()? > 0 {
+                let bytes = self.from..self.to;
+                self.from = self.to;
+                return Ok(Some(&self.buffer[bytes]));
+            }
+            self.current = None;
+        }
+        Ok(None)
     }
 
     /// The rest of the record that comes next, whole: for those who keep it anyhow.
@@ -554,7 +571,7 @@ fn open<'a>(job: &'a Job, source: &Source, begin: Begin) -> Result<Stream<'a>> {
     } = begin;
     let is_lines = !matches!(frame, Frame::Bytes(_));
     if source.is_stream() {
-        let mut stream = StreamReader::open(source, &job.control)?;
+        let mut stream = StreamReader::open(source, || job.control.check())?;
         let mut head = stream.head(source)?;
         let content = Content::of(&head);
         if let Frame::Bytes(record_bytes) = frame {

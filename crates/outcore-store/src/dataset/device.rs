@@ -154,6 +154,8 @@ impl FileSystem for DatasetDevice {
                 path: path.to_path_buf(),
                 state: State::Growing(Box::new(Growing {
                     new: new.clone(),
+                    volume: self.volume.clone(),
+                    budget: self.budget.clone(),
                     begun: OnceLock::new(),
                     unsealed: Mutex::new(None),
                     len_bytes: AtomicU64::new(0),
@@ -193,7 +195,7 @@ impl FileSystem for DatasetDevice {
     fn set_len(&self, file: FileId, len_bytes: u64) -> Result<()> {
         let below = || self.below.set_len(file, len_bytes);
         self.growing(file, below, |growing| {
-            growing.begin(&self.volume, &self.budget, len_bytes, false)?;
+            growing.begin(len_bytes, false)?;
             growing.len_bytes.store(len_bytes, Ordering::Relaxed);
             Ok(())
         })
@@ -202,7 +204,7 @@ impl FileSystem for DatasetDevice {
     fn allocate(&self, file: FileId, len_bytes: u64) -> Result<()> {
         let below = || self.below.allocate(file, len_bytes);
         self.growing(file, below, |growing| {
-            growing.begin(&self.volume, &self.budget, len_bytes, true)?;
+            growing.begin(len_bytes, true)?;
             growing.len_bytes.store(len_bytes, Ordering::Relaxed);
             Ok(())
         })
@@ -226,7 +228,7 @@ impl FileSystem for DatasetDevice {
                 state: State::Growing(growing),
                 ..
             }) => {
-                let sealed = growing.seal(&self.volume, &self.budget);
+                let sealed = growing.seal();
                 sealed.map(|_| ())
             }
             _ => self.below.rename(from, to, replace),

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::DatasetVolume;
 use super::manifest::{Manifest, checksum_block_checksum};
-use super::writer::{NewDataset, Unsealed};
+use super::writer::{NewDataset, Unsealed, full};
 use crate::striped::StripedVolume;
 use outcore_io::drive::FileId;
 use outcore_io::error::{Error, Kind, Result};
@@ -21,6 +21,10 @@ use outcore_io::memory::{Budget, Reservation};
 /// Files of the device below have smaller numbers.
 pub(super) const FIRST_FILE: u32 = 1 << 31;
 const WRITE: &str = "write dataset";
+/// Memory for the checksum of a checksum block that may not be written yet.
+const CHECKSUM_BYTES: u64 = 16;
+/// Checksum blocks that get memory at once, at least.
+const ROOM_STEP: u64 = 1 << 13;
 
 /// The datasets that are open, by number.
 #[derive(Default)]
@@ -50,9 +54,13 @@ pub(super) struct Sealed {
     pub(super) _reservation: Reservation,
 }
 
-/// A dataset that is being written: it gets its places when its length, or a bound of it, is known.
+/// A dataset that is being written: it gets its places when its length, or a bound of it, is known,
+/// or with its first bytes.
 pub(super) struct Growing {
     pub(super) new: NewDataset,
+    pub(super) volume: DatasetVolume,
+    /// Pays for checksums.
+    pub(super) budget: Budget,
     pub(super) begun: OnceLock<Begun>,
     /// Nothing before it has begun, and when it is sealed.
     pub(super) unsealed: Mutex<Option<Unsealed>>,
@@ -64,12 +72,15 @@ pub(super) struct Begun {
     pub(super) striped: StripedVolume,
     pub(super) manifest: Manifest,
     ledger: Mutex<Ledger>,
-    pub(super) _reservation: Reservation,
+    budget: Budget,
 }
 
 #[derive(Default)]
 struct Ledger {
     sums: Vec<Option<u64>>,
+    /// Checksum blocks that there is memory for.
+    room: u64,
+    reservations: Vec<Reservation>,
     /// Checksum blocks that have been written in part: their bytes, and how many there are.
     parts: HashMap<u64, (Box<[u8]>, usize)>,
 }
@@ -146,17 +157,12 @@ impl Sealed {
 
 impl Growing {
     /// Gives it places for at most `bound_bytes`, whose room is reserved if `has_room`.
-    pub(super) fn begin(
-        &self,
-        volume: &DatasetVolume,
-        budget: &Budget,
-        bound_bytes: u64,
-        has_room: bool,
-    ) -> Result<()> {
+    pub(super) fn begin(&self, bound_bytes: u64, has_room: bool) -> Result<()> {
+        let mut begins = lock(&self.unsealed);
         if self.begun.get().is_some() {
             return Ok(());
         }
-        let unsealed = volume.begin(&NewDataset {
+        let unsealed = self.volume.begin(&NewDataset {
             payload_bytes: has_room.then_some(bound_bytes),
             ..self.new.clone()
         })?;
@@ -164,28 +170,47 @@ impl Growing {
         let begun = Begun {
             striped: unsealed.striped.clone(),
             manifest: unsealed.manifest.clone(),
-            _reservation: budget.reserve("checksums", checksum_blocks * 16)?,
             ledger: Mutex::default(),
+            budget: self.budget.clone(),
         };
-        *lock(&self.unsealed) = Some(unsealed);
-        // Who comes second has the same places: only one thread makes an output.
+        lock(&begun.ledger).make_room(checksum_blocks, &self.budget)?;
+        *begins = Some(unsealed);
+        // Nobody else has set it: it is set under the lock.
         let _ = self.begun.set(begun);
         Ok(())
     }
 
-    /// Its places.
+    /// Its places, if it has some.
     pub(super) fn begun(&self) -> Option<&Begun> {
         self.begun.get()
     }
 
-    pub(super) fn seal(&self, volume: &DatasetVolume, budget: &Budget) -> Result<Manifest> {
+    /// Its places, for bytes that end at `end_bytes` and have their checksums noted.
+    ///
+    /// # Errors
+    /// The drives are full; memory for the checksums; those of [`DatasetVolume::begin`].
+    pub(super) fn places_to(&self, end_bytes: u64) -> Result<&Begun> {
+        if self.begun.get().is_none() {
+            self.begin(end_bytes, false)?;
+        }
+        match self.begun.get() {
+            Some(begun) if end_bytes <= begun.striped.len_bytes() => {
+                let checksum_blocks = end_bytes.div_ceil(begun.manifest.checksum_block_bytes());
+                lock(&begun.ledger).make_room(checksum_blocks, &begun.budget)?;
+                Ok(begun)
+            }
+            _ => Err(full()),
+        }
+    }
+
+    pub(super) fn seal(&self) -> Result<Manifest> {
         let len_bytes = self.len_bytes.load(Ordering::Relaxed);
-        self.begin(volume, budget, len_bytes, true)?;
+        self.begin(len_bytes, true)?;
         let (Some(begun), Some(unsealed)) = (self.begun.get(), lock(&self.unsealed).take()) else {
             return Err(Error::usage(WRITE, "the dataset is sealed already"));
         };
         let sums = begun.sums_of(len_bytes)?;
-        unsealed.seal(len_bytes, sums, budget)
+        unsealed.seal(len_bytes, sums, &self.budget)
     }
 }
 
@@ -225,7 +250,7 @@ impl Begun {
             len_bytes,
             ..self.manifest.clone()
         };
-        let Ledger { sums, parts } = &*lock(&self.ledger);
+        let Ledger { sums, parts, .. } = &*lock(&self.ledger);
         (0..manifest.checksum_blocks())
             .map(|number| {
                 let known = sums.get(number as usize).copied().flatten();
@@ -247,6 +272,17 @@ impl Begun {
 }
 
 impl Ledger {
+    /// Has memory for this many checksum blocks.
+    fn make_room(&mut self, checksum_blocks: u64, budget: &Budget) -> Result<()> {
+        if checksum_blocks > self.room {
+            let more = (checksum_blocks - self.room).max(ROOM_STEP);
+            let reservation = budget.reserve("checksums", more * CHECKSUM_BYTES)?;
+            self.reservations.push(reservation);
+            self.room += more;
+        }
+        Ok(())
+    }
+
     fn set(&mut self, number: u64, sum: u64) {
         let index = number as usize;
         if self.sums.len() <= index {

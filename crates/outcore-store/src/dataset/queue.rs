@@ -235,8 +235,8 @@ impl DatasetQueue {
             (State::Growing(growing), Op::Write) => {
                 let len_bytes = request.buf.len();
                 let end_bytes = from_bytes + len_bytes as u64;
-                match growing.begun() {
-                    Some(begun) if end_bytes <= begun.striped.len_bytes() => {
+                match growing.places_to(end_bytes) {
+                    Ok(begun) => {
                         let mut at_bytes = from_bytes;
                         for bytes in request.buf.slices() {
                             begun.note(at_bytes, bytes);
@@ -245,7 +245,10 @@ impl DatasetQueue {
                         let cut = Coverage::nowhere(from_bytes, end_bytes);
                         self.split(request, open, &begun.striped, &cut, len_bytes);
                     }
-                    _ => self.refuse(request, Errno::NOSPC),
+                    Err(error) => {
+                        open.trouble(from_bytes, error);
+                        self.refuse(request, Errno::NOSPC);
+                    }
                 }
             }
             _ => self.refuse(request, Errno::BADF),

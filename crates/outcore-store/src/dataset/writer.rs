@@ -32,6 +32,8 @@ pub const WINDOW_BYTES: usize = 32 << 20;
 pub const CHUNK_BYTES: usize = 1 << 20;
 
 const WRITE: &str = "write dataset";
+const MAKE_ROOM: &str =
+    "remove a dataset with `outcore volume rm`, or free some space on the drives";
 const STAGED: &str = "share";
 const REPLACED: &str = "replaced";
 
@@ -56,6 +58,11 @@ pub struct NewDataset {
     pub attributes: Option<Attributes>,
     /// Chooses identity and first drive.
     pub seed: u64,
+}
+
+/// The error where there is no room for more of a dataset.
+pub(super) fn full() -> Error {
+    Error::new(Kind::NoSpace, WRITE, "the drives are full").hint(MAKE_ROOM)
 }
 
 /// A dataset that has its places on the drives and is not complete: gone with its private
@@ -115,9 +122,7 @@ impl DatasetVolume {
                 "the dataset needs {full_bytes} bytes, and {} are free",
                 map.len_bytes()
             );
-            return Err(Error::new(Kind::NoSpace, WRITE, cause).hint(
-                "remove a dataset with `outcore volume rm`, or free some space on the drives",
-            ));
+            return Err(Error::new(Kind::NoSpace, WRITE, cause).hint(MAKE_ROOM));
         }
         for (share, len_bytes) in manifest.shares.iter_mut().zip(map.drive_lens(full_bytes)) {
             share.len_bytes = len_bytes;
@@ -255,11 +260,7 @@ impl DatasetWriter {
 
     fn write(&mut self, buf: Buf, offset_bytes: u64) -> Result<()> {
         if offset_bytes + buf.len() as u64 > self.unsealed.striped.len_bytes() {
-            return Err(
-                Error::new(Kind::NoSpace, WRITE, "the drives are full").hint(
-                    "remove a dataset with `outcore volume rm`, or free some space on the drives",
-                ),
-            );
+            return Err(full());
         }
         self.writes.write_behind(&(), offset_bytes, buf)
     }

@@ -183,20 +183,34 @@ pub enum FileRows {
     Ends(Vec<u64>),
 }
 
+/// A stream that takes a table, and what errors call it.
+pub(super) struct OpenStream {
+    pub(super) writer: Box<dyn Write + Send>,
+    pub(super) name: PathBuf,
+}
+
 /// A stream that takes a table in place of a file. Clones are the same stream, which one table
 /// gets.
 #[derive(Clone)]
-pub struct TableStream(Arc<Mutex<Option<Box<dyn Write + Send>>>>);
+pub struct TableStream {
+    writer: Arc<Mutex<Option<Box<dyn Write + Send>>>>,
+    name: PathBuf,
+}
 
 impl TableStream {
-    /// What is written goes to `writer`, in order and in large pieces.
-    pub fn new(writer: Box<dyn Write + Send>) -> Self {
-        TableStream(Arc::new(Mutex::new(Some(writer))))
+    /// The table goes to `writer`, in order and in large pieces; errors call it `name`.
+    pub fn new(writer: Box<dyn Write + Send>, name: PathBuf) -> Self {
+        TableStream {
+            writer: Arc::new(Mutex::new(Some(writer))),
+            name,
+        }
     }
 
-    /// The stream, once.
-    pub(super) fn take(&self) -> Option<Box<dyn Write + Send>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The stream, once, and what errors call it.
+    pub(super) fn take(&self) -> Option<OpenStream> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = self.name.clone();
+        writer.take().map(|writer| OpenStream { writer, name })
     }
 }
 
@@ -208,7 +222,7 @@ impl fmt::Debug for TableStream {
 
 impl PartialEq for TableStream {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.writer, &other.writer)
     }
 }
 

@@ -11,16 +11,19 @@
 //! Bounds: of a file [`SINK_BYTES`], reserved when it is made; of a stream [`STREAM_BYTES`].
 
 use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use super::options::OpenStream;
 use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool};
 use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::threads;
 use outcore_io::transfers::Transfers;
 use outcore_io::{Error, Result};
 
+const WRITE: &str = "write table";
 /// One request.
 const BUFFER_BYTES: usize = 1 << 20;
 const BUFFERS_COUNT: usize = 4;
@@ -54,6 +57,7 @@ pub(super) struct FileSink {
 /// What takes the bytes of a stream.
 pub(super) struct StreamSink {
     writer: BufWriter<Box<dyn Write + Send>>,
+    name: PathBuf,
     len_bytes: u64,
     /// What is written where the table is given up, so that no reader takes what came for all of
     /// it.
@@ -79,9 +83,10 @@ impl Sink {
     }
 
     /// A sink for a stream, which gets `torn` where it is dropped before it is finished.
-    pub(super) fn to_stream(writer: Box<dyn Write + Send>, torn: &'static [u8]) -> Self {
+    pub(super) fn to_stream(stream: OpenStream, torn: &'static [u8]) -> Self {
         Sink::Stream(StreamSink {
-            writer: BufWriter::with_capacity(STREAM_BYTES, writer),
+            writer: BufWriter::with_capacity(STREAM_BYTES, stream.writer),
+            name: stream.name,
             len_bytes: 0,
             torn,
         })
@@ -98,7 +103,7 @@ impl Sink {
                 stream.torn = &[];
                 match stream.writer.flush() {
                     Ok(()) => Ok(stream.len_bytes),
-                    Err(error) => Err(refused_by_stream(&error)),
+                    Err(error) => Err(Error::io(WRITE, &error).path(&stream.name)),
                 }
             }
         }
@@ -111,8 +116,8 @@ impl Write for Sink {
             Sink::File(file) => file.write(bytes),
             Sink::Stream(stream) => {
                 let written = stream.writer.write(bytes);
-                let written =
-                    written.map_err(|error| io::Error::other(refused_by_stream(&error)))?;
+                let failed = |error| Error::io(WRITE, &error).path(&stream.name);
+                let written = written.map_err(|error| io::Error::other(failed(error)))?;
                 stream.len_bytes += written as u64;
                 Ok(written)
             }
@@ -132,10 +137,6 @@ impl Drop for StreamSink {
             let _ = self.writer.flush();
         }
     }
-}
-
-fn refused_by_stream(error: &io::Error) -> Error {
-    Error::io("write table", error).path("standard output")
 }
 
 impl FileSink {

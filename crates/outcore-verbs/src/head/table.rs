@@ -15,7 +15,7 @@ use crate::host::{Host, watch};
 use crate::option::tables::TableArgs;
 use crate::option::{RecordCount, memory_request};
 use crate::report::{Moved, Place, Stopwatch, WriteSummary};
-use crate::tables::{READ, Request, keys_of, reads, run, text, unpacked};
+use crate::tables::{READ, Request, keys_of, reading, reads, run, text, unpacked};
 
 /// The first rows, or the first in an order. They are printed where no output is named.
 pub(super) fn head(host: &dyn Host, args: &HeadArgs) -> Result<WriteSummary> {
@@ -79,6 +79,7 @@ pub(crate) fn print_rows(host: &dyn Host, printed: Printed<'_>) -> Result<WriteS
         span,
     } = printed;
     let stopwatch = Stopwatch::start();
+    let resources = &reading(host, inputs, resources.clone())?;
     let job = host.adopt(resources.job(Vec::new()));
     let (copies, _spool) = unpacked(host, (&job, resources), (inputs, text.kind), Path::new("."))?;
     let reads = InputOptions {

@@ -7,9 +7,7 @@
 //! records, where that fails.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +23,7 @@ use outcore_front::content::Recognition;
 use outcore_front::inputs::{Source, Streams};
 use outcore_front::output::{Consent, Sink, Target};
 use outcore_front::resources::Resources;
+use outcore_front::streams::StreamReader;
 use outcore_front::text::csv_files::{CsvSort, Look};
 use outcore_front::text::gnu::debug::Debug;
 use outcore_front::text::gnu::{GnuOrder, GnuSort};
@@ -360,13 +359,13 @@ fn seed_of(host: &dyn Host, path: &Path) -> Result<u64> {
             .path(path)
             .hint("check the path")
     };
-    let file: Box<dyn Read> = match host.names().input(path)? {
+    let file: Box<dyn Read + '_> = match host.names().input(path)? {
         Some(dataset) => dataset.open()?,
-        None => Box::new(File::open(path).map_err(failed)?),
+        None => Box::new(StreamReader::at(path, || host.check()).map_err(failed)?),
     };
     file.take(BYTES_MAX)
         .read_to_end(&mut bytes)
-        .map_err(failed)?;
+        .map_err(|error| host.check().err().unwrap_or(failed(error)))?;
     let mut hasher = DefaultHasher::new();
     hasher.write(&bytes);
     Ok(hasher.finish())
@@ -388,17 +387,16 @@ fn input_names(host: &dyn Host, args: &SortArgs) -> Result<Vec<PathBuf>> {
             .path(list)
             .hint("check the path")
     };
-    let mut file: Box<dyn Read> = match (is_stdin, host.names().input(list)?) {
+    let stop = || host.check();
+    let mut file: Box<dyn Read + '_> = match (is_stdin, host.names().input(list)?) {
         // Not the library's stream, which takes a closed one for an empty one.
-        (true, _) => {
-            let stdin = io::stdin().as_fd().try_clone_to_owned();
-            Box::new(File::from(stdin.map_err(failed)?))
-        }
+        (true, _) => Box::new(StreamReader::standard_input(stop).map_err(failed)?),
         (false, Some(dataset)) => dataset.open()?,
-        (false, None) => Box::new(File::open(list).map_err(failed)?),
+        (false, None) => Box::new(StreamReader::at(list, stop).map_err(failed)?),
     };
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(failed)?;
+    let read = file.read_to_end(&mut bytes);
+    read.map_err(|error| host.check().err().unwrap_or(failed(error)))?;
     let wrong = |cause: String, hint: &str| Err(Error::usage(READ_NAMES, cause).hint(hint));
     let end = "end each name with a NUL, as find -print0 does";
     if bytes.is_empty() {

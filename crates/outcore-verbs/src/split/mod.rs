@@ -1,20 +1,22 @@
 //! `split`: files cut into parts of whole lines, records or rows.
 //!
 //! Contract: that of [`outcore_front::split`]. Compressed lines are unpacked. Streams are copied to
-//! scratch for `-n`, since their length must be known. Every part of CSV begins with the header.
-//! Parts appear together or not at all.
+//! scratch for `-n`, since their length must be known; otherwise lines are read as they come. Every
+//! part of CSV begins with the header, except for pieces of so many bytes, which are those of the
+//! files. Parts appear together or not at all.
 
 mod page;
 #[cfg(feature = "tables")]
 mod table;
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use outcore::{Error, Forecast, Result};
 use outcore_front::content::Recognition;
 use outcore_front::inputs::{ResolvedInput, look};
 use outcore_front::output::{Holds, Target, header_for};
-use outcore_front::records;
+use outcore_front::records::{self, TypeRequest};
 use outcore_front::split::{PLACEHOLDER, PartSize, SplitRequest, is_compressed, split};
 use outcore_front::text::reader::{Frame, RecordReader, plain_files};
 use outcore_front::what::Asked;
@@ -29,7 +31,7 @@ use crate::host::{Host, Weight};
 use crate::lines::{
     LineDone, LineJob, LineRequest, Overwrite, find, format_beside, frame_of, what_is_moved,
 };
-use crate::option::lines::RowArgs;
+use crate::option::lines::{RowArgs, Rows};
 use crate::option::{SEED, resources_request};
 use crate::report::{Phase, Place, WriteSummary};
 use crate::verb::{Inputs, Verb, Words};
@@ -50,10 +52,7 @@ impl Verb for Split {
 
     fn run(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
         let flags = args.rows.text_flags()?;
-        let is_table = args.tables().is_given()
-            || args.part_bytes.is_some()
-            || args.train.is_some()
-            || !args.by.is_empty();
+        let is_table = args.tables().is_given() || args.train.is_some() || !args.by.is_empty();
         let asked = Asked {
             inputs: &args.inputs,
             output: Some(&args.output),
@@ -112,25 +111,18 @@ fn said(report: &SplitSummary) -> Said<'static> {
 fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<SplitSummary> {
     let mut what = SplitRequest {
         pattern: &args.output,
-        cut: match (args.parts, args.part_lines) {
-            (Some(count), _) => PartSize::Parts(count),
-            (None, records) => PartSize::Records(records.unwrap_or(1)),
-        },
+        cut: cut_of(args),
         replace: args.force,
         inputs: Vec::new(),
         header: None,
+        filter: args.filter.as_deref().map(OsStr::new),
     };
     let (rows, types) = (rows.to_rows()?, args.record.to_request_without_keys());
-    let recognition = args.lines.recognition(rows.separator());
-    let sources = find(host, &args.inputs)?;
-    let format = format_beside(host, &rows, &types, (&sources, recognition))?;
-    let (frame, holds) = match &format {
-        Some(format) => (Frame::Bytes(format.record_bytes()), Holds::Records),
-        None => {
-            let frame = frame_of(&rows, args.lines.terminator());
-            (frame, Holds::Lines)
-        }
-    };
+    let Read {
+        frame,
+        holds,
+        recognition,
+    } = Read::of(host, args, &rows, &types)?;
     what.check(holds)?;
     check_trace(args)?;
     let resources = host.load(&resources_request(
@@ -145,10 +137,16 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         overwrite: Overwrite::of(args.force),
         record_io: &args.record_io,
         force: args.force,
-        takes_records: format.is_some(),
+        takes_records: holds == Holds::Records,
         recognition,
     };
-    let job = LineJob::prepare(host, resources.measuring(args.explain), &request)?;
+    let resources = resources.measuring(args.explain);
+    let is_copied = what.cut.needs_length() || holds == Holds::Records;
+    let job = LineJob::prepare_parts(host, resources, &request, is_copied)?;
+    let of_files = match is_copied {
+        true => Recognition::ANYTHING,
+        false => recognition,
+    };
     let mut data_bytes = job.data_bytes;
     if holds == Holds::Records {
         let inputs: Result<Vec<ResolvedInput>> = job.files.iter().cloned().map(look).collect();
@@ -159,31 +157,87 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
     }
     job.begin(host, json!({"output": args.output.display().to_string()}));
     let pass = begin_pass(host, &job, frame, recognition, args)?;
+    let mut read_bytes = 0;
     let (records, parts) = job.watch(host, || {
         what.inputs = job.sources.iter().filter_map(|source| source.key).collect();
         let files = job.files.clone();
         let of = (files.len(), data_bytes);
-        let mut reader = RecordReader::new(&job.job, files, frame, Recognition::ANYTHING);
-        split(&job.job, &mut reader, of, what)
+        let mut reader = RecordReader::new(&job.job, files, frame, of_files);
+        let done = split(&job.job, &mut reader, of, what)?;
+        read_bytes = match is_copied {
+            true => data_bytes,
+            false => reader.read_bytes,
+        };
+        Ok(done)
     })?;
     let done = LineDone {
         records,
-        read_bytes: data_bytes,
-        written_bytes: data_bytes,
+        read_bytes,
+        written_bytes: read_bytes,
         passes: 1,
-        phases: Phase::of_engine(&pass.end((data_bytes, data_bytes))),
+        phases: Phase::of_engine(&pass.end((read_bytes, read_bytes))),
         ..LineDone::default()
     };
     let unit = match frame {
+        _ if holds == Holds::Bytes => "byte",
         Frame::Bytes(_) => "record",
         Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => "line",
     };
     let wrote = WriteSummary {
         output: Some(Place(args.output.clone())),
-        files: parts.len() as u64,
+        files: match args.filter {
+            Some(_) => 0,
+            None => parts.len() as u64,
+        },
         ..job.report(host, unit, done)?
     };
     Ok(SplitSummary::of_parts(wrote, parts, args.seed))
+}
+
+/// How the input is read.
+struct Read {
+    frame: Frame,
+    holds: Holds,
+    recognition: Recognition,
+}
+
+impl Read {
+    /// As bytes for parts of so many bytes, and otherwise as records or lines.
+    fn of(host: &dyn Host, args: &SplitArgs, rows: &Rows, types: &TypeRequest) -> Result<Self> {
+        if args.part_bytes.is_some() {
+            let recognition = Recognition {
+                takes_packed: false,
+                ..Recognition::ANYTHING
+            };
+            return Ok(Read {
+                frame: Frame::Terminator(b'\n'),
+                holds: Holds::Bytes,
+                recognition,
+            });
+        }
+        let recognition = args.lines.recognition(rows.separator());
+        let sources = find(host, &args.inputs)?;
+        let format = format_beside(host, rows, types, (&sources, recognition))?;
+        let (frame, holds) = match &format {
+            Some(format) => (Frame::Bytes(format.record_bytes()), Holds::Records),
+            None => (frame_of(rows, args.lines.terminator()), Holds::Lines),
+        };
+        Ok(Read {
+            frame,
+            holds,
+            recognition,
+        })
+    }
+}
+
+/// Where parts end.
+fn cut_of(args: &SplitArgs) -> PartSize {
+    match (args.parts, args.part_bytes, args.line_bytes) {
+        (Some(count), ..) => PartSize::Parts(count),
+        (_, Some(bytes), _) => PartSize::Bytes(bytes),
+        (.., Some(bytes)) => PartSize::LineBytes(bytes),
+        _ => PartSize::Records(args.part_lines.unwrap_or(1)),
+    }
 }
 
 /// The pass, with what reading and writing will take.

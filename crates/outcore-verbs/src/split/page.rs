@@ -14,16 +14,13 @@ use crate::report::{Place, WriteSummary, report};
 
 const SPLIT_EXAMPLES: &str = "\
 Examples:
-  outcore split big.txt -n 8 -o 'part-{part}.txt'
   outcore split big.jsonl.gz -n 4 -o 'part-{part}.jsonl.zst'
-  outcore split --csv table.csv --by-lines 1e6 -o 'table-{part}.csv'
-  outcore split keys.bin --type u64 -n 16 -o 'keys-{part}.bin'
-  outcore split t.parquet --rows 1e6 -o 'part-{part}.parquet'
+  outcore split table.csv --line-bytes 256MiB -o 'table-{part}.csv'
   outcore split t.parquet --bytes 256MiB -o 'part-{part}.parquet'
-  outcore split docs.parquet --train 0.9 -o '{part}.parquet'
   outcore split t.parquet --by country -o by-country
 
-With --train, the parts are called train and test. With --by, rows keep their order within a \
+With --filter, part numbers have five digits unless the number of parts is given, and no part \
+may have the name of a file that exists, except with --force. With --train, the parts are called train and test. With --by, rows keep their order within a \
 partition, the columns of --by are in the names of directories and not in the files, and no more \
 than one file is written at a time, so memory does not grow with their number.";
 
@@ -45,14 +42,23 @@ pub(crate) struct SplitArgs {
     #[arg(short, long, value_name = "PATTERN", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Number of parts
-    #[arg(short = 'n', long = "parts", value_name = "K", value_parser = parse_count, required_unless_present_any = ["part_lines", "part_bytes", "train", "by"], conflicts_with_all = ["part_lines", "part_bytes", "train", "by"])]
+    #[arg(short = 'n', long = "parts", value_name = "K", value_parser = parse_count, required_unless_present_any = ["part_lines", "part_bytes", "line_bytes", "train", "by"], conflicts_with_all = ["part_lines", "part_bytes", "train", "by"])]
     pub(crate) parts: Option<u64>,
     /// Number of lines, records or rows in each part; the last part may have fewer
-    #[arg(long = "by-lines", visible_alias = "rows", value_name = "N", value_parser = parse_count, conflicts_with_all = ["part_bytes", "train", "by"])]
+    #[arg(short = 'l', long = "by-lines", visible_alias = "rows", value_name = "N", value_parser = parse_count, conflicts_with_all = ["part_bytes", "train", "by"])]
     pub(crate) part_lines: Option<u64>,
-    /// Tables only: approximate stored size of each part
-    #[arg(long = "bytes", value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with_all = ["train", "by"])]
+    /// Exactly so many bytes in each part, wherever lines end; the last part may have fewer. For
+    /// tables, the approximate stored size of each part
+    #[arg(short = 'b', long = "bytes", value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with_all = ["line_bytes", "train", "by"])]
     pub(crate) part_bytes: Option<u64>,
+    /// As many whole lines as fit into so many bytes, the header of CSV included. A longer line is
+    /// cut; a longer record of CSV or JSON has a part of its own
+    #[arg(short = 'C', long, value_name = "SIZE", value_parser = units::parse_bytes, conflicts_with_all = ["parts", "part_lines", "train", "by"])]
+    pub(crate) line_bytes: Option<u64>,
+    /// Write no files: pipe each part to this command of the shell, with the part's name in
+    /// $FILE, one after the other. A command that fails stops the split
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString, conflicts_with_all = ["train", "by"])]
+    pub(crate) filter: Option<String>,
     /// Tables only: write a random SHARE of the rows, such as 0.9, to the part train, and the rest
     /// to the part test
     #[arg(long, value_name = "SHARE", conflicts_with = "by")]
@@ -69,7 +75,7 @@ pub(crate) struct SplitArgs {
         value_name = "N",
         default_value_t = 1,
         requires = "train",
-        conflicts_with_all = ["parts", "part_lines", "part_bytes", "by"]
+        conflicts_with_all = ["parts", "part_lines", "part_bytes", "line_bytes", "filter", "by"]
     )]
     pub(crate) seed: u64,
     #[command(flatten)]
@@ -139,7 +145,8 @@ report! {
     /// What became of the parts.
     pub(crate) struct SplitSummary {
         [wrote: WriteSummary],
-        /// The files, in order; with `by` there are none, and `partitions` says how many.
+        /// The files, in order, or the names that `filter` was given; with `by` there are none, and
+        /// `partitions` says how many.
         parts: Vec<Place>,
         /// Directories that were written; none without `by`.
         partitions: Option<u64>,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use outcore::key::column::column_names;
 use outcore::{Error, Result};
 use outcore_front::resources::Resources;
-use outcore_front::split::{PLACEHOLDER, has_placeholder, name_of_part};
+use outcore_front::split::{PLACEHOLDER, check_parts_name, has_placeholder, name_of_part};
 use outcore_io::units;
 use outcore_table::input::{InputOptions, TableInput, TextOptions, check_local};
 use outcore_table::jobs;
@@ -18,7 +18,7 @@ use crate::host::Host;
 use crate::option::tables::TableArgs;
 use crate::option::{SEED, resources_request};
 use crate::tables::outputs::further_output;
-use crate::tables::{READ, Request, reads, run, run_to, text, unpacked};
+use crate::tables::{READ, Request, reading, reads, run, run_to, text, unpacked};
 
 const OPEN: &str = "open input";
 
@@ -45,6 +45,7 @@ pub(super) fn split(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
             .path(&args.output)
             .hint("write for example -o 'part-{part}.parquet'"));
     }
+    check_parts_name(&args.output)?;
     let name = |part: &str| name_of_part(&args.output, part);
     let request = Request {
         text: &text,
@@ -122,7 +123,9 @@ fn partition(
     };
     let keys = column_names(&args.by);
     let ran = run(host, &request, resources, |job, ends| {
-        jobs::partition(job, ends, &keys, (&dir, PARTITION_FILE))
+        // A dataset is made of a directory of another name.
+        let dir = ends.writes.directory.as_deref().unwrap_or(&dir);
+        jobs::partition(job, ends, &keys, (dir, PARTITION_FILE))
     })?;
     let (_, paths) = &ran.done;
     let partitions = paths.len() as u64;
@@ -142,6 +145,7 @@ fn rows_of(
     (resources, tables, text): (&Resources, &TableArgs, &TextOptions),
 ) -> Result<(u64, u64)> {
     // The same files as the job that follows, or none.
+    let resources = &reading(host, &args.inputs, resources.clone())?;
     let job = resources.job(Vec::new());
     let beside = args.output.parent().unwrap_or(Path::new("."));
     let (copies, _spool) = unpacked(host, (&job, resources), (&args.inputs, text.kind), beside)?;

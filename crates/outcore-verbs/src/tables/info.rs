@@ -9,7 +9,7 @@ use outcore::Result;
 use outcore_io::units;
 use outcore_table::input::{InputOptions, TableInput};
 
-use super::{check_tables, reads, text, unpacked};
+use super::{check_tables, reading, reads, text, unpacked};
 use crate::host::{Host, Weight};
 use crate::option::tables::{TableArgs, TextArgs};
 use crate::option::{BadRowArgs, DriveArgs, ResourceArgs, SEED, resources_request};
@@ -98,6 +98,7 @@ impl Verb for Info {
         let text = text::options(&tables, &flags, inputs)?;
         let none = (ResourceArgs::default(), DriveArgs::default());
         let resources = host.load(&resources_request(&none.0, &none.1, None, SEED)?)?;
+        let resources = reading(host, inputs, resources)?;
         let job = host.adopt(resources.job(Vec::new()));
         let of_inputs = (&inputs[..], text.kind);
         let (copies, _spool) = unpacked(host, (&job, &resources), of_inputs, Path::new("."))?;

@@ -97,10 +97,10 @@ pub fn unpacked(
     let mut files = files_of(inputs, true)?;
     let stdin = files.iter().position(|file| is_stdin(file));
     let stdin = stdin.map(|place| files.swap_remove(place));
-    files.retain(|file| kind.is_some() || TextKind::of_name(file).is_some());
     // A stream may be silent for long, and much may be to be unpacked.
     watch(host, &job.control, &[], || {
-        copies_of(host, (job, resources), (files, stdin), beside)
+        let is_text = |file: &Path| kind.is_some() || TextKind::of_name(file).is_some();
+        copies_of(host, (job, resources), (files, stdin), beside, &is_text)
     })
 }
 
@@ -110,8 +110,10 @@ fn copies_of(
     (job, resources): (&Job, &Resources),
     (files, stdin): (Vec<PathBuf>, Option<PathBuf>),
     beside: &Path,
+    is_text: &dyn Fn(&Path) -> bool,
 ) -> Result<(Copies, Option<Spool>)> {
-    let (mut copies, mut spool) = unpack_files((job, resources), beside, &files, host.names())?;
+    let names = host.names();
+    let (mut copies, mut spool) = unpack_files((job, resources), beside, &files, is_text, names)?;
     let Some(stdin) = stdin else {
         return Ok((copies, spool));
     };

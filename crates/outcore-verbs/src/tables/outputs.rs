@@ -9,7 +9,8 @@ use outcore::key::column::column_names;
 use outcore::read::text_kind::{TextKind, usual_separator};
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Source, Streams, is_stdout};
-use outcore_front::output::check_is_file_name;
+use outcore_front::output::{check_is_file_name, file_or_pipe, is_stream};
+use outcore_front::resources::Resources;
 use outcore_table::input::{check_local, check_not_read_again, matching};
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 
@@ -31,8 +32,12 @@ pub struct Outputs {
 pub fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outputs> {
     let name = request.output.filter(|name| !is_stdout(name));
     let Some(name) = name.or_else(|| host.kept_table()) else {
-        return to_stdout(request);
+        return to_stream(request, Path::new("-"));
     };
+    if is_stream(name) {
+        file_or_pipe(name, host.streams())?;
+        return to_stream(request, name);
+    }
     if request.tables.to.is_some() {
         let cause = "--to says what standard output gets, and the output is a file";
         return Err(Error::usage(READ, cause)
@@ -40,7 +45,10 @@ pub fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outputs> {
             .hint("leave --to out, since the name says it, or leave -o out"));
     }
     check_local("create output", name)?;
-    let name = host.output(name, request.force)?;
+    let name = match request.tables.parts {
+        None => host.output(name, request.force)?,
+        Some(_) => host.output_dir(name, request.force)?,
+    };
     let format = match (TableFormat::of_name(&name), request.tables.parts) {
         (Some(format), None) => {
             check_is_file_name("create output", &name)?;
@@ -96,8 +104,8 @@ fn check_has(tables: &TableArgs, format: TableFormat) -> Result<()> {
     Ok(())
 }
 
-/// What standard output gets if nothing is said about it: the first input's format, or CSV for
-/// files that are no text.
+/// What a stream gets if nothing is said about it: the first input's format, or CSV for files that
+/// are no text.
 fn format_of_input(request: &Request<'_>) -> TableFormat {
     let Some(first) = request.inputs.first() else {
         return TableFormat::Csv;
@@ -115,29 +123,31 @@ fn format_of_input(request: &Request<'_>) -> TableFormat {
     }
 }
 
-/// What standard output gets.
-fn to_stdout(request: &Request<'_>) -> Result<Outputs> {
+/// What the stream `name` gets, standard output or another.
+fn to_stream(request: &Request<'_>, name: &Path) -> Result<Outputs> {
+    // The name of a pipe can say it, where the format needs no file.
+    let named = TableFormat::of_name(name);
+    let named = named.filter(|format| format.is_text() || *format == TableFormat::ArrowStream);
     let format = match request.tables.to {
         Some(PipeFormat::Arrow) => TableFormat::ArrowStream,
         Some(PipeFormat::Csv) => TableFormat::Csv,
         Some(PipeFormat::Tsv) => TableFormat::Tsv,
         Some(PipeFormat::Jsonl) => TableFormat::JsonLines,
-        None => format_of_input(request),
+        None => named.unwrap_or_else(|| format_of_input(request)),
     };
     if request.tables.parts.is_some() {
         return Err(
-            Error::usage(READ, "--parts writes a directory, not standard output")
+            Error::usage(READ, "--parts writes a directory, not a stream")
                 .hint("name a directory with -o, or leave --parts out"),
         );
     }
     let codec = request.tables.codec.as_deref().map(Codec::parse);
-    let name = PathBuf::from("-");
-    let mut writes = OutputOptions::new(format).named(&name, codec.transpose()?)?;
+    let mut writes = OutputOptions::new(format).named(name, codec.transpose()?)?;
     if let Some(rows) = request.tables.group_rows {
         writes.group_rows_max = usize::try_from(rows).unwrap_or(usize::MAX);
     }
     check_has(request.tables, format)?;
-    let files = vec![name];
+    let files = vec![name.to_path_buf()];
     Ok(Outputs { files, writes })
 }
 
@@ -147,8 +157,8 @@ pub(crate) fn further_output(
     request: &Request<'_>,
     name: &Path,
 ) -> Result<(PathBuf, OutputOptions)> {
-    if is_stdout(name) {
-        let cause = "of two tables, the second is not written to standard output";
+    if is_stdout(name) || is_stream(name) {
+        let cause = "of two tables, the second is not written to a stream";
         return Err(Error::usage(READ, cause).hint("name a file for it"));
     }
     let tables = TableArgs {
@@ -204,6 +214,19 @@ pub fn sources_of(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
     let mut sources = find(files, Streams::Refused)?;
     sources.extend(find(stdin, Streams::Taken)?);
     Ok(sources)
+}
+
+/// The resources of a job that only reads `inputs`: datasets among them are files of its device.
+///
+/// # Errors
+/// An input that cannot be; the volume cannot be opened.
+pub(crate) fn reading(
+    host: &dyn Host,
+    inputs: &[PathBuf],
+    resources: Resources,
+) -> Result<Resources> {
+    sources_of(host, inputs)?;
+    host.with_datasets(resources)
 }
 
 /// Fails if an output is an input, or a file in a directory that is one, unless it may be.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::{Error, Job, Result};
 use outcore_front::inputs::{Source, is_stdout};
-use outcore_front::output::{Consent, Holds, Target, check_replaced, check_terminal};
+use outcore_front::output::{Consent, Holds, Target, check_replaced, check_terminal, is_stream};
 use outcore_front::resources::{Resources, default_scratch_dir};
 use outcore_table::input::check_not_read_again;
 use outcore_table::jobs::TableEnds;
@@ -113,7 +113,9 @@ pub(crate) fn run_with<T: Done>(
     let target = match outputs.as_slice() {
         // Scratch has to be somewhere, even if nothing is written.
         [] => Target::File(PathBuf::from("differences")),
-        [path] if is_stdout(path) => {
+        [path] if is_stdout(path) || is_stream(path) => {
+            let stream = (!is_stdout(path)).then(|| path.clone());
+            let target = Target::Pipe(stream);
             let consent = Consent {
                 force: request.force,
                 ..Consent::default()
@@ -122,11 +124,11 @@ pub(crate) fn run_with<T: Done>(
                 true => Holds::Lines,
                 false => Holds::Records,
             };
-            check_terminal(&Target::Pipe(None), holds, consent)?;
+            check_terminal(&target, holds, consent)?;
             // Who needs no scratch needs no place for it.
             let dir = default_scratch_dir(Path::new(".")).unwrap_or_else(|_| PathBuf::from("."));
             outputs = vec![dir.join("standard output")];
-            Target::Pipe(None)
+            target
         }
         [path] if writes.directory.is_none() => Target::File(path.clone()),
         // A directory that appears with its files has scratch next to it.
@@ -147,7 +149,7 @@ pub(crate) fn run_with<T: Done>(
         ..Kept::default()
     };
     let resources = host.start(resources, request.record_io.path(), kept)?;
-    let stored_bytes = stored_bytes(request.inputs);
+    let stored_bytes = stored_bytes(request.inputs, &sources)?;
     let is_unknown = request.inputs.iter().any(|name| is_stdin(name));
     let scratch_bytes = match is_unknown {
         true => stored_bytes.max(resources.config.memory_bytes.value),
@@ -181,8 +183,9 @@ pub(crate) fn run_with<T: Done>(
         &target.dir(),
     )?;
     reads.copies = copies;
-    if let Target::Pipe(_) = &target {
-        writes.stream = Some(TableStream::new(host.open_pipe(None, &job.control)?));
+    if let Target::Pipe(path) = &target {
+        let stream = host.open_pipe(path.as_deref(), &job.control)?;
+        writes.stream = Some(TableStream::new(stream, target.name().to_path_buf()));
     }
     let ends = TableEnds {
         inputs: request.inputs,
@@ -214,14 +217,15 @@ impl<T: Done> Ran<T> {
     }
 }
 
-/// Bytes of the files and of those in directories, as far as they are seen.
-fn stored_bytes(names: &[PathBuf]) -> u64 {
+/// Bytes of the files and of those in directories, as far as they are seen, and of datasets.
+fn stored_bytes(names: &[PathBuf], sources: &[Source]) -> Result<u64> {
     let of = |path: &Path| std::fs::metadata(path).map_or(0, |facts| facts.len());
-    names
-        .iter()
-        .map(|name| match std::fs::read_dir(name) {
-            Ok(entries) => entries.flatten().map(|entry| of(&entry.path())).sum(),
-            Err(_) => of(name),
-        })
-        .sum()
+    let files = names.iter().map(|name| match std::fs::read_dir(name) {
+        Ok(entries) => entries.flatten().map(|entry| of(&entry.path())).sum(),
+        Err(_) => of(name),
+    });
+    let files_bytes: u64 = files.sum();
+    let datasets = sources.iter().filter(|source| source.is_of_volume());
+    let datasets_bytes: Result<u64> = datasets.map(Source::len_bytes).sum();
+    Ok(files_bytes + datasets_bytes?)
 }

@@ -14,10 +14,12 @@ use outcore::verify::{VerifyReport as Found, checksum_of, verify as check_files,
 use outcore::{Error, Forecast, Input, Kind, Result};
 use outcore_front::content::Content;
 use outcore_front::cost::DriveTraffic;
-use outcore_front::inputs::{self, ResolvedInput, STDIN_NAME, Source, is_ready, open_stream};
+use outcore_front::inputs::{self, ResolvedInput, STDIN_NAME, Source, open_stream};
 use outcore_front::job::{check_text, is_in_order};
 use outcore_front::records::{self, TypeRequest};
 use outcore_front::resources::Resources;
+use outcore_front::streams::is_ready;
+use rustix::io::Errno;
 use serde_json::json;
 
 use super::page::{VerifyArgs, VerifyReport};
@@ -220,7 +222,10 @@ fn open_one_stream(control: &Arc<Control>, source: Source) -> Result<Checked> {
         control: Arc::clone(control),
     };
     let mut front = Vec::new();
-    let read = |error: io::Error| Error::io("read input", &error).path(&source.name);
+    let read = |error: io::Error| {
+        let failed = Error::io("read input", &error).path(&source.name);
+        control.check().err().unwrap_or(failed)
+    };
     let mut grow = |front: &mut Vec<u8>, bytes: usize| {
         let missing = (bytes - front.len()) as u64;
         stream
@@ -311,7 +316,10 @@ impl Read for Stream<'_> {
                 return Err(io::Error::other("interrupted"));
             }
             if is_ready(self.fd).map_err(io::Error::other)? {
-                return Ok(rustix::io::read(self.fd, bytes)?);
+                match rustix::io::read(self.fd, &mut *bytes) {
+                    Err(Errno::INTR | Errno::AGAIN) => {}
+                    read => return Ok(read?),
+                }
             }
         }
     }

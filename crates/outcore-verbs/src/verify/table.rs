@@ -13,6 +13,7 @@ use super::page::{VerifyArgs, VerifyReport};
 use crate::host::{Host, Kept, watch};
 use crate::option::{DriveArgs, SEED, resources_request};
 use crate::report::{Moved, Stopwatch};
+use crate::tables::outputs::sources_of;
 use crate::tables::{READ, check_tables, keys_of, on_bad_row, unpacked};
 use outcore::key::column::column_names;
 
@@ -30,14 +31,16 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
     if !args.against.is_empty() {
         check_tables(host, &args.against, None, no_table)?;
     }
+    let all: Vec<_> = args.files.iter().chain(&args.against).cloned().collect();
+    let sources = sources_of(host, &all)?;
     let request = resources_request(&args.resources, &DriveArgs::default(), None, SEED)?;
     let kept = Kept {
+        sources: &sources,
         force: args.trace.force,
         ..Kept::default()
     };
     let resources = host.start(host.load(&request)?, args.trace.record_io.path(), kept)?;
     let job = host.adopt(resources.job(Vec::new()));
-    let all: Vec<_> = args.files.iter().chain(&args.against).cloned().collect();
     let (copies, _spool) = unpacked(host, (&job, &resources), (&all, None), Path::new("."))?;
     let keys = keys_of(&args.by, args.descending)?;
     let text = TextOptions {

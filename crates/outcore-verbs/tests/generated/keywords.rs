@@ -90,7 +90,7 @@ const SPECIAL: [(&str, &str, &str); 9] = [
     ("where", "Expressions", "expressions"),
 ];
 /// Keywords of sizes in bytes.
-const SIZES: [&str; 3] = ["bytes", "memory", "scratch_limit"];
+const SIZES: [&str; 4] = ["bytes", "line_bytes", "memory", "scratch_limit"];
 /// What Python adds to options.
 const RECORDS: [(&str, &str); 4] = [
     (

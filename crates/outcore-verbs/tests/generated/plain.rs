@@ -273,7 +273,11 @@ pub(crate) fn plain(text: &str) -> String {
     for (value, parameter) in VALUES {
         text = replace_word(&text, value, parameter);
     }
-    let dashes = text.replace(" - ", " ").replace(" -> ", " ");
+    // Python starts commands of the shell with this variable as well.
+    let dashes = text
+        .replace(" - ", " ")
+        .replace(" -> ", " ")
+        .replace("$FILE", "");
     let found = OF_SHELLS.iter().find(|word| dashes.contains(**word));
     let found = found.filter(|_| !text.starts_with("Records and tables share one language"));
     if let Some(word) = found {

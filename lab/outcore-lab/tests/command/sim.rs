@@ -269,3 +269,35 @@ fn results_never_take_the_place_of_others_unasked() {
         "{names:?}"
     );
 }
+
+#[test]
+fn a_signal_ends_a_simulation_as_it_ends_every_command() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let place = TestDir::new();
+    for (signal, json) in [(Signal::INT, false), (Signal::TERM, true)] {
+        let words = ["sim", "run", "--flow", "requests=100000000"];
+        let words = [&words[..], if json { &["--json"] } else { &[] }].concat();
+        let mut child = place.spawn(&words);
+        let status = || {
+            let path = format!("/proc/{}/status", child.id());
+            std::fs::read_to_string(path).unwrap_or_default()
+        };
+        let catches = |status: String| {
+            let mask = status
+                .lines()
+                .find_map(|line| line.strip_prefix("SigCgt:"))
+                .map(str::trim);
+            mask.and_then(|mask| u64::from_str_radix(mask, 16).ok())
+                .is_some_and(|mask| mask & 2 != 0)
+        };
+        wait_until("the handlers", || catches(status()));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
+        assert_eq!(wait_for(&mut child).code(), Some(130));
+        let answer = Answer::of(child.wait_with_output().unwrap());
+        match json {
+            true => assert_eq!(answer.event("error")["kind"], "interrupted"),
+            false => assert!(answer.stderr.contains("interrupted"), "{answer:?}"),
+        }
+    }
+}

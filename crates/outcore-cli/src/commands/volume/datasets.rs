@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use outcore::Result;
 use outcore::job::Control;
-use outcore_front::inputs::is_stdout;
+use outcore::{Error, Result};
+use outcore_front::inputs::{STDIN_NAME, is_stdout};
 use outcore_front::output::Target;
+use outcore_front::streams::StreamReader;
 use outcore_front::volumes::{self, Moved};
 use outcore_io::units;
 use outcore_store::dataset::manifest::Contents;
@@ -41,7 +42,9 @@ pub(super) fn put(context: &Context, args: &PutArgs) -> Result<u8> {
             if args.source.as_os_str() != "-" {
                 return volumes::put(volume, &args.source, &name, args.force, resources);
             }
-            let mut input = pipe::PipeReader::standard_input(control)?;
+            let input = StreamReader::standard_input(|| control.check());
+            let failed = |error| Error::io("open input", &error).path(STDIN_NAME);
+            let mut input = input.map_err(failed)?;
             volumes::put_from(volume, &mut input, &name, args.force, resources)
         },
     )

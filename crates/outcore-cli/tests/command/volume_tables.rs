@@ -1,0 +1,204 @@
+//! Tables in datasets of a volume, read where they are and written as one dataset.
+//!
+//! Contract: a verb on tables gives the same of `@name` as of a file of the same bytes, in every
+//! format; an output is whole or absent.
+
+use std::fs;
+
+use crate::support::*;
+use crate::volume::{place, run, volume_in};
+
+/// Each format of tables, by an ending.
+const FORMATS: [&str; 8] = [
+    "parquet",
+    "arrow",
+    "arrows",
+    "csv",
+    "tsv",
+    "jsonl",
+    "csv.gz",
+    "jsonl.zst",
+];
+
+/// The table `t.csv` in `place`.
+fn write_table(place: &TestDir, rows: usize) {
+    let mut text = "id,name\n".to_string();
+    for (row, word) in random_u64(rows, 11).chunks_exact(8).enumerate() {
+        text.push_str(&format!("{},n{}\n", u64_of(word) >> 20, row % 7));
+    }
+    place.write("t.csv", text.as_bytes());
+}
+
+/// The bytes of a dataset.
+fn read_dataset(place: &TestDir, name: &str) -> Vec<u8> {
+    run(place, &["volume", "get", name, "-"]).ok().stdout
+}
+
+#[test]
+fn a_table_is_written_as_a_dataset_with_the_bytes_of_a_file() {
+    let place = place();
+    write_table(&place, 20_000);
+    for ending in FORMATS {
+        let (name, dataset) = (format!("t2.{ending}"), format!("@t.{ending}"));
+        place.run(&["convert", "t.csv", "-o", &name]).ok();
+        run(&place, &["convert", "t.csv", "-o", &dataset]).ok();
+        assert!(
+            read_dataset(&place, &dataset) == place.read(&name),
+            "{ending}"
+        );
+        let again = run(&place, &["convert", "t.csv", "-o", &dataset]);
+        again.fails(2, &["already", &dataset], "--force");
+        run(&place, &["convert", "t.csv", "-o", &dataset, "--force"]).ok();
+    }
+    for drive in ["d0", "d1", "d2"] {
+        assert_eq!(names_in(&place.path(drive)), ["outcore-volume"]);
+    }
+}
+
+#[test]
+fn a_table_of_a_volume_is_known_by_name_and_content_and_read_as_a_file_is() {
+    let place = place();
+    write_table(&place, 5_000);
+    place
+        .run(&["sort", "t.csv", "--by", "id", "-o", "sorted.csv"])
+        .ok();
+    for ending in FORMATS {
+        let (name, dataset) = (format!("t2.{ending}"), format!("@t.{ending}"));
+        place.run(&["convert", "t.csv", "-o", &name]).ok();
+        run(&place, &["volume", "put", &name, &dataset]).ok();
+        let sort = ["sort", &dataset, "--by", "id", "-o", "s.csv", "--force"];
+        run(&place, &sort).ok();
+        assert!(place.read("s.csv") == place.read("sorted.csv"), "{ending}");
+        for words in [&["head", "-n", "3"][..], &["tail", "-n", "2"], &["info"]] {
+            let of_dataset = run(&place, &[words, &[&dataset]].concat()).ok();
+            let of_file = place.run(&[words, &[&name]].concat()).ok();
+            assert_eq!(of_dataset.text(), of_file.text(), "{words:?} {ending}");
+        }
+    }
+    // The content counts, whatever the name.
+    run(&place, &["volume", "put", "t2.parquet", "@unnamed"]).ok();
+    let found = run(&place, &["head", "-n", "3", "@unnamed"]).ok();
+    assert_eq!(
+        found.text(),
+        place.run(&["head", "-n", "3", "t2.parquet"]).ok().text()
+    );
+    run(&place, &["verify", "@t.parquet", "--against", "@unnamed"]).ok();
+    for words in [
+        &[
+            "join",
+            "@t.parquet",
+            "t2.csv",
+            "--on",
+            "id",
+            "-o",
+            "@joined.csv",
+        ][..],
+        &["diff", "@t.parquet", "@unnamed", "--by", "id,name"],
+        &[
+            "group-by",
+            "@t.csv.gz",
+            "--by",
+            "name",
+            "--agg",
+            "count",
+            "-o",
+            "@groups.parquet",
+        ],
+        &[
+            "dedup",
+            "@t.jsonl",
+            "--by",
+            "name",
+            "--removed",
+            "@gone.csv",
+            "-o",
+            "@kept.csv",
+        ],
+        &["filter", "id > 0", "@t.arrow", "-o", "@more.arrow"],
+        &["split", "@t.parquet", "-n", "2", "-o", "p-{part}.parquet"],
+    ] {
+        run(&place, words).ok();
+    }
+    let kept = read_dataset(&place, "@kept.csv");
+    assert_eq!(kept.iter().filter(|byte| **byte == b'\n').count(), 1 + 7);
+    let gone = read_dataset(&place, "@gone.csv");
+    assert_eq!(
+        gone.iter().filter(|byte| **byte == b'\n').count(),
+        1 + 4_993
+    );
+}
+
+#[test]
+fn a_directory_of_tables_is_one_dataset_whose_files_are_named() {
+    let place = place();
+    write_table(&place, 5_000);
+    run(&place, &["convert", "t.csv", "-o", "@dir", "--parts", "3"]).ok();
+    place
+        .run(&["convert", "t.csv", "-o", "dir", "--parts", "3"])
+        .ok();
+    run(&place, &["volume", "get", "@dir", "got"]).ok();
+    assert_eq!(names_in(&place.path("got")), names_in(&place.path("dir")));
+    place.run(&["verify", "got", "--against", "dir"]).ok();
+    let part = run(&place, &["head", "-n", "2", "@dir/part-00001.parquet"]).ok();
+    let same = place
+        .run(&["head", "-n", "2", "dir/part-00001.parquet"])
+        .ok();
+    assert_eq!(part.text(), same.text());
+    let whole = run(&place, &["head", "@dir"]);
+    whole.fails(
+        2,
+        &["@dir is a directory of files"],
+        "outcore volume get @dir DIR",
+    );
+    run(&place, &["split", "t.csv", "--by", "name", "-o", "@by"]).ok();
+    let file = run(&place, &["head", "-n", "1", "@by/name=n3/part-0.parquet"]).ok();
+    assert!(file.text().contains("n3"), "{file:?}");
+    let parts = run(
+        &place,
+        &["split", "@t", "--rows", "9", "-o", "@p-{part}.parquet"],
+    );
+    assert_eq!(parts.code, Some(2), "{parts:?}");
+}
+
+#[test]
+fn a_full_volume_refuses_a_table_and_keeps_nothing_of_it() {
+    let place = TestDir::new();
+    write_table(&place, 200_000);
+    place.run(&["convert", "t.csv", "-o", "t.jsonl"]).ok();
+    let mut text = String::new();
+    for drive in ["d0", "d1"] {
+        place.make_dir(drive);
+        text.push_str(&format!(
+            "[[drive]]\ndir = \"{drive}\"\ncapacity_limit = \"1MiB\"\n"
+        ));
+    }
+    place.write("drives.toml", text.as_bytes());
+    run(&place, &["volume", "create", "--stripe", "64KiB"]).ok();
+    let full = run(&place, &["convert", "t.csv", "-o", "@t.jsonl"]);
+    full.fails(5, &["the drives are full"], "outcore volume rm");
+    assert!(run(&place, &["volume", "ls"]).ok().text().is_empty());
+    for drive in ["d0", "d1"] {
+        assert_eq!(names_in(&place.path(drive)), ["outcore-volume"]);
+        assert!(names_in(&place.path(&format!("{drive}/outcore-volume/data"))).is_empty());
+    }
+    // A small one fits.
+    run(
+        &place,
+        &["head", "-n", "9", "t.csv", "--infer", "-o", "@few.parquet"],
+    )
+    .ok();
+}
+
+#[test]
+fn a_table_that_cannot_be_read_leaves_the_dataset_that_was_there() {
+    let place = volume_in(TestDir::new());
+    write_table(&place, 2_000);
+    run(&place, &["convert", "t.csv", "-o", "@t.parquet"]).ok();
+    let before = read_dataset(&place, "@t.parquet");
+    let mut text = fs::read(place.path("t.csv")).unwrap();
+    text.extend_from_slice(b"one,two,three\n");
+    place.write("bad.csv", &text);
+    let bad = ["convert", "bad.csv", "-o", "@t.parquet", "--force"];
+    assert_ne!(run(&place, &bad).code, Some(0));
+    assert!(read_dataset(&place, "@t.parquet") == before);
+}
