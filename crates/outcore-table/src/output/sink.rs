@@ -19,7 +19,7 @@ use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool};
 use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::threads;
 use outcore_io::transfers::Transfers;
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Kind, Result};
 
 /// One request.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -53,8 +53,11 @@ pub(super) struct FileSink {
 
 /// What takes the bytes of a stream.
 pub(super) struct StreamSink {
-    writer: BufWriter<Box<dyn Write + Send>>,
+    /// There until the sink is dropped.
+    writer: Option<BufWriter<Box<dyn Write + Send>>>,
     len_bytes: u64,
+    /// Length of the header.
+    front_bytes: u64,
     /// What is written where the table is given up, so that no reader takes what came for all of
     /// it.
     torn: &'static [u8],
@@ -81,10 +84,19 @@ impl Sink {
     /// A sink for a stream, which gets `torn` where it is dropped before it is finished.
     pub(super) fn to_stream(writer: Box<dyn Write + Send>, torn: &'static [u8]) -> Self {
         Sink::Stream(StreamSink {
-            writer: BufWriter::with_capacity(STREAM_BYTES, writer),
+            writer: Some(BufWriter::with_capacity(STREAM_BYTES, writer)),
             len_bytes: 0,
+            front_bytes: 0,
             torn,
         })
+    }
+
+    /// Takes what was written for the front of rows that are to come: a stream that is given up
+    /// before any row does not get it.
+    pub(super) fn end_front(&mut self) {
+        if let Sink::Stream(stream) = self {
+            stream.front_bytes = stream.len_bytes;
+        }
     }
 
     /// Writes what is left and waits until all is written. The length of the file.
@@ -96,7 +108,8 @@ impl Sink {
             Sink::File(file) => file.finish(),
             Sink::Stream(mut stream) => {
                 stream.torn = &[];
-                match stream.writer.flush() {
+                stream.front_bytes = 0;
+                match stream.writer()?.flush() {
                     Ok(()) => Ok(stream.len_bytes),
                     Err(error) => Err(refused_by_stream(&error)),
                 }
@@ -110,7 +123,8 @@ impl Write for Sink {
         match self {
             Sink::File(file) => file.write(bytes),
             Sink::Stream(stream) => {
-                let written = stream.writer.write(bytes);
+                let writer = stream.writer().map_err(io::Error::other)?;
+                let written = writer.write(bytes);
                 let written =
                     written.map_err(|error| io::Error::other(refused_by_stream(&error)))?;
                 stream.len_bytes += written as u64;
@@ -124,12 +138,25 @@ impl Write for Sink {
     }
 }
 
+impl StreamSink {
+    fn writer(&mut self) -> Result<&mut BufWriter<Box<dyn Write + Send>>> {
+        let writer = self.writer.as_mut();
+        writer.ok_or_else(|| Error::new(Kind::Io, "write table", "the stream has ended"))
+    }
+}
+
 impl Drop for StreamSink {
     fn drop(&mut self) {
-        if !self.torn.is_empty() {
+        let Some(mut writer) = self.writer.take() else {
+            return;
+        };
+        if self.front_bytes > 0 && self.len_bytes == self.front_bytes {
+            // The buffer is dropped with the header in it.
+            let _ = writer.into_parts();
+        } else if !self.torn.is_empty() {
             // Who reads may be gone.
-            let _ = self.writer.write_all(self.torn);
-            let _ = self.writer.flush();
+            let _ = writer.write_all(self.torn);
+            let _ = writer.flush();
         }
     }
 }

@@ -5,7 +5,7 @@
 
 mod page;
 #[cfg(feature = "tables")]
-pub(crate) mod table;
+mod table;
 
 use outcore::Result;
 use outcore_front::what::Asked;
@@ -76,7 +76,7 @@ impl Verb for Head {
     }
 
     fn say(args: &HeadArgs, report: &WriteSummary, words: &mut Words) {
-        match report.unit == "row" && report.output.is_some() {
+        match report.unit == "row" {
             true => say(report, &SAID, args.explain, words),
             false => words.phases(&report.phases, args.explain),
         }

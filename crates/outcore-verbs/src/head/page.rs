@@ -20,7 +20,8 @@ Examples:
   outcore head -n 1e6 logs/ -o some.parquet
   outcore head -n 100 logs/ --by bytes:desc --by time -o largest.parquet
 
-Rows of tables are printed with tabs between their columns; with -o they are written as a table.";
+Rows of tables are printed in the format of the first input: those of Parquet and Arrow as CSV, or
+as JSON lines where a column has lists or objects.";
 
 /// Print the first lines, records or rows of the input
 ///

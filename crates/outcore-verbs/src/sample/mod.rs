@@ -52,6 +52,12 @@ impl Verb for Sample {
             return Err(Error::usage("read arguments", cause)
                 .hint("give --rate a number between 0 and 1, for example 0.01"));
         }
+        if args.records.or(args.rate.map(|_| 0)).is_none() {
+            return Err(
+                Error::usage("read arguments", "the size of the sample is not given")
+                    .hint("give a number with -n, or a share with --rate"),
+            );
+        }
         let count = args.records.unwrap_or(u64::MAX);
         if what.is_table() {
             #[cfg(feature = "tables")]

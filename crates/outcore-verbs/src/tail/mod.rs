@@ -77,7 +77,7 @@ impl Verb for Tail {
     }
 
     fn say(args: &TailArgs, report: &WriteSummary, words: &mut Words) {
-        match report.unit == "row" && report.output.is_some() {
+        match report.unit == "row" {
             true => say(report, &SAID, args.explain, words),
             false => words.phases(&report.phases, args.explain),
         }
