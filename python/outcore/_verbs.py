@@ -681,8 +681,8 @@ def sample(
         rate: Print each line or record with this probability, between 0 and 1. The sample may be of any size.
         with_replacement: Draw each of the lines or records from all of them, so that one may be printed
             several times, one after another. Streams are not possible, since they are counted first.
-        memory: Memory for the sample. Default: half of the free memory.
         separator: As in `comm`.
+        memory: As in `head`.
         seed, key, csv, jsonl: As in `shuffle`.
         force, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows, bloom,
             schema, infer, null, on_error, parts, explain, record_io, volume, progress: As in `sort`.

@@ -16,7 +16,11 @@ use crate::tables::{READ, Request, keys_of, run, text};
 pub(super) fn head(host: &dyn Host, args: &HeadArgs) -> Result<WriteSummary> {
     let files = &args.files;
     let keys = keys_of(&args.by, false)?;
-    let text = text::options(&args.tables, &args.rows.text_flags()?, &files.inputs)?;
+    let text = text::options(
+        &args.take.tables,
+        &args.take.rows.text_flags()?,
+        &files.inputs,
+    )?;
     let mut text = text.needing_keys(&keys)?;
     let RecordCount { count, is_rest } = args.records;
     if keys.is_empty() && !is_rest {
@@ -30,9 +34,9 @@ pub(super) fn head(host: &dyn Host, args: &HeadArgs) -> Result<WriteSummary> {
         let cause = "all rows but the last ones are not taken in the order of --by";
         return Err(Error::usage(READ, cause).hint("sort the table first with `outcore sort --by`"));
     }
-    let resources = host.load(&memory_request(args.memory_bytes)?)?;
-    let recording = (&args.record_io, args.explain);
-    let request = Request::of_any(files, &args.tables, recording, &text);
+    let resources = host.load(&memory_request(args.take.memory_bytes)?)?;
+    let recording = (&args.take.record_io, args.take.explain);
+    let request = Request::of_any(files, &args.take.tables, recording, &text);
     let ran = run(host, &request, resources, |job, ends| {
         match keys.is_empty() {
             true => jobs::span(job, ends, span),

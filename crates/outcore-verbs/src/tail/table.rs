@@ -15,14 +15,18 @@ use crate::tables::{Request, run, text};
 /// The last rows.
 pub(super) fn tail(host: &dyn Host, args: &TailArgs) -> Result<WriteSummary> {
     let files = &args.files;
-    let text = text::options(&args.tables, &args.rows.text_flags()?, &files.inputs)?;
-    let resources = host.load(&memory_request(args.memory_bytes)?)?;
+    let text = text::options(
+        &args.take.tables,
+        &args.take.rows.text_flags()?,
+        &files.inputs,
+    )?;
+    let resources = host.load(&memory_request(args.take.memory_bytes)?)?;
     let span = match args.records.is_rest {
         true => RowSpan::AfterFirst(args.records.count),
         false => RowSpan::Last(args.records.count),
     };
-    let recording = (&args.record_io, args.explain);
-    let request = Request::of_any(files, &args.tables, recording, &text);
+    let recording = (&args.take.record_io, args.take.explain);
+    let request = Request::of_any(files, &args.take.tables, recording, &text);
     let ran = run(host, &request, resources, |job, ends| {
         jobs::span(job, ends, span)
     })?;
