@@ -260,11 +260,11 @@ def group_by(
     src: TableSource, dst: StrPath, by: Keys | None = None, *, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, explain: bool = False, aggregates: Keys | None = None, volume: StrPath | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, csv: bool = False, jsonl: bool = False,
+    header: bool = True, separator: str | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
+    explain: bool = False, aggregates: Keys | None = None, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> WriteSummary: ...
 
@@ -274,11 +274,11 @@ def group_by(
     src: TableSource, dst: None = None, by: Keys | None = None, *, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, explain: bool = False, aggregates: Keys | None = None, volume: StrPath | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, csv: bool = False, jsonl: bool = False,
+    header: bool = True, separator: str | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
+    explain: bool = False, aggregates: Keys | None = None, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> Table: ...
 
@@ -287,11 +287,11 @@ def group_by(
     src: TableSource, dst: StrPath | None = None, by: Keys | None = None, *, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, explain: bool = False, aggregates: Keys | None = None, volume: StrPath | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, csv: bool = False, jsonl: bool = False,
+    header: bool = True, separator: str | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
+    explain: bool = False, aggregates: Keys | None = None, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Group the rows of tables by columns, and compute sums, counts and other values of each group.
@@ -322,7 +322,7 @@ def group_by(
         csv, jsonl, header, separator: As in `comm`.
         src: As in `convert`.
         dst, force: As in `dedup`.
-        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
+        columns, union, codec, group_rows, bloom, schema, null, on_error, memory, threads, io, drives,
             scratch_limit, record_io, explain, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
@@ -410,12 +410,11 @@ def join(
     ordered: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, explain: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, csv: bool = False, jsonl: bool = False,
+    header: bool = True, separator: str | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary: ...
 
 
@@ -426,12 +425,11 @@ def join(
     suffix: str = "_right", ordered: bool = True, columns: Keys | None = None, union: bool = False,
     codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, explain: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, csv: bool = False, jsonl: bool = False,
+    header: bool = True, separator: str | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -441,12 +439,11 @@ def join(
     suffix: str = "_right", ordered: bool = True, columns: Keys | None = None, union: bool = False,
     codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, explain: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, csv: bool = False, jsonl: bool = False,
+    header: bool = True, separator: str | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Join two tables by columns that they have in common.
 
@@ -486,7 +483,7 @@ def join(
             memory.
         csv, jsonl, header, separator: As in `comm`.
         dst: As in `dedup`.
-        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
+        columns, union, codec, group_rows, bloom, schema, null, on_error, memory, threads, io, drives,
             scratch_limit, record_io, force, explain, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
@@ -500,12 +497,11 @@ def diff(
     columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, explain: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, csv: bool = False, jsonl: bool = False,
+    header: bool = True, separator: str | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> DiffSummary: ...
 
 
@@ -515,12 +511,11 @@ def diff(
     columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, explain: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, csv: bool = False, jsonl: bool = False,
+    header: bool = True, separator: str | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -529,12 +524,11 @@ def diff(
     columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, explain: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, csv: bool = False, jsonl: bool = False,
+    header: bool = True, separator: str | None = None, memory: Size | None = None,
+    threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
+    scratch_limit: Size | None = None, record_io: StrPath | None = None, force: bool = False,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> DiffSummary | Table:
     """Compare two tables by key: rows of one alone, rows that changed, and in which columns.
 
@@ -558,7 +552,7 @@ def diff(
         explain: Print the plan of each sort on `sys.stderr`, then run.
         csv, jsonl, header, separator: As in `comm`.
         left: As in `join`.
-        columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
+        columns, union, codec, group_rows, bloom, schema, null, on_error, memory, threads, io, drives,
             scratch_limit, record_io, force, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.

@@ -337,12 +337,11 @@ def comm(
     zero_terminated: bool = False, columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, explain: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, header: bool = True,
+    separator: str | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, force: bool = False, explain: bool = False, csv: bool = False,
+    jsonl: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> CommSummary: ...
 
 
@@ -353,12 +352,11 @@ def comm(
     lines: LinesHow = False, zero_terminated: bool = False, columns: Keys | None = None, union: bool = False,
     codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, explain: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, header: bool = True,
+    separator: str | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, force: bool = False, explain: bool = False, csv: bool = False,
+    jsonl: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -368,12 +366,11 @@ def comm(
     lines: LinesHow = False, zero_terminated: bool = False, columns: Keys | None = None, union: bool = False,
     codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, explain: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, header: bool = True,
+    separator: str | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, force: bool = False, explain: bool = False, csv: bool = False,
+    jsonl: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> CommSummary | Table:
     """Compare two inputs: lines or rows of the first alone, of the second alone, of both.
 
@@ -398,14 +395,14 @@ def comm(
         total: Write the numbers of lines of the three columns at the end.
         by: Key columns by which rows of both tables are matched. Default: all columns. Rows of both are
             written as `left` has them.
+        header: `False` if this is so: The CSV has no header line; its columns are called 1, 2, and so on.
+        separator: Separator of CSV fields. Default: that of a sample of the records.
         csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
             line of each file names the columns.
         jsonl: Input is JSON lines, whatever its name: one JSON object per line.
-        header: `False` if this is so: The CSV has no header line; its columns are called 1, 2, and so on.
-        separator: Separator of CSV fields. Default: that of a sample of the records.
         lines, zero_terminated, columns, union, codec, group_rows, bloom, schema, infer, null, on_error,
-            parts, memory, threads, io, drives, scratch_limit, record_io, force, explain, volume, progress: As
-            in `sort`.
+            memory, threads, io, drives, scratch_limit, record_io, force, explain, volume, progress: As in
+            `sort`.
 
     Raises: What `sort` raises.
     """
@@ -542,6 +539,9 @@ def head(
 
     Reads no more than it needs; for all but the last ones, files are read twice. Several files are read as
     one.
+
+    Rows of tables are printed in the format of the first input: those of Parquet and Arrow as CSV, or as JSON
+    lines where a column has lists or objects.
 
     Examples:
         >>> outcore.head("keys.bin", "some.bin", count=1000000, dtype="u64")
@@ -683,8 +683,8 @@ def sample(
         rate: Print each line or record with this probability, between 0 and 1. The sample may be of any size.
         with_replacement: Draw each of the lines or records from all of them, so that one may be printed
             several times, one after another. Streams are not possible, since they are counted first.
-        memory: Memory for the sample. Default: half of the free memory.
         separator: As in `comm`.
+        memory: As in `head`.
         seed, key, csv, jsonl: As in `shuffle`.
         force, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows, bloom,
             schema, infer, null, on_error, parts, explain, record_io, volume, progress: As in `sort`.

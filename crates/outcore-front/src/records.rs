@@ -173,7 +173,7 @@ fn check_header(
     let cause = format!("its header says {}, not {other}", header.format);
     Err(Error::usage(CHOOSE, cause)
         .path(&input.source.name)
-        .hint("leave --type and --record out, and sort files of different types one by one"))
+        .hint("leave --type and --record out, and take files of different types one by one"))
 }
 
 /// Fails if rows of the input have another shape than those of the first array.

@@ -4,8 +4,8 @@
 //! what the caller says (a type, lines, CSV, JSON lines), what the first input is or begins with (a
 //! directory, Parquet, Arrow, `.npy`), and how its name ends. Everything else is lines. CSV and
 //! JSON lines are rows of text; they are a table as soon as somebody names a column or a type, or
-//! writes Parquet or Arrow. Whether a file really holds what it is taken for is for its reader to
-//! say. Reads the beginning of the first input at most.
+//! writes Parquet, Arrow or text of the other kind. Whether a file really holds what it is taken
+//! for is for its reader to say. Reads the beginning of the first input at most.
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,8 @@ use outcore_table::{
 use crate::content::Content;
 use crate::inputs::{self, Names, Streams, is_manifest};
 
+/// Whether text can become a table.
+const HAS_TABLES: bool = cfg!(feature = "tables");
 /// The file in which a view describes itself.
 const VIEW_NAME: &str = "view.json";
 
@@ -159,7 +161,7 @@ impl Asked<'_> {
         }
         let named = first.and_then(|first| text_named(first));
         if let Some(kind) = self.text.or(named) {
-            return Ok(match self.is_table_of_text() {
+            return Ok(match self.is_table_of_text(kind) {
                 true => What::table_of(kind),
                 false => What::rows(kind),
             });
@@ -167,12 +169,16 @@ impl Asked<'_> {
         Ok(self.output.and_then(records_named).unwrap_or(What::Lines))
     }
 
-    /// Whether text is a table.
-    fn is_table_of_text(&self) -> bool {
+    /// Whether text of this kind is a table.
+    fn is_table_of_text(&self, kind: TextKind) -> bool {
         let is_text_key = |list: &String| listed(list).any(is_text_key);
         let is_by = !self.by.is_empty() && self.text.is_none();
         let is_by_column = is_by && !self.is_text_order && !self.by.iter().any(is_text_key);
-        self.is_table || is_by_column || self.output.is_some_and(is_named_table)
+        let is_other = |output| {
+            let written = TextKind::of_name(output);
+            is_named_table(output) || (HAS_TABLES && written.is_some_and(|written| written != kind))
+        };
+        self.is_table || is_by_column || self.output.is_some_and(is_other)
     }
 }
 

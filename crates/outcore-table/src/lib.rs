@@ -76,4 +76,3 @@ pub mod output;
 pub mod rows;
 mod schema;
 pub mod stream;
-pub mod text;

@@ -18,6 +18,7 @@ use outcore_io::units::nearest;
 use outcore_io::{Error, Result};
 
 use crate::fault;
+use crate::notation::type_of;
 
 /// The place of the column `name`.
 ///
@@ -34,19 +35,26 @@ pub(crate) fn column_index(schema: &Schema, name: &str, operation: &str) -> Resu
         .map(|field| field.name().as_str())
         .collect();
     let error = Error::usage(operation, format!("there is no column `{name}`"));
-    if let Some((column, order)) = name.rsplit_once(':')
-        && names.contains(&column)
-    {
-        let hint = format!(
-            "`{order}` is neither a type nor an order of `{column}`: write desc, asc, nulls-first or nulls-last after the colon"
-        );
-        return Err(error.hint(hint));
+    let mut colons = name.match_indices(':').map(|(at, _)| name.split_at(at));
+    if let Some((column, orders)) = colons.find(|(column, _)| names.contains(column)) {
+        let mut words = orders[1..].split(':');
+        return Err(error.hint(match words.find(|word| !is_order(word)) {
+            None => format!("write `{column}` alone: these columns have no order and no type here"),
+            Some(order) => format!(
+                "`{order}` is neither a type nor an order of `{column}`: write desc, asc, nulls-first or nulls-last after the colon"
+            ),
+        }));
     }
     Err(match nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None if names.is_empty() => error.hint("the table has no columns"),
         None => error.hint(format!("the columns are {}", listed(&names))),
     })
+}
+
+/// Whether a word behind the colon of a key says how its column is ordered, or its type.
+fn is_order(word: &str) -> bool {
+    matches!(word, "asc" | "desc" | "r" | "nulls-first" | "nulls-last") || type_of(word).is_ok()
 }
 
 /// Where a column is: at the root of a table, or inside of objects.

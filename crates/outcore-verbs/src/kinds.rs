@@ -44,6 +44,7 @@ const CSV_TABLE: Kinds = Kinds::of(&[What::CsvTable]);
 const TEXT_TABLES: Kinds = Kinds::of(&[What::CsvTable, What::JsonTable]);
 const TABLES: Kinds = TEXT_TABLES.and(Kinds::of(&[What::Table]));
 const ALL: Kinds = Kinds::of(&What::ALL);
+const NONE: Kinds = Kinds::of(&[]);
 
 /// Options of some commands, and the kinds of input that they are for.
 struct Rule {
@@ -89,7 +90,7 @@ const RECORD_TYPE: &str = "say what records are with --type, or --record and --k
 const SAYS_WHAT: [&str; 6] = ["format", "record_bytes", "is_lines", "csv", "jsonl", "from"];
 
 /// The first rule that names a command and an option counts.
-static RULES: [Rule; 51] = [
+static RULES: [Rule; 52] = [
     // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort", "unique"])
@@ -238,6 +239,9 @@ static RULES: [Rule; 51] = [
     rule(&["by"], TABLES, "columns of tables").instead(INFER),
     // Tables.
     rule(&["parts"], ALL, "").of(&["split", "partition"]),
+    rule(&["parts"], NONE, "results of a known number of rows")
+        .of(&["comm", "join", "group-by", "diff"])
+        .instead("`outcore convert` cuts a table into parts"),
     rule(&["columns"], TABLES, "tables")
         .of(&["verify"])
         .instead(RECORD_TYPE),

@@ -545,7 +545,8 @@ pub fn find(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
     )
 }
 
-/// What the records are, where flags or the beginnings of files say so; none for lines.
+/// What the records are, where flags or the beginnings of files say so; none for lines. Files must
+/// agree with the flags, and hold whole records.
 pub(crate) fn format_of(
     types: &TypeRequest,
     sources: &[Source],
@@ -561,15 +562,13 @@ pub(crate) fn format_of(
             .hint("leave one of the two out")),
         };
     }
-    if let Some(named) = records::named(types)? {
-        return Ok(Some(named.format));
-    }
+    let is_named = records::named(types)?.is_some();
     let mut looked = Vec::with_capacity(sources.len());
     for source in sources.iter().filter(|source| !source.is_stream()) {
         looked.push(inputs::look(source.clone())?);
     }
-    let is_array = !types.keys.is_empty() || looked.iter().any(|input| input.npy.is_some());
-    match is_array {
+    let has_keys = !types.keys.is_empty();
+    match is_named || has_keys || looked.iter().any(|input| input.npy.is_some()) {
         true => records::decide(types, &looked).map(|decided| Some(decided.format)),
         false => Ok(None),
     }

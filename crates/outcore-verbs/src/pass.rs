@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use clap::Args;
 use outcore::job::Job;
 use outcore::read::sample::is_drawn;
 use outcore::{Forecast, Result};
@@ -13,20 +14,25 @@ use outcore_front::inputs::Source;
 use outcore_front::text::output::{Dress, LineWriter};
 use outcore_front::text::reader::{BLOCK_BYTES, Frame, RecordReader, plain_files};
 use outcore_front::text::take::{Counted, Records};
+use outcore_front::what::{Asked, What};
+use outcore_io::units;
 use serde_json::json;
 
 use crate::explain::{FilePass, dir_of};
 use crate::host::{Host, watch};
-use crate::lines::{LineRequest, Overwrite, Stream};
-use crate::option::lines::{LineArgs, Rows};
+use crate::lines::{LineRequest, Overwrite, Stream, what_is_moved};
+use crate::option::lines::{LineArgs, RowArgs, Rows};
+use crate::option::tables::TableArgs;
 use crate::option::{FileArgs, RecordingArgs, TypeArgs, memory_request};
 use crate::report::{Moved, Phase, Place, Stopwatch, WriteSummary};
 
 /// Which records are taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Taken {
-    /// The first ones, or as many that are chosen.
+    /// The first ones.
     First(u64),
+    /// As many that are chosen of all.
+    Chosen(u64),
     /// All but so many at the end.
     AllBut(u64),
     /// The last ones.
@@ -48,7 +54,7 @@ impl Taken {
     /// How many there are of so many, at most.
     fn count(self, all: u64) -> u64 {
         match self {
-            Taken::First(count) | Taken::Last(count) => count.min(all),
+            Taken::First(count) | Taken::Chosen(count) | Taken::Last(count) => count.min(all),
             Taken::AllBut(count) | Taken::AfterFirst(count) => all.saturating_sub(count),
             Taken::Repeated(count) => count * u64::from(all > 0),
             Taken::Drawn { rate, seed } => (0..all)
@@ -60,10 +66,79 @@ impl Taken {
     /// The records to be counted before files are read.
     fn counted(self) -> Option<Counted> {
         match self {
-            Taken::First(_) | Taken::AfterFirst(_) | Taken::Drawn { .. } => None,
+            Taken::First(_) | Taken::Chosen(_) | Taken::AfterFirst(_) | Taken::Drawn { .. } => None,
             Taken::AllBut(_) | Taken::Repeated(_) => Some(Counted::All),
             Taken::Last(count) => Some(Counted::Last(count)),
         }
+    }
+}
+
+/// The options of a verb that takes some lines, records or rows, except for which ones.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct TakeArgs {
+    /// Memory to use. Default: half of the free memory
+    #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes, help_heading = "Resources")]
+    pub(crate) memory_bytes: Option<u64>,
+    #[command(flatten)]
+    pub(crate) record: TypeArgs,
+    #[command(flatten)]
+    pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) rows: RowArgs,
+    #[command(flatten)]
+    pub(crate) tables: TableArgs,
+    /// Print the plan (predicted traffic and time), then run
+    #[arg(long, help_heading = "Plan")]
+    pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) record_io: RecordingArgs,
+}
+
+impl TakeArgs {
+    /// The kind of `files`, which are a table where columns are named; rejects options that are not
+    /// for it.
+    pub(crate) fn what(
+        &self,
+        host: &dyn Host,
+        files: &FileArgs,
+        names_columns: bool,
+    ) -> Result<What> {
+        let asked = Asked {
+            inputs: &files.inputs,
+            output: files.output.as_deref(),
+            is_records: self.record.is_typed(),
+            is_lines: self.lines.is_lines(),
+            text: self.rows.text_flags()?.kind(),
+            is_table: self.tables.is_given() || names_columns || host.kept_table().is_some(),
+            piped: self.tables.piped(),
+            ..Asked::default()
+        };
+        what_is_moved(host, asked, self.lines)
+    }
+
+    /// A pass of the verb `name` over `files`, which are `what`, for what is `taken`.
+    pub(crate) fn pass<'a>(
+        &'a self,
+        host: &dyn Host,
+        files: &'a FileArgs,
+        what: What,
+        name: &'static str,
+        taken: Taken,
+    ) -> Result<LinePass<'a>> {
+        let mut rows = self.rows.clone();
+        rows.settle(what);
+        let request = PassRequest {
+            files,
+            record: &self.record,
+            lines: self.lines,
+            rows: rows.to_rows()?,
+            memory_bytes: self.memory_bytes,
+            record_io: &self.record_io,
+            name,
+            taken,
+            is_explained: self.explain,
+        };
+        LinePass::prepare(host, request)
     }
 }
 
@@ -85,8 +160,6 @@ pub(crate) struct PassRequest<'a> {
     pub(crate) name: &'static str,
     /// Which records are taken.
     pub(crate) taken: Taken,
-    /// Whether all of the input is read, and not only as far as the last of these.
-    pub(crate) reads_all: bool,
     /// Whether a plan is shown.
     pub(crate) is_explained: bool,
 }
@@ -157,9 +230,9 @@ impl<'a> LinePass<'a> {
                     (Forecast::AtMost(bytes), Forecast::AtMost(bytes))
                 }
             };
-            match request.reads_all {
-                true => (bytes.into(), kept),
-                false => (read, kept),
+            match request.taken {
+                Taken::First(_) => (read, kept),
+                _ => (bytes.into(), kept),
             }
         })
     }
@@ -176,7 +249,9 @@ impl<'a> LinePass<'a> {
                 limit_bytes,
             };
             match (taken, left) {
-                (Taken::First(count) | Taken::Repeated(count), _) => records.copy(count),
+                (Taken::First(count) | Taken::Chosen(count) | Taken::Repeated(count), _) => {
+                    records.copy(count)
+                }
                 (Taken::Drawn { rate, seed }, _) => records.copy_rate(rate, seed),
                 (Taken::AfterFirst(count), _) => {
                     records.skip(count)?;

@@ -108,6 +108,7 @@ fn wrong(error: &clap::Error) -> Error {
             }
         }
         Some(tip) => format!("{tip}; see --help"),
+        None if error.kind() == ErrorKind::ArgumentConflict => "leave one of them out".to_owned(),
         None => match usage {
             Some(usage) => format!("usage: {usage}; see --help"),
             None => "see --help".to_string(),

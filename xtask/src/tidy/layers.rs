@@ -59,7 +59,7 @@ const ROOMS: [(&str, &[&[&str]]); 18] = [
             &["common"],
             &["rows"],
             &["input", "output"],
-            &["expr", "stream", "text"],
+            &["expr", "stream"],
             &["jobs"],
         ],
     ),

@@ -187,7 +187,7 @@ pub(crate) struct ViewRangeArgs {
 
 /// Write a view, or a range of it, to standard output in sorted order
 ///
-/// Rows of a table are printed as by `outcore head`, with tabs between the columns.
+/// Rows of a table are CSV, or JSON lines where a column has lists or objects.
 #[derive(Debug, Args)]
 #[command(after_long_help = CAT_EXAMPLES)]
 pub(crate) struct ViewCatArgs {

@@ -162,3 +162,107 @@ fn what_comm_cannot_do_is_an_error_with_the_way_out() {
         .ok();
     place.run(&records).fails(2, &["records"], "lookup");
 }
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+#[test]
+fn inputs_of_two_kinds_are_an_error_in_both_orders() {
+    let place = TestDir::in_memory();
+    place.write("l.txt", b"id\n1\n");
+    place.write("t.csv", b"id\n1\n");
+    place.run(&words("convert t.csv -o t.parquet")).ok();
+    for (one, other) in [("l.txt", "t.csv"), ("l.txt", "t.parquet")] {
+        for (left, right) in [(one, other), (other, one)] {
+            let answer = place.run(&["comm", "-12", left, right]);
+            answer.fails(2, &["inputs of one kind", left, right], "--lines");
+        }
+    }
+    assert_eq!(run(&place, "comm -12 --lines l.txt t.csv"), b"1\nid\n");
+    assert_eq!(run(&place, "comm -12 t.parquet t.csv"), b"id\n1\n");
+    let absent = place.run(&["comm", "-12", "l.txt", "none.csv"]);
+    absent.fails(3, &["none.csv"], "");
+}
+
+#[test]
+fn a_table_without_rows_is_compared_as_one_of_the_same_types() {
+    let place = TestDir::in_memory();
+    place.write("t.csv", b"id,n\n1,a\n2,b\n");
+    place.write("none.csv", b"id,n\n");
+    place.write(
+        "t.jsonl",
+        b"{\"id\":1,\"n\":\"a\"}\n{\"id\":2,\"n\":\"b\"}\n",
+    );
+    place.write("none.jsonl", b"");
+    place.run(&words("convert t.csv -o t.parquet")).ok();
+    place
+        .run(&words("head -n 0 t.parquet -o none.parquet"))
+        .ok();
+    for end in ["csv", "jsonl", "parquet"] {
+        for none_end in ["csv", "jsonl", "parquet"] {
+            let (all, none) = (format!("t.{end}"), format!("none.{none_end}"));
+            let rows = |line: &str| {
+                let line = line.replace("ALL", &all).replace("NONE", &none);
+                let printed = run(&place, &format!("{line} --to jsonl"));
+                assert!(
+                    printed.is_empty() || printed == place.read("t.jsonl"),
+                    "{line}"
+                );
+                printed.iter().filter(|byte| **byte == b'\n').count()
+            };
+            assert_eq!(rows("comm -23 ALL NONE"), 2, "{all} {none}");
+            assert_eq!(rows("comm -12 ALL NONE"), 0, "{all} {none}");
+            assert_eq!(rows("comm -13 NONE ALL"), 2, "{all} {none}");
+            assert_eq!(rows("join ALL NONE --on id --how anti"), 2, "{all} {none}");
+            let diff = place.run(&["diff", &none, &all, "--by", "id", "--json"]);
+            assert_eq!(diff.code, Some(1), "{all} {none}: {diff:?}");
+        }
+    }
+    run(&place, "comm -12 none.csv none.parquet");
+    place.write("empty.csv", b"");
+    let empty = place.run(&["comm", "-12", "t.csv", "empty.csv"]);
+    empty.fails(4, &["empty.csv", "is empty"], "header");
+    let nothing = place.run(&["comm", "-12", "none.jsonl", "none.jsonl"]);
+    nothing.fails(2, &["neither table has a column"], "header");
+}
+
+#[test]
+fn hints_of_comm_name_only_what_it_has() {
+    let place = TestDir::in_memory();
+    place.write("t.csv", b"id\n1\n");
+    place.run(&words("convert t.csv -o t.parquet")).ok();
+    place
+        .run(&words("comm -12 t.parquet t.csv -o t.parquet --force"))
+        .fails(2, &["it is an input"], "`outcore sort --replace`");
+    place
+        .run(&words("comm -12 t.csv t.csv --parts 2 -o d"))
+        .fails(2, &["--parts cannot be used"], "`outcore convert`");
+    place
+        .run(&words("comm -12 t.csv t.csv --by id:desc"))
+        .fails(2, &["no column `id:desc`"], "write `id` alone");
+}
+
+#[test]
+fn the_memory_that_is_named_is_enough_for_equal_long_lines() {
+    let place = TestDir::new();
+    let lines: String = (0..4)
+        .map(|line| format!("{line}{}\n", "x".repeat(3 << 20)))
+        .collect();
+    place.write("a", lines.as_bytes());
+    let mut memory = "1MiB".to_owned();
+    for attempt in 0..2 {
+        let words = [
+            "comm", "-12", "a", "a", "-o", "both", "--force", "--memory", &memory,
+        ];
+        let answer = place.run(&words);
+        if attempt == 1 {
+            answer.ok();
+        } else {
+            let text = answer.fails(6, &["memory"], "--memory").stderr;
+            let named = text.rsplit("--memory ").next().unwrap();
+            memory = named.split_whitespace().next().unwrap().to_owned();
+        }
+    }
+    assert!(place.read("both") == lines.as_bytes());
+}

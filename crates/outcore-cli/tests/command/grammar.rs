@@ -235,7 +235,105 @@ fn a_count_is_n_for_every_verb() {
         .run(&["windows", "-n", "2", "n", "--type", "u64"])
         .ok();
     assert_eq!(windows.stdout.len(), 32);
+    let counted = "windows -n 2 n --type u64 -o w.bin --json";
+    let counted = place.run(&counted.split(' ').collect::<Vec<_>>()).ok();
+    assert_eq!(counted.event("summary")["records_in"], 3);
+    place
+        .run(&["sample", "a.csv"])
+        .fails(2, &["size of the sample"], "--rate");
     assert_eq!(text("head -n 1 a.csv --lines"), "id,name,price\n");
     assert_eq!(text("sample -n 5 a.csv --lines").lines().count(), 5);
     assert_eq!(text("gen u8 -n 3").len(), 3);
+}
+
+#[test]
+fn a_key_that_contradicts_itself_or_has_no_column_is_rejected_before_anything_is_read() {
+    let place = place();
+    place.run(&["convert", "a.csv", "-o", "a.parquet"]).ok();
+    let run = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
+    for (file, name) in [
+        ("a.csv", "id"),
+        ("a.csv --csv", "id"),
+        ("a.parquet", "id"),
+        ("a.jsonl", ".id"),
+    ] {
+        for (orders, cause) in [
+            ("asc:desc", "asc or desc twice"),
+            ("desc:desc", "asc or desc twice"),
+            ("nulls-first:nulls-last", "nulls-first or nulls-last twice"),
+            ("", ""),
+        ] {
+            let line = format!("sort {file} --by {name}:{orders}");
+            assert_eq!(
+                run(&line).fails(2, &[cause, name], "").stdout,
+                b"",
+                "{line}"
+            );
+        }
+    }
+    run("sort a.jsonl --by .id:i64").fails(
+        2,
+        &["`i64` is not an order of `.id`"],
+        "have their types",
+    );
+    for verb in ["sort", "unique"] {
+        let line = format!("{verb} a.csv --by 8");
+        run(&line).fails(2, &["there is no column `8`"], "id, name, price");
+    }
+    for line in [
+        "join a.parquet a.parquet --on id:desc",
+        "split a.parquet --by id:desc -o d",
+        "comm -12 a.parquet a.parquet --by id:desc",
+    ] {
+        run(line).fails(2, &["no column `id:desc`"], "write `id` alone");
+    }
+    for line in [
+        "group-by a.parquet --by id,id",
+        "split a.parquet --by id,id -o d",
+    ] {
+        run(line).fails(2, &["the column `id` twice"], "once");
+    }
+    place.write("q.jsonl", b"{\"a:b\":2}\n{\"a:b\":1}\n");
+    for key in [".\"a:b\"", "`a:b`", "`a:b`:asc"] {
+        let sorted = place.run(&["sort", "--jsonl", "q.jsonl", "--by", key]).ok();
+        assert_eq!(sorted.text(), "{\"a:b\":1}\n{\"a:b\":2}\n", "{key}");
+    }
+}
+
+#[test]
+fn a_job_that_fails_before_its_first_row_prints_no_header() {
+    let place = place();
+    place.write("bad.csv", b"a,b\n1,x\nno,y\n");
+    place.write(
+        "bad.jsonl",
+        b"{\"a\":1,\"b\":{\"c\":1}}\n{\"a\":\"no\",\"b\":{\"c\":\"x\"}}\n",
+    );
+    place.write("short.csv", b"a,b\n1,x\n2\n");
+    let run = |line: &str| place.run(&line.split(' ').collect::<Vec<_>>());
+    for line in [
+        "sort bad.csv --by a:i64",
+        "filter a>1 bad.csv --schema a:i64",
+        "head bad.csv --schema a:i64",
+        "sort short.csv --by 2",
+        "unique short.csv --csv --by b",
+    ] {
+        let failed = run(line).fails(4, &["line 3"], "");
+        assert_eq!(failed.stdout, b"", "{line}");
+    }
+    place.write("none.csv", b"a,b\n");
+    for line in [
+        "sort none.csv --by 1",
+        "head none.csv",
+        "filter a>1 none.csv --schema a:i64",
+        "shuffle none.csv",
+    ] {
+        assert_eq!(run(line).ok().stdout, b"a,b\n", "{line}");
+    }
+    let filled = run("convert bad.jsonl --schema a:i64 --on-error null").ok();
+    assert!(
+        filled.stderr.contains("column `a` is i64, and `no` is not"),
+        "{filled:?}"
+    );
+    let inner = run("convert bad.jsonl --schema b:struct<c:i64> --on-error null").ok();
+    assert!(inner.stderr.contains("column `b.c` is i64"), "{inner:?}");
 }

@@ -280,9 +280,11 @@ fn head_and_sample_take_some_in_the_order_of_the_input() {
         .ok();
     assert_eq!(head.stdout, values[..16]);
     place.write("odd", &values[..15]);
-    place
-        .run(&["head", "--type", "u64", "odd"])
-        .fails(2, &["7 of 8 bytes", "(odd)"], "--type");
+    place.run(&["head", "--type", "u64", "odd"]).fails(
+        2,
+        &["7 bytes left over", "(odd)"],
+        "complete",
+    );
 }
 
 #[test]

@@ -281,7 +281,7 @@ fn bad_rows_and_null_texts_are_handled_by_every_command_on_tables() {
     assert!(told.contains("left out 2 bad rows"), "{told}");
     assert_eq!(
         place.run(&["view", "cat", "v"]).ok().stdout,
-        b"k\tv\n1\t10\n1\t\n3\t1\n"
+        b"k,v\n1,10\n1,\n3,1\n"
     );
     place
         .run(&["sort", "in.csv", "--lines", "--on-error", "skip"])

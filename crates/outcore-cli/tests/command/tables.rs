@@ -354,7 +354,7 @@ fn first_rows_are_printed_and_parts_are_written_together() {
     let printed = place
         .run(&["head", "-n", "3", "t.parquet", "--columns", "number,name"])
         .ok();
-    assert_eq!(printed.text(), "number\tname\n0\t\n919\tc\n838\ta\n");
+    assert_eq!(printed.text(), "number,name\n0,\n919,c\n838,a\n");
     // With --json the rows are data as before, and events go to standard error.
     let line = [
         "head",

@@ -110,10 +110,61 @@ fn the_ends_of_csv_records_and_tables_are_whole_and_under_their_header() {
     run("tail -n 3 n.npy -o last.npy");
     assert_eq!(run("map x last.npy -o -"), numbers[97 * 8..]);
     run("convert t.csv -o t.parquet");
-    assert_eq!(run("tail -n 1 t.parquet"), b"a\tb\n3\tv\\nw\n");
-    assert_eq!(run("head -n -2 t.parquet"), b"a\tb\n1\tx\\ny\n");
+    assert_eq!(run("tail -n 1 t.parquet"), b"a,b\n3,\"v\nw\"\n");
+    assert_eq!(run("head -n -2 t.parquet"), b"a,b\n1,\"x\ny\"\n");
+    assert_eq!(run("tail -n -1 t.csv"), run("tail -n 1 t.csv"));
     run("tail -n +2 t.parquet -o rest.csv");
     assert_eq!(place.read("rest.csv"), b"a,b\n2,z\n3,\"v\nw\"\n");
+}
+
+#[test]
+fn records_of_another_type_or_cut_short_are_an_error_before_anything_is_printed() {
+    let place = TestDir::in_memory();
+    let numbers: Vec<u8> = (0..10_u64).flat_map(u64::to_le_bytes).collect();
+    place.write("n", &[&numbers[..], b"abc"].concat());
+    place.write("whole", &numbers);
+    place
+        .run(&words_of("map u32(x) whole --type u64 -o n.npy"))
+        .ok();
+    for verb in [
+        "head -n 2",
+        "head -n -2",
+        "tail -n 2",
+        "tail -n +2",
+        "sample -n 2",
+        "sample --rate 0.5",
+        "shuffle",
+        "shuffle -n 2",
+        "sort",
+        "unique",
+    ] {
+        let run = |rest: &str| place.run(&words_of(&format!("{verb} {rest}")));
+        let cause = "is not a multiple of the 8-byte record (u64): 3 bytes left over (n)";
+        let cut = run("n --type u64").fails(2, &[cause], "the file is complete");
+        assert_eq!(cut.stdout, b"", "{verb}");
+        let other = run("n.npy --type u64");
+        other.fails(2, &["its header says u32, not u64 (n.npy)"], "leave --type");
+    }
+}
+
+#[test]
+fn rows_with_lists_are_printed_as_json_lines() {
+    let place = TestDir::in_memory();
+    place.write(
+        "t.jsonl",
+        b"{\"id\":1,\"of\":[1,2]}\n{\"id\":2,\"of\":[]}\n",
+    );
+    let run = |line: &str| place.run(&words_of(line)).ok().stdout;
+    run("convert t.jsonl -o t.parquet");
+    let last = b"{\"id\":2,\"of\":[]}\n";
+    assert_eq!(run("tail -n 1 t.parquet"), last);
+    assert_eq!(run("head -n 1 t.parquet --by id:desc"), last);
+    assert_eq!(run("sort t.parquet --by id"), place.read("t.jsonl"));
+    assert_eq!(run("head -n 1 t.parquet --columns id"), b"id\n1\n");
+    run("view build t.parquet --by id -o v");
+    assert_eq!(run("view cat v"), place.read("t.jsonl"));
+    let csv = place.run(&words_of("head t.parquet --to csv"));
+    csv.fails(2, &["`of` is List"], "JSON lines");
 }
 
 #[test]

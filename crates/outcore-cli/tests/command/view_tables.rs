@@ -38,7 +38,7 @@ fn text_that_is_added_has_the_types_of_the_view() {
     let rows = place.run(&words("view cat t.view")).ok().text();
     assert_eq!(
         rows,
-        "id\tcode\tat\n1\t007\t2024-01-02T00:00:00\n2\tx7\t2024-01-01T00:00:00\n"
+        "id,code,at\n1,007,2024-01-02T00:00:00\n2,x7,2024-01-01T00:00:00\n"
     );
     place.write("wrong.csv", b"id;code;at\nx;1;2024-01-02\n");
     place
@@ -71,10 +71,10 @@ fn a_view_of_a_table_is_read_as_its_sort_by_number_and_by_key_and_added_to() {
     place.run(&words("view verify t.view")).ok();
 
     let line = |row: &(Option<String>, i64)| {
-        format!("{}\t{}\n", row.0.as_deref().unwrap_or_default(), row.1)
+        format!("{},{}\n", row.0.as_deref().unwrap_or_default(), row.1)
     };
     let text = |rows: &[(Option<String>, i64)]| {
-        "name\tnumber\n".to_owned() + &rows.iter().map(line).collect::<String>()
+        "name,number\n".to_owned() + &rows.iter().map(line).collect::<String>()
     };
     let of = |name: Option<&str>| -> Vec<(Option<String>, i64)> {
         let is_its = |row: &&(Option<String>, i64)| row.0.as_deref() == name;
@@ -122,7 +122,7 @@ fn a_view_of_a_table_is_read_as_its_sort_by_number_and_by_key_and_added_to() {
         .run(&words("view build t.csv -o c.view --infer --by a"))
         .ok();
     let cat = place.run(&words("view cat c.view")).ok();
-    assert_eq!(cat.text(), "a\tb\n1\ty\n2\tx\n");
+    assert_eq!(cat.text(), "a,b\n1,y\n2,x\n");
 }
 
 #[test]

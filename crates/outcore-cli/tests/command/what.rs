@@ -46,7 +46,7 @@ fn a_column_that_is_named_makes_a_table_of_csv_and_json_lines() {
     let view = ["view", "build", "in.csv", "-o", "v.view", "--by", "price"];
     place.run(&view).ok();
     let rows = place.run(&["view", "cat", "v.view"]).ok();
-    assert_eq!(rows.text(), "name\tprice\nd\t-2\na, c\t9\nb\t10\n");
+    assert_eq!(rows.text(), "name,price\nd,-2\n\"a, c\",9\nb,10\n");
 }
 
 #[test]
@@ -305,4 +305,67 @@ fn verbs_with_expressions_read_text_as_their_options_say() {
         "--no-header",
     ];
     assert_eq!(run(&plain), "1,2\n3,x\n");
+}
+
+#[test]
+fn options_that_say_two_kinds_of_input_are_rejected_by_name() {
+    let place = TestDir::in_memory();
+    place.write("t.csv", b"id,n\n1,a\n");
+    let verbs = [
+        "head",
+        "tail",
+        "sample -n 1",
+        "shuffle",
+        "unique",
+        "sort",
+        "comm t.csv",
+    ];
+    let kinds = ["--lines", "--csv", "--jsonl", "--type u64", "--record 8"];
+    for verb in verbs {
+        for (place_of_one, one) in kinds.iter().enumerate() {
+            for other in &kinds[place_of_one + 1..] {
+                let is_record =
+                    |kind: &str| kind.starts_with("--type") || kind.starts_with("--rec");
+                if verb.starts_with("comm") && (is_record(one) || is_record(other)) {
+                    continue;
+                }
+                let line = format!("{verb} {one} {other} t.csv");
+                let answer = place.run(&line.split(' ').collect::<Vec<_>>());
+                let names = [one, other].map(|kind| kind.split(' ').next().unwrap_or_default());
+                answer.fails(2, &names, "leave");
+            }
+        }
+    }
+}
+
+#[test]
+fn text_becomes_the_text_that_the_name_of_the_output_promises() {
+    let place = TestDir::in_memory();
+    place.write("t.csv", b"id,n\n1,a\n2,b\n");
+    place.write(
+        "t.jsonl",
+        b"{\"id\":1,\"n\":\"a\"}\n{\"id\":2,\"n\":\"b\"}\n",
+    );
+    for verb in [
+        "head",
+        "tail",
+        "sample -n 9",
+        "sort",
+        "unique",
+        "comm -12 t.csv",
+        "convert",
+    ] {
+        for (from, to) in [("t.csv", "t.jsonl"), ("t.jsonl", "t.csv")] {
+            let verb = verb.replace("t.csv", from);
+            let out = format!("o-{to}");
+            let line = format!("{verb} {from} -o {out} --force");
+            place.run(&line.split(' ').collect::<Vec<_>>()).ok();
+            assert!(place.read(&out) == place.read(to), "{line}");
+        }
+    }
+    // Lines stay what they are.
+    place
+        .run(&["head", "--lines", "t.csv", "-o", "lines.jsonl"])
+        .ok();
+    assert!(place.read("lines.jsonl") == place.read("t.csv"));
 }

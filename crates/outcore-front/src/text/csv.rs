@@ -162,9 +162,9 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<Chosen> {
             .names
             .and_then(|names| names.iter().position(|known| known == name));
         let number = || {
-            name.parse::<usize>()
-                .ok()
-                .and_then(|number| number.checked_sub(1))
+            let number = name.parse::<usize>().ok()?.checked_sub(1)?;
+            let is_there = |names: &[String]| number < names.len();
+            options.names.is_none_or(is_there).then_some(number)
         };
         named.or_else(number)
     };
@@ -183,7 +183,7 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<Chosen> {
             break (index, name);
         }
         match rest.rsplit_once(':') {
-            Some((front, word)) if order.take(word) => rest = front,
+            Some((front, word)) if order.take(word, by)? => rest = front,
             Some((front, word)) if own.is_none() && own_ordering(word).is_some() => {
                 own = own_ordering(word);
                 rest = front;

@@ -14,7 +14,7 @@
 
 use std::sync::OnceLock;
 
-use outcore::key::column::listed;
+use outcore::key::column::{listed, quoted};
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::read::json::strict;
 use outcore::{Error, Result};
@@ -35,6 +35,14 @@ pub struct Path {
 }
 
 impl Path {
+    /// The way to the field of this name.
+    fn named(name: String) -> Self {
+        Path {
+            text: name.clone(),
+            steps: vec![Step::Name(name)],
+        }
+    }
+
     /// Reads `.user.id`; the first dot may be left out.
     ///
     /// # Errors
@@ -81,6 +89,26 @@ impl Path {
     }
 }
 
+/// `path`, what is left of `key`; fails where a colon outside of quotes is left in it.
+fn check_order<'p>(path: &'p str, key: &str) -> Result<&'p str> {
+    let mut is_quoted = false;
+    let colon = path.find(|letter| {
+        is_quoted ^= letter == '"';
+        letter == ':' && !is_quoted
+    });
+    let Some(at) = colon else {
+        return Ok(path);
+    };
+    let cause = match &path[at + 1..] {
+        "" => format!("nothing stands behind a colon of `{key}`"),
+        word => format!("`{word}` is not an order of `{}`", &path[..at]),
+    };
+    Err(Error::usage("choose column", cause).hint(
+        "write asc, desc, nulls-first or nulls-last after the colon: values of JSON have their \
+         types. A name with a colon is written as in .\"a:b\"",
+    ))
+}
+
 /// A field to sort by.
 #[derive(Debug)]
 struct Field {
@@ -111,14 +139,21 @@ impl JsonFields {
     pub fn new(paths: &[String], reverse: bool, is_stable: bool) -> Result<Self> {
         let mut fields = Vec::new();
         for text in paths.iter().flat_map(|list| listed(list)) {
+            let quoted = quoted(text);
             let (mut rest, mut order) = (text, FieldOrder::default());
+            if let Some((_, orders)) = &quoted {
+                rest = orders;
+            }
             while let Some((front, word)) = rest.rsplit_once(':')
-                && order.take(if word == "r" { "desc" } else { word })
+                && order.take(if word == "r" { "desc" } else { word }, text)?
             {
                 rest = front;
             }
             fields.push(Field {
-                path: Path::parse(rest)?,
+                path: match quoted {
+                    Some((name, _)) if rest.is_empty() => Path::named(name),
+                    _ => Path::parse(check_order(rest, text)?)?,
+                },
                 is_turned: order.is_descending.unwrap_or(reverse),
                 order,
             });

@@ -37,6 +37,7 @@ pub mod take;
 pub mod view_files;
 
 use outcore::key::sort_key::NoKey;
+use outcore::{Error, Result};
 
 /// Appends a key with `append`; where that fails, nothing.
 pub(crate) fn append_whole(
@@ -51,6 +52,12 @@ pub(crate) fn append_whole(
     appended
 }
 
+/// The error for a key in which one of two words stands twice, or both.
+pub fn said_twice(key: &str, what: &str) -> Error {
+    let cause = format!("the key `{key}` says {what} twice");
+    Error::usage("choose column", cause).hint("leave one of the two out")
+}
+
 /// What words after colons say about a field to sort by: `price:desc:nulls-last`. Tables take the
 /// same words.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -60,16 +67,22 @@ pub(crate) struct FieldOrder {
 }
 
 impl FieldOrder {
-    /// Takes up one word; false for any other.
-    pub(crate) fn take(&mut self, word: &str) -> bool {
-        match word {
-            "asc" => self.is_descending = Some(false),
-            "desc" => self.is_descending = Some(true),
-            "nulls-first" => self.is_nulls_first = Some(true),
-            "nulls-last" => self.is_nulls_first = Some(false),
-            _ => return false,
+    /// Takes up one word behind the name in `key`; false for any other.
+    ///
+    /// # Errors
+    /// Usage: the same was said before.
+    pub(crate) fn take(&mut self, word: &str, key: &str) -> Result<bool> {
+        let (said, what, is) = match word {
+            "asc" => (&mut self.is_descending, "asc or desc", false),
+            "desc" => (&mut self.is_descending, "asc or desc", true),
+            "nulls-first" => (&mut self.is_nulls_first, "nulls-first or nulls-last", true),
+            "nulls-last" => (&mut self.is_nulls_first, "nulls-first or nulls-last", false),
+            _ => return Ok(false),
+        };
+        match said.replace(is) {
+            None => Ok(true),
+            Some(_) => Err(said_twice(key, what)),
         }
-        true
     }
 
     /// Appends what puts nulls before or after all other values, where that was asked for: one byte

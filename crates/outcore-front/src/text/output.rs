@@ -46,8 +46,37 @@ impl Dress {
     }
 }
 
+/// A pipe that gets the header with the first of its lines, or when it ends, so that a job that
+/// fails before has written nothing.
+struct Fronted {
+    front: Vec<u8>,
+    sink: Sink,
+}
+
+impl Fronted {
+    fn write_front(&mut self) -> io::Result<()> {
+        let front = std::mem::take(&mut self.front);
+        match front.is_empty() {
+            true => Ok(()),
+            false => self.sink.write_all(&front),
+        }
+    }
+}
+
+impl Write for Fronted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_front()?;
+        self.sink.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.write_front()?;
+        self.sink.flush()
+    }
+}
+
 enum Base {
-    Pipe(Sink),
+    Pipe(Fronted),
     File(Box<StagedFile>),
 }
 
@@ -104,7 +133,9 @@ impl LineWriter {
     }
 
     fn to_pipe(sink: Sink, dress: &Dress) -> Result<Self> {
-        Self::on(Encoder::Plain(Base::Pipe(sink)), dress)
+        let front = dress.header.clone();
+        let pipe = Base::Pipe(Fronted { front, sink });
+        Ok(Self::on(Encoder::Plain(pipe), dress))
     }
 
     /// Begins one file, which as many threads compress.
@@ -116,19 +147,18 @@ impl LineWriter {
     ) -> Result<Self> {
         let file = StagedFile::create(job, path, replace)?;
         let base = Base::File(Box::new(file));
-        let encoder = Encoder::new(dress.compression(path), base, threads)?;
-        Self::on(encoder, dress)
+        let mut encoder = Encoder::new(dress.compression(path), base, threads)?;
+        let written = encoder.write_all(&dress.header);
+        written.map_err(|error| Error::io(WRITE, &error))?;
+        Ok(Self::on(encoder, dress))
     }
 
-    fn on(mut encoder: Encoder<Base>, dress: &Dress) -> Result<Self> {
-        encoder
-            .write_all(&dress.header)
-            .map_err(|error| Error::io(WRITE, &error))?;
-        Ok(LineWriter {
+    fn on(encoder: Encoder<Base>, dress: &Dress) -> Self {
+        LineWriter {
             encoder,
             is_framed: dress.is_framed,
             written_bytes: dress.header.len() as u64,
-        })
+        }
     }
 
     /// Writes all of it.
@@ -161,7 +191,10 @@ impl LineWriter {
             .finish()
             .map_err(|error| Error::io(WRITE, &error))?;
         match base {
-            Base::Pipe(_) => Ok(written_bytes),
+            Base::Pipe(mut pipe) => match pipe.flush() {
+                Ok(()) => Ok(written_bytes),
+                Err(error) => Err(Error::io(WRITE, &error)),
+            },
             Base::File(file) => file.publish().map(|_| written_bytes),
         }
     }
@@ -320,10 +353,9 @@ pub fn open(
             return itself(Output::File { path, header: None });
         }
         (None, Target::Pipe(path)) => {
-            let mut sink = pipe(path.as_deref())?;
-            let written = sink.write_all(&dress.header);
-            written.map_err(|error| Error::io(WRITE, &error).path(target.name()))?;
-            return itself(Output::Pipe(Mutex::new(sink)));
+            let front = dress.header.clone();
+            let sink = pipe(path.as_deref())?;
+            return itself(Output::Pipe(Mutex::new(Box::new(Fronted { front, sink }))));
         }
         (None, Target::Shards { .. }) => return Err(not_one_file(target)),
     };

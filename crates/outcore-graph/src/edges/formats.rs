@@ -149,7 +149,10 @@ pub(super) fn format_of(files: &[PathBuf], options: &ReadOptions) -> Result<Edge
         return Err(Error::usage(READ, "no file of edges is named").hint("name one or several"));
     };
     let format = match options.format {
-        Some(format) => format,
+        Some(format) => {
+            check_numbers(format, files, options)?;
+            format
+        }
         None => match format_of_names(options, files)? {
             // A header makes columns of text that tabs are between.
             EdgeFormat::Text if is_tsv(options.name_of(first)) && names_columns(options) => {
@@ -160,6 +163,21 @@ pub(super) fn format_of(files: &[PathBuf], options: &ReadOptions) -> Result<Edge
     };
     check_options(format, first, options)?;
     Ok(format)
+}
+
+/// Fails for pairs of numbers in a file whose name says that it is something else.
+fn check_numbers(format: EdgeFormat, files: &[PathBuf], options: &ReadOptions) -> Result<()> {
+    let mut names = files.iter().map(|file| options.name_of(file));
+    let is_pairs = matches!(format, EdgeFormat::Pairs32 | EdgeFormat::Pairs64);
+    match names.find(|name| is_pairs && told_by(name).is_some()) {
+        None => Ok(()),
+        Some(name) => Err(Error::usage(
+            READ,
+            "a type is for binary pairs of numbers, and its name says otherwise",
+        )
+        .path(name)
+        .hint("leave --type out: ids of text need no type")),
+    }
 }
 
 /// Fails for options that say nothing of files of that format.

@@ -302,6 +302,28 @@ impl TableInput {
         is_in(&self.full) && !is_in(&self.schema)
     }
 
+    /// How text without rows, which was read by `reads`, is read with the types of `other`; nothing
+    /// for any other table.
+    pub(crate) fn reads_like(&self, other: &Self, reads: &InputOptions) -> Option<InputOptions> {
+        let is_untyped = |table: &Self| {
+            let mut files = table.files.iter();
+            table.rows_count() == 0 && files.all(|file| matches!(*file.format, Format::Text(_)))
+        };
+        if !is_untyped(self) || is_untyped(other) {
+            return None;
+        }
+        let has = |field: &&FieldRef| {
+            self.full.fields().is_empty() || self.full.column_with_name(field.name()).is_some()
+        };
+        let fields = other.schema.fields().iter().filter(has).cloned();
+        let schema = Schema::new(fields.collect::<Vec<_>>());
+        let text = reads.text.clone()?.with_types(&schema);
+        Some(InputOptions {
+            text: Some(text),
+            ..reads.clone()
+        })
+    }
+
     /// The columns that are read, in order, with the metadata of the first file.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -697,7 +719,8 @@ fn by_name(error: Error, name: &Path) -> Error {
 
 fn unknown(head: &[u8]) -> Error {
     if head.is_empty() {
-        return Error::corrupt(READ, "the file is empty").hint("write it again");
+        return Error::corrupt(READ, "the file is empty: it does not name its columns")
+            .hint("write a header into its first line, or the whole file again");
     }
     if head.starts_with(b"FEA1") {
         return Error::usage(READ, "Feather V1 is not supported")

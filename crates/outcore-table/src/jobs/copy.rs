@@ -64,6 +64,15 @@ pub(super) trait Change: Sync {
     ) -> Result<()>;
 }
 
+/// The first row of each piece, and the number of all.
+pub(super) fn starts_of(pieces: &[Piece]) -> Vec<u64> {
+    let mut starts = vec![0];
+    for piece in pieces {
+        starts.push(starts.last().copied().unwrap_or(0) + piece.rows_count);
+    }
+    starts
+}
+
 /// Every row as it is.
 pub(super) struct Nothing<'a>(pub(super) &'a [Piece]);
 

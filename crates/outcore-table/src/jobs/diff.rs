@@ -30,8 +30,8 @@ use outcore_io::{Error, Kind, Result, threads, units};
 use super::merge::{Block, Runs};
 use super::room::as_key;
 use super::rows_out::WriteShape;
-use super::sort::{create, open, scratch_dir, sort};
-use super::{TableEnds, TableOrder, TableSummary};
+use super::sort::{create, open_alone, scratch_dir, sort};
+use super::{Both, RightTable, TableEnds, TableOrder, TableSummary, open_both};
 use crate::fault;
 use crate::input::{InputOptions, TableInput};
 use crate::output::text::{is_nested, json_texts};
@@ -78,12 +78,21 @@ pub fn diff(
     by: &[KeyColumn],
 ) -> Result<DiffSummary> {
     let started = Instant::now();
-    let right_ends = TableEnds {
+    let right = RightTable {
         inputs: right,
         reads: right_reads,
+    };
+    let open = |paths: &[PathBuf], reads: &InputOptions| open_alone(job, paths, reads);
+    let Both { inputs, reads } = open_both(ends, right, open)?;
+    let ends = &TableEnds {
+        reads: &reads[0],
         ..*ends
     };
-    let inputs = [open(job, ends)?, open(job, &right_ends)?];
+    let right_ends = TableEnds {
+        inputs: right.inputs,
+        reads: &reads[1],
+        ..*ends
+    };
     let schema = schema_of_both(&inputs, ends, &right_ends)?;
     let mut keys = by.to_vec();
     if keys.is_empty() {

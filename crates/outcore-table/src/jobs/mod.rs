@@ -86,7 +86,7 @@ pub use dedup::{
 pub use diff::{DiffSummary, diff};
 pub use group::{Aggregate, AggregateKind, Operand, group_by};
 pub use holding::RowsWhere;
-pub use join::{AsOf, ColumnPair, CommColumn, Join, JoinKind, RightTable, comm, join};
+pub use join::{AsOf, ColumnPair, CommColumn, Join, JoinKind, comm, join};
 pub use made::{MakeRows, make};
 pub use merge::merge;
 pub use part::{halves, sample, sample_rate, sample_with_replacement, span};
@@ -114,6 +114,41 @@ pub struct TableEnds<'a> {
     pub outputs: &'a [PathBuf],
     /// What they look like.
     pub writes: &'a OutputOptions,
+}
+
+/// The right one of two tables.
+#[derive(Debug, Clone, Copy)]
+pub struct RightTable<'a> {
+    /// Its files and directories.
+    pub inputs: &'a [PathBuf],
+    /// What is read of them.
+    pub reads: &'a InputOptions,
+}
+
+/// Two tables whose columns are compared.
+struct Both {
+    inputs: [TableInput; 2],
+    /// What is read of them.
+    reads: [InputOptions; 2],
+}
+
+/// Opens the table of `ends` and `right` with `open`. Text without rows has no types: its columns
+/// get those of the other table.
+fn open_both(
+    ends: &TableEnds<'_>,
+    right: RightTable<'_>,
+    open: impl Fn(&[PathBuf], &InputOptions) -> Result<TableInput>,
+) -> Result<Both> {
+    let paths = [ends.inputs, right.inputs];
+    let mut reads = [ends.reads.clone(), right.reads.clone()];
+    let mut inputs = [open(paths[0], &reads[0])?, open(paths[1], &reads[1])?];
+    for side in 0..2 {
+        if let Some(typed) = inputs[side].reads_like(&inputs[1 - side], &reads[side]) {
+            inputs[side] = open(paths[side], &typed)?;
+            reads[side] = typed;
+        }
+    }
+    Ok(Both { inputs, reads })
 }
 
 /// What a job did.

@@ -26,7 +26,7 @@ use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 use twox_hash::XxHash3_64;
 
-use super::copy::{Change, WriteBatch, copy_changed, filtered};
+use super::copy::{Change, WriteBatch, copy_changed, filtered, starts_of};
 use super::{TableEnds, TableSummary};
 use crate::fault;
 use crate::input::{Piece, RowSpan, TableInput, common_rows};
@@ -143,13 +143,10 @@ pub fn sample_with_replacement(
     copy_changed(job, &input, to, &repeated)?.publish()
 }
 
-/// The first row of each piece, and the number of all.
-fn starts_of(pieces: &[Piece]) -> Vec<u64> {
-    let mut starts = vec![0];
-    for piece in pieces {
-        starts.push(starts.last().copied().unwrap_or(0) + piece.rows_count);
-    }
-    starts
+/// The rows of a batch, the first of which is row `first` of a piece, among all.
+fn rows_of(starts: &[u64], piece: usize, first: u64, batch: &RecordBatch) -> Range<u64> {
+    let start = starts.get(piece).copied().unwrap_or(0) + first;
+    start..start + batch.num_rows() as u64
 }
 
 /// Rows that are drawn each by itself.
@@ -171,8 +168,7 @@ impl Change for Flipped {
         batch: RecordBatch,
         write: &mut WriteBatch<'_>,
     ) -> Result<()> {
-        let start = self.starts.get(piece).copied().unwrap_or(0) + first;
-        let rows = start..start + batch.num_rows() as u64;
+        let rows = rows_of(&self.starts, piece, first, &batch);
         let chosen: BooleanArray = rows
             .map(|row| Some(is_drawn(self.seed, row, self.rate)))
             .collect();
@@ -208,8 +204,8 @@ impl Change for Repeated {
         batch: RecordBatch,
         write: &mut WriteBatch<'_>,
     ) -> Result<()> {
-        let start = self.starts.get(piece).copied().unwrap_or(0) + first;
-        let rows = start..start + batch.num_rows() as u64;
+        let rows = rows_of(&self.starts, piece, first, &batch);
+        let start = rows.start;
         // A row that is drawn often must not become a batch beyond all bounds.
         for places in self.of(rows).chunks(batch.num_rows().max(1)) {
             let taken: UInt32Array = places
@@ -340,10 +336,10 @@ impl Change for Taken<'_> {
         batch: RecordBatch,
         write: &mut WriteBatch<'_>,
     ) -> Result<()> {
-        let start = self.drawn.starts.get(piece).copied().unwrap_or(0) + first;
-        let end = self.drawn.rows_count.min(start + batch.num_rows() as u64);
-        let mut taken = self.drawn.before(start);
-        let chosen = (start..end).map(|row| {
+        let rows = rows_of(&self.drawn.starts, piece, first, &batch);
+        let mut taken = self.drawn.before(rows.start);
+        let rows = rows.start..rows.end.min(self.drawn.rows_count);
+        let chosen = rows.map(|row| {
             let is_next = self.drawn.is_next(row, taken);
             taken += u64::from(is_next);
             Some(is_next == self.is_drawn)

@@ -154,6 +154,7 @@ impl TableOutput {
         options: &OutputOptions,
         shape: WriterShape,
     ) -> Result<Self> {
+        let options = &options.fitting(schema);
         let files = match &options.files {
             FileRows::Each(rows) if paths.len() > 1 => FileRows::Each(*rows.max(&1)),
             FileRows::Ends(ends) if paths.len() > 1 => FileRows::Ends(ends.clone()),
@@ -436,6 +437,7 @@ impl TableOutput {
                 let header = text::packed(header, self.options.codec)?;
                 let written = sink.write_all(&header);
                 written.map_err(|error| fault::passed_through(WRITE, &error))?;
+                sink.end_front();
                 (Writer::Text(sink), None)
             }
         };

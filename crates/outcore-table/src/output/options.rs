@@ -250,6 +250,8 @@ pub struct OutputOptions {
     /// Columns at the root whose values are long: in Parquet they have no dictionary and no
     /// statistics, for which writers hold values once more.
     pub long_columns: Vec<String>,
+    /// Whether rows that CSV does not have, with lists or objects, become JSON lines instead.
+    pub is_any_text: bool,
     /// How rows are given to several files.
     pub files: FileRows,
     /// The directory that the files have to themselves, and that is made if it is not there: it
@@ -310,12 +312,22 @@ impl OutputOptions {
             is_dictionary: true,
             without_dictionary: Vec::new(),
             long_columns: Vec::new(),
+            is_any_text: false,
             files: FileRows::Equal,
             directory: None,
             is_replacing: false,
             vectors: VectorLayout::default(),
             stream: None,
         }
+    }
+
+    /// The same in the format that has the columns of `schema`.
+    pub(super) fn fitting(&self, schema: &Schema) -> Self {
+        let mut options = self.clone();
+        if self.is_any_text && self.format == TableFormat::Csv {
+            options.format = TableFormat::printed(schema);
+        }
+        options
     }
 
     /// The same, where values of these columns are long, too.

@@ -21,7 +21,7 @@ use outcore_io::memory::{BLOCK_BYTES, Budget, Buf, Pool};
 use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::threads;
 use outcore_io::transfers::Transfers;
-use outcore_io::{Error, Result};
+use outcore_io::{Error, Kind, Result};
 
 const WRITE: &str = "write table";
 /// One request.
@@ -56,9 +56,12 @@ pub(super) struct FileSink {
 
 /// What takes the bytes of a stream.
 pub(super) struct StreamSink {
-    writer: BufWriter<Box<dyn Write + Send>>,
+    /// There until the sink is dropped.
+    writer: Option<BufWriter<Box<dyn Write + Send>>>,
     name: PathBuf,
     len_bytes: u64,
+    /// Length of the header.
+    front_bytes: u64,
     /// What is written where the table is given up, so that no reader takes what came for all of
     /// it.
     torn: &'static [u8],
@@ -85,11 +88,20 @@ impl Sink {
     /// A sink for a stream, which gets `torn` where it is dropped before it is finished.
     pub(super) fn to_stream(stream: OpenStream, torn: &'static [u8]) -> Self {
         Sink::Stream(StreamSink {
-            writer: BufWriter::with_capacity(STREAM_BYTES, stream.writer),
+            writer: Some(BufWriter::with_capacity(STREAM_BYTES, stream.writer)),
             name: stream.name,
             len_bytes: 0,
+            front_bytes: 0,
             torn,
         })
+    }
+
+    /// Takes what was written for the front of rows that are to come: a stream that is given up
+    /// before any row does not get it.
+    pub(super) fn end_front(&mut self) {
+        if let Sink::Stream(stream) = self {
+            stream.front_bytes = stream.len_bytes;
+        }
     }
 
     /// Writes what is left and waits until all is written. The length of the file.
@@ -101,7 +113,8 @@ impl Sink {
             Sink::File(file) => file.finish(),
             Sink::Stream(mut stream) => {
                 stream.torn = &[];
-                match stream.writer.flush() {
+                stream.front_bytes = 0;
+                match stream.writer()?.flush() {
                     Ok(()) => Ok(stream.len_bytes),
                     Err(error) => Err(Error::io(WRITE, &error).path(&stream.name)),
                 }
@@ -115,8 +128,9 @@ impl Write for Sink {
         match self {
             Sink::File(file) => file.write(bytes),
             Sink::Stream(stream) => {
-                let written = stream.writer.write(bytes);
-                let failed = |error| Error::io(WRITE, &error).path(&stream.name);
+                let name = stream.name.clone();
+                let written = stream.writer().map_err(io::Error::other)?.write(bytes);
+                let failed = |error| Error::io(WRITE, &error).path(&name);
                 let written = written.map_err(|error| io::Error::other(failed(error)))?;
                 stream.len_bytes += written as u64;
                 Ok(written)
@@ -129,12 +143,25 @@ impl Write for Sink {
     }
 }
 
+impl StreamSink {
+    fn writer(&mut self) -> Result<&mut BufWriter<Box<dyn Write + Send>>> {
+        let writer = self.writer.as_mut();
+        writer.ok_or_else(|| Error::new(Kind::Io, "write table", "the stream has ended"))
+    }
+}
+
 impl Drop for StreamSink {
     fn drop(&mut self) {
-        if !self.torn.is_empty() {
+        let Some(mut writer) = self.writer.take() else {
+            return;
+        };
+        if self.front_bytes > 0 && self.len_bytes == self.front_bytes {
+            // The buffer is dropped with the header in it.
+            let _ = writer.into_parts();
+        } else if !self.torn.is_empty() {
             // Who reads may be gone.
-            let _ = self.writer.write_all(self.torn);
-            let _ = self.writer.flush();
+            let _ = writer.write_all(self.torn);
+            let _ = writer.flush();
         }
     }
 }

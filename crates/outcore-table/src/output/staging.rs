@@ -20,10 +20,11 @@ pub(super) fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u6
         (0, _) => Err(Error::usage(WRITE, "no output given").hint("name a file")),
         (1, _) => Ok(u64::MAX),
         (count, Some(rows_count)) => Ok(rows_count.div_ceil(count as u64).max(1)),
-        (_, None) => Err(
-            Error::usage(WRITE, "several files need the number of rows before")
-                .hint("write one file"),
-        ),
+        (_, None) => Err(Error::usage(
+            WRITE,
+            "how many rows there will be is not known, so they cannot be cut into files",
+        )
+        .hint("write one file, and cut it with `outcore convert`")),
     }
 }
 

@@ -26,6 +26,7 @@ use outcore::read::separator::SEPARATORS;
 use outcore_io::{Error, Result};
 
 use super::options::{Codec, TableFormat};
+use super::schema::{hydrated, written_schema};
 use super::unwritable_arrow;
 
 const WRITE: &str = "write table";
@@ -74,6 +75,31 @@ pub(super) fn check(schema: &Schema, format: TableFormat) -> Result<()> {
         format,
         &mut Vec::new(),
     )
+}
+
+impl TableFormat {
+    /// The format of rows that are printed: CSV, or JSON lines where a column has lists or objects.
+    pub fn printed(schema: &Schema) -> Self {
+        let mut fields = schema.fields().iter();
+        match fields.any(|field| is_nested(field.data_type())) {
+            true => TableFormat::JsonLines,
+            false => TableFormat::Csv,
+        }
+    }
+
+    /// The header of rows that are printed in this format of text.
+    pub fn front(self, schema: &Schema) -> Vec<u8> {
+        header(schema, self)
+    }
+
+    /// Appends rows that are printed in this format of text.
+    ///
+    /// # Errors
+    /// Usage: a column that the format does not have.
+    pub fn print(self, batch: &RecordBatch, text: &mut Vec<u8>) -> Result<()> {
+        let schema = written_schema(&batch.schema(), self);
+        encode(&hydrated(batch, &schema, self)?, self, text)
+    }
 }
 
 /// What stands in front of all rows.

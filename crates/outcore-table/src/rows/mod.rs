@@ -61,6 +61,8 @@ use write::{Column, OneEach};
 
 /// Bytes in front of a key: its length.
 const PREFIX_BYTES: usize = 4;
+/// The next step for a key that says the same twice.
+const ONE_OF_TWO: &str = "leave one of the two out";
 /// The longest length that is written as one byte.
 const SHORT_MAX: usize = 254;
 /// Bytes of a longer one.
@@ -100,11 +102,11 @@ impl KeyColumn {
     /// A column as people write it: its name, and after colons, in any order, a type, `desc` or
     /// `asc` (`r` also means `desc`) and `nulls-first` or `nulls-last`. A name that ends like that
     /// itself, that has colons, or none, is written between backquotes, as in
-    /// [`column_name`](outcore::key::column::column_name); the first may get a colon at its end
-    /// instead.
+    /// [`column_name`](outcore::key::column::column_name).
     ///
     /// # Errors
-    /// Usage: no name, or something else behind one in backquotes.
+    /// Usage: no name, nothing behind a colon, an order that is said twice, or something else
+    /// behind a name in backquotes.
     pub fn parse(text: &str) -> Result<Self> {
         Self::parse_in(text, false)
     }
@@ -114,21 +116,39 @@ impl KeyColumn {
     /// # Errors
     /// As [`KeyColumn::parse`].
     pub fn parse_in(text: &str, is_descending: bool) -> Result<Self> {
+        let wrong = |cause: &str, hint: &str| {
+            let cause = format!("the key `{text}` {cause}");
+            Err(Error::usage("choose columns", cause).hint(hint.to_owned()))
+        };
         let quoted = quoted(text);
         let (mut rest, mut key) = match &quoted {
             Some((_, rest)) => (*rest, KeyColumn::new("")),
             None => (text, KeyColumn::new("")),
         };
+        let (mut is_descending_said, mut is_nulls_said) = (false, false);
         while let Some((front, last)) = rest.rsplit_once(':') {
-            match last {
-                "desc" | "r" => key.is_descending = true,
-                "asc" => key.is_descending = false,
-                "nulls-first" => key.is_nulls_first = true,
-                "nulls-last" => key.is_nulls_first = false,
+            let said = match last {
+                "desc" | "r" | "asc" => {
+                    key.is_descending = last != "asc";
+                    Some((&mut is_descending_said, "asc or desc"))
+                }
+                "nulls-first" | "nulls-last" => {
+                    key.is_nulls_first = last == "nulls-first";
+                    Some((&mut is_nulls_said, "nulls-first or nulls-last"))
+                }
                 other => match notation::type_of(other) {
-                    Ok(data_type) if key.data_type.is_none() => key.data_type = Some(data_type),
-                    _ => break,
+                    Ok(data_type) if key.data_type.is_none() => {
+                        key.data_type = Some(data_type);
+                        None
+                    }
+                    Ok(_) => return wrong("has two types", ONE_OF_TWO),
+                    Err(_) => break,
                 },
+            };
+            if let Some((is_said, what)) = said
+                && std::mem::replace(is_said, true)
+            {
+                return wrong(&format!("says {what} twice"), ONE_OF_TWO);
             }
             rest = front;
         }
@@ -137,17 +157,17 @@ impl KeyColumn {
             None => !text.contains(':'),
         };
         key.is_descending |= is_descending && is_plain;
-        let wrong = |cause: &str, hint: &str| {
-            let cause = format!("`{text}` {cause}");
-            Err(Error::usage("choose columns", cause).hint(hint.to_owned()))
-        };
         key.name = match quoted {
             Some((name, _)) if rest.is_empty() => name,
             Some(_) => {
                 let hint = "write a type, desc, asc, nulls-first or nulls-last after a colon";
                 return wrong("has no order of a column behind its name", hint);
             }
-            None => rest.strip_suffix(':').unwrap_or(rest).to_owned(),
+            None if rest.ends_with(':') => {
+                let hint = "leave the colon out, or write a name with colons between backquotes";
+                return wrong("has nothing behind its colon", hint);
+            }
+            None => rest.to_owned(),
         };
         if key.name.is_empty() && !text.starts_with('`') {
             let hint =

@@ -374,8 +374,22 @@ fn keys_are_read_as_people_write_them() {
         key("a:nulls-first:r"),
         KeyColumn::new("a").descending().nulls_first()
     );
-    assert_eq!(key("a:desc:"), KeyColumn::new("a:desc"));
-    assert_eq!(KeyColumn::parse(":desc").unwrap_err().kind(), Kind::Usage);
+    let wrong = [
+        ":desc",
+        "a:",
+        "a:desc:",
+        "a:asc:desc",
+        "a:asc:asc",
+        "a:nulls-first:nulls-last",
+        "a:i64:u8",
+    ];
+    for text in wrong {
+        assert_eq!(
+            KeyColumn::parse(text).unwrap_err().kind(),
+            Kind::Usage,
+            "{text}"
+        );
+    }
 }
 
 /// Rows of `all` in its order: of each (country, user) the one that is first by `better`, which

@@ -82,8 +82,8 @@ fn said(report: &CommSummary) -> Said<'static> {
     Said::amount("compared", amount)
 }
 
-/// The kind of the inputs; rejects options that are not for it. Text is lines, unless its names or
-/// options say that it is CSV or JSON lines, which are tables here.
+/// The kind of the inputs; rejects options that are not for it, and inputs of two kinds. Text is
+/// lines, unless its names or options say that it is CSV or JSON lines, which are tables here.
 fn what_is_read(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Result<What> {
     let flags = args.text.flags()?;
     let asked = Asked {
@@ -96,19 +96,46 @@ fn what_is_read(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Resu
         by: &args.by,
         ..Asked::default()
     };
-    let what = match host.what(asked)? {
+    let [what, other] = [kind_of(host, asked, 0)?, kind_of(host, asked, 1)?];
+    if what.is_table() != other.is_table() || what.is_records() != other.is_records() {
+        // A missing file is the error, and not what its name says.
+        for input in inputs.iter().filter(|input| !input.is_dir()) {
+            find(host, std::slice::from_ref(input))?;
+        }
+        let cause = format!(
+            "comm compares inputs of one kind: {} is {}, and this is {}",
+            args.left.display(),
+            what.plural(),
+            other.plural()
+        );
+        return Err(Error::usage("read arguments", cause)
+            .path(&args.right)
+            .hint("--lines compares both as lines; --csv or --jsonl says that both are tables"));
+    }
+    host.check_options(what, asked)?;
+    Ok(what)
+}
+
+/// The kind of the input at this place.
+fn kind_of(host: &dyn Host, asked: Asked<'_>, place: usize) -> Result<What> {
+    let input = &asked.inputs[place..=place];
+    let is_stdin = input.iter().any(|name| is_stdout(name));
+    let asked = Asked {
+        inputs: input,
+        piped: asked.piped.filter(|_| is_stdin),
+        ..asked
+    };
+    Ok(match host.what(asked)? {
         What::Csv => What::CsvTable,
         What::JsonLines => What::JsonTable,
         What::Records | What::Array => {
             let cause = "comm takes lines and tables, and this is records";
-            return Err(Error::usage("read arguments", cause).path(&args.left).hint(
+            return Err(Error::usage("read arguments", cause).path(&input[0]).hint(
                 "find records of one file in another with `outcore lookup`, after `outcore sort`",
             ));
         }
         what => what,
-    };
-    host.check_options(what, asked)?;
-    Ok(what)
+    })
 }
 
 fn resources_of(host: &dyn Host, args: &CommArgs) -> Result<Resources> {

@@ -29,7 +29,12 @@ Examples:
 /// Tables, CSV and JSON lines are compared by row, and one column of the three is kept, for example
 /// with -12. Null is equal to null.
 #[derive(Debug, Args)]
-#[command(after_long_help = COMM_EXAMPLES)]
+#[command(
+    after_long_help = COMM_EXAMPLES,
+    mut_arg("csv", |option| option.conflicts_with("is_lines")),
+    mut_arg("jsonl", |option| option.conflicts_with("is_lines")),
+    mut_arg("parts", |option| option.hide(true)),
+)]
 pub(crate) struct CommArgs {
     /// The first input: a file of lines or a table; - is standard input. Compressed lines are
     /// decompressed

@@ -5,16 +5,14 @@
 
 mod page;
 #[cfg(feature = "tables")]
-pub(crate) mod table;
+mod table;
 
 use outcore::Result;
-use outcore_front::what::Asked;
 
 use page::HeadArgs;
 
 use crate::host::{Host, Weight};
-use crate::lines::what_is_moved;
-use crate::pass::{LinePass, PassRequest, Taken};
+use crate::pass::Taken;
 use crate::report::WriteSummary;
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
@@ -33,52 +31,25 @@ impl Verb for Head {
     const PHASES: &'static [Weight] = &[("head", 1.0)];
 
     fn run(host: &dyn Host, args: &HeadArgs) -> Result<WriteSummary> {
-        let flags = args.rows.text_flags()?;
-        let asked = Asked {
-            inputs: &args.files.inputs,
-            output: args.files.output.as_deref(),
-            is_records: args.record.is_typed(),
-            is_lines: args.lines.is_lines(),
-            text: flags.kind(),
-            is_table: args.tables.is_given() || !args.by.is_empty() || host.kept_table().is_some(),
-            piped: args.tables.piped(),
-            ..Asked::default()
-        };
-        let what = what_is_moved(host, asked, args.lines)?;
+        let what = args.take.what(host, &args.files, !args.by.is_empty())?;
         if what.is_table() {
             #[cfg(feature = "tables")]
             return table::head(host, args);
             #[cfg(not(feature = "tables"))]
             return Err(crate::verb::without_tables());
         }
-        let mut rows = args.rows.clone();
-        rows.settle(what);
         let taken = match args.records.is_rest {
             true => Taken::AllBut(args.records.count),
             false => Taken::First(args.records.count),
         };
-        let pass = LinePass::prepare(
-            host,
-            PassRequest {
-                files: &args.files,
-                record: &args.record,
-                lines: args.lines,
-                rows: rows.to_rows()?,
-                memory_bytes: args.memory_bytes,
-                record_io: &args.record_io,
-                name: "head",
-                taken,
-                reads_all: args.records.is_rest,
-                is_explained: args.explain,
-            },
-        )?;
+        let pass = args.take.pass(host, &args.files, what, Self::NAME, taken)?;
         pass.take(host)
     }
 
     fn say(args: &HeadArgs, report: &WriteSummary, words: &mut Words) {
-        match report.unit == "row" && report.output.is_some() {
-            true => say(report, &SAID, args.explain, words),
-            false => words.phases(&report.phases, args.explain),
+        match report.unit == "row" {
+            true => say(report, &SAID, args.take.explain, words),
+            false => words.phases(&report.phases, args.take.explain),
         }
     }
 

@@ -3,11 +3,9 @@
 //! Contract: each option stands here alone, with its name, type, default and help.
 
 use clap::Args;
-use outcore_io::units;
 
-use crate::option::lines::{LineArgs, RowArgs};
-use crate::option::tables::TableArgs;
-use crate::option::{FileArgs, RecordCount, RecordingArgs, TypeArgs, parse_head_count};
+use crate::option::{FileArgs, RecordCount, parse_head_count};
+use crate::pass::TakeArgs;
 
 const HEAD_EXAMPLES: &str = "\
 Examples:
@@ -20,7 +18,8 @@ Examples:
   outcore head -n 1e6 logs/ -o some.parquet
   outcore head -n 100 logs/ --by bytes:desc --by time -o largest.parquet
 
-Rows of tables are printed with tabs between their columns; with -o they are written as a table.";
+Rows of tables are printed in the format of the first input: those of Parquet and Arrow as CSV, or
+as JSON lines where a column has lists or objects.";
 
 /// Print the first lines, records or rows of the input
 ///
@@ -49,20 +48,6 @@ pub(crate) struct HeadArgs {
         help_heading = "Tables (Parquet and Arrow)"
     )]
     pub(crate) by: Vec<String>,
-    /// Memory to use. Default: half of the free memory
-    #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes, help_heading = "Resources")]
-    pub(crate) memory_bytes: Option<u64>,
     #[command(flatten)]
-    pub(crate) record: TypeArgs,
-    #[command(flatten)]
-    pub(crate) lines: LineArgs,
-    #[command(flatten)]
-    pub(crate) rows: RowArgs,
-    #[command(flatten)]
-    pub(crate) tables: TableArgs,
-    /// Print the plan (predicted traffic and time), then run
-    #[arg(long, help_heading = "Plan")]
-    pub(crate) explain: bool,
-    #[command(flatten)]
-    pub(crate) record_io: RecordingArgs,
+    pub(crate) take: TakeArgs,
 }

@@ -202,10 +202,10 @@ pub(crate) fn separator_of(text: &OsString) -> Result<u8> {
 pub(crate) struct RowArgs {
     /// Input is CSV, whatever its name: quoted fields may hold separators and newlines. The first
     /// line of each file names the columns, and comes first in every output, once
-    #[arg(long, conflicts_with_all = ["jsonl", "zero_terminated", "format", "record_bytes", "keys"])]
+    #[arg(long, conflicts_with_all = ["jsonl", "is_lines", "zero_terminated", "format", "record_bytes", "keys"])]
     pub csv: bool,
     /// Input is JSON lines, whatever its name: one JSON value per line
-    #[arg(long, conflicts_with_all = ["format", "record_bytes", "keys"])]
+    #[arg(long, conflicts_with_all = ["is_lines", "format", "record_bytes", "keys"])]
     pub jsonl: bool,
     /// The CSV has no header line
     #[arg(long)]
@@ -354,11 +354,11 @@ impl GnuArgs {
 pub struct FormatArgs {
     /// Input is CSV: quoted fields may hold separators and newlines, and the first line names the
     /// columns and stays first. -t sets the separator (default: that of a sample of the records)
-    #[arg(long, conflicts_with = "jsonl")]
+    #[arg(long, conflicts_with_all = ["jsonl", "is_lines"])]
     pub csv: bool,
     /// Input is JSON lines: one JSON value per line. Types are ordered null, false, true,
     /// numbers, strings, arrays, objects
-    #[arg(long)]
+    #[arg(long, conflicts_with = "is_lines")]
     pub jsonl: bool,
     /// Sort keys with commas between, most significant first: a name, or for CSV the number
     /// (from 1) of a column, for JSON lines a path such as .user.id or .tags[0], for .npy a field.

@@ -18,6 +18,7 @@ use outcore::{Error, Result};
 use outcore_front::inputs::is_stdout;
 use outcore_front::records::TypeRequest;
 use outcore_front::resources::ResourcesRequest;
+use outcore_front::text::said_twice;
 use outcore_front::what::What;
 use outcore_io::config::Flags;
 use outcore_io::units;
@@ -258,21 +259,24 @@ fn field_key(text: &str) -> Result<String> {
             (name.to_owned(), orders)
         }
     };
-    let mut is_descending = false;
+    let mut is_descending = None;
     for word in orders.split(':').filter(|word| !word.is_empty()) {
-        match word {
-            "desc" | "r" => is_descending = true,
-            "asc" => is_descending = false,
+        let said = match word {
+            "desc" | "r" => is_descending.replace(true),
+            "asc" => is_descending.replace(false),
             _ => {
                 let cause = format!("`{word}` is not an order of the field `{name}`");
                 return Err(Error::usage("read arguments", cause)
                     .hint("write asc or desc: fields have their types, and no nulls"));
             }
+        };
+        if said.is_some() {
+            return Err(said_twice(text, "asc or desc"));
         }
     }
     Ok(match is_descending {
-        true => format!("{name}:desc"),
-        false => name,
+        Some(true) => format!("{name}:desc"),
+        Some(false) | None => name,
     })
 }
 
@@ -352,7 +356,11 @@ pub fn parse_count(text: &str) -> Result<u64> {
     let (mantissa, exponent) = digits
         .split_once(['e', 'E'])
         .unwrap_or((digits.as_str(), "0"));
-    let number = mantissa.parse::<u64>().ok();
+    let is_whole = |text: &str| !text.is_empty() && text.bytes().all(|sign| sign.is_ascii_digit());
+    let number = mantissa
+        .parse::<u64>()
+        .ok()
+        .filter(|_| is_whole(mantissa) && is_whole(exponent));
     let power = exponent.parse().ok().and_then(|e| 10_u64.checked_pow(e));
     number
         .zip(power)
@@ -382,10 +390,11 @@ pub(crate) fn parse_head_count(text: &str) -> Result<RecordCount> {
     })
 }
 
-/// The same with a plus: all from the record of this number on, counted from 1, as in GNU `tail`.
+/// The same with a plus: all from the record of this number on, counted from 1, as in GNU `tail`. A
+/// minus means nothing.
 pub(crate) fn parse_tail_count(text: &str) -> Result<RecordCount> {
     let from = text.strip_prefix('+');
-    let count = parse_count(from.unwrap_or(text))?;
+    let count = parse_count(from.or(text.strip_prefix('-')).unwrap_or(text))?;
     Ok(RecordCount {
         count: match from {
             Some(_) => count.saturating_sub(1),

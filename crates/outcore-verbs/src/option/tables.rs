@@ -83,7 +83,7 @@ pub struct TableArgs {
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub from: Option<PipeFormat>,
     /// Write a table in this format to standard output. Default: that of the first input; for
-    /// Parquet and Arrow files, CSV
+    /// Parquet and Arrow files CSV, or JSON lines where a column has lists or objects
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub to: Option<PipeFormat>,
 }

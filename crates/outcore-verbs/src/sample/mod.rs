@@ -10,13 +10,11 @@ mod table;
 use outcore::{Error, Result};
 use outcore_front::text::sample::choose;
 use outcore_front::text::take::Records;
-use outcore_front::what::Asked;
 
 use page::{SampleArgs, SampleSummary};
 
 use crate::host::{Host, Weight};
-use crate::lines::what_is_moved;
-use crate::pass::{LinePass, PassRequest, Taken};
+use crate::pass::Taken;
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
 
@@ -34,23 +32,18 @@ impl Verb for Sample {
     const PHASES: &'static [Weight] = &[("sample", 1.0)];
 
     fn run(host: &dyn Host, args: &SampleArgs) -> Result<SampleSummary> {
-        let flags = args.rows.text_flags()?;
-        let asked = Asked {
-            inputs: &args.files.inputs,
-            output: args.files.output.as_deref(),
-            is_records: args.record.is_typed(),
-            is_lines: args.lines.is_lines(),
-            text: flags.kind(),
-            is_table: args.tables.is_given() || host.kept_table().is_some(),
-            piped: args.tables.piped(),
-            ..Asked::default()
-        };
-        let what = what_is_moved(host, asked, args.lines)?;
+        let what = args.take.what(host, &args.files, false)?;
         let seed = args.seed;
         if let Some(rate) = args.rate.filter(|rate| !(0.0..=1.0).contains(rate)) {
             let cause = format!("{rate} is not a probability");
             return Err(Error::usage("read arguments", cause)
                 .hint("give --rate a number between 0 and 1, for example 0.01"));
+        }
+        if args.records.or(args.rate.map(|_| 0)).is_none() {
+            return Err(
+                Error::usage("read arguments", "the size of the sample is not given")
+                    .hint("give a number with -n, or a share with --rate"),
+            );
         }
         let count = args.records.unwrap_or(u64::MAX);
         if what.is_table() {
@@ -59,27 +52,12 @@ impl Verb for Sample {
             #[cfg(not(feature = "tables"))]
             return Err(crate::verb::without_tables());
         }
-        let mut rows = args.rows.clone();
-        rows.settle(what);
-        let pass = LinePass::prepare(
-            host,
-            PassRequest {
-                files: &args.files,
-                record: &args.record,
-                lines: args.lines,
-                rows: rows.to_rows()?,
-                memory_bytes: args.memory_bytes,
-                record_io: &args.record_io,
-                name: "sample",
-                taken: match (args.rate, args.with_replacement) {
-                    (Some(rate), _) => Taken::Drawn { rate, seed },
-                    (None, true) => Taken::Repeated(count),
-                    (None, false) => Taken::First(count),
-                },
-                reads_all: true,
-                is_explained: args.explain,
-            },
-        )?;
+        let taken = match (args.rate, args.with_replacement) {
+            (Some(rate), _) => Taken::Drawn { rate, seed },
+            (None, true) => Taken::Repeated(count),
+            (None, false) => Taken::Chosen(count),
+        };
+        let pass = args.take.pass(host, &args.files, what, Self::NAME, taken)?;
         let (end, limit_bytes) = (pass.end(), pass.memory_bytes());
         let wrote = pass.run(host, |reader, writer, all| {
             if args.rate.is_none() && !args.with_replacement {
@@ -111,8 +89,8 @@ impl Verb for Sample {
 
     fn say(args: &SampleArgs, report: &SampleSummary, words: &mut Words) {
         match report.wrote.unit == "row" {
-            true => say(&report.wrote, &SAID, args.explain, words),
-            false => words.phases(&report.wrote.phases, args.explain),
+            true => say(&report.wrote, &SAID, args.take.explain, words),
+            false => words.phases(&report.wrote.phases, args.take.explain),
         }
     }
 

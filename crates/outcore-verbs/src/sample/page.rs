@@ -3,11 +3,9 @@
 //! Contract: each option and each field stands here alone, with its name, type, default and help.
 
 use clap::Args;
-use outcore_io::units;
 
-use crate::option::lines::{LineArgs, RowArgs};
-use crate::option::tables::TableArgs;
-use crate::option::{FileArgs, RecordingArgs, TypeArgs, parse_count};
+use crate::option::{FileArgs, parse_count};
+use crate::pass::TakeArgs;
 use crate::report::{WriteSummary, report};
 
 const SAMPLE_EXAMPLES: &str = "\
@@ -30,7 +28,7 @@ pub(crate) struct SampleArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
     /// Number of lines or records to print; all of them, if there are fewer
-    #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_count, required_unless_present = "rate")]
+    #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_count)]
     pub(crate) records: Option<u64>,
     /// Print each line or record with this probability, between 0 and 1. The sample may be of
     /// any size
@@ -43,22 +41,8 @@ pub(crate) struct SampleArgs {
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Memory for the sample. Default: half of the free memory
-    #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes, help_heading = "Resources")]
-    pub(crate) memory_bytes: Option<u64>,
     #[command(flatten)]
-    pub(crate) record: TypeArgs,
-    #[command(flatten)]
-    pub(crate) lines: LineArgs,
-    #[command(flatten)]
-    pub(crate) rows: RowArgs,
-    #[command(flatten)]
-    pub(crate) tables: TableArgs,
-    /// Print the plan (predicted traffic and time), then run
-    #[arg(long, help_heading = "Plan")]
-    pub(crate) explain: bool,
-    #[command(flatten)]
-    pub(crate) record_io: RecordingArgs,
+    pub(crate) take: TakeArgs,
 }
 
 report! {

@@ -13,10 +13,14 @@ use crate::tables::{Request, run, text};
 
 /// Rows that are drawn.
 pub(super) fn sample(host: &dyn Host, args: &SampleArgs) -> Result<WriteSummary> {
-    let text = text::options(&args.tables, &args.rows.text_flags()?, &args.files.inputs)?;
-    let resources = host.load(&memory_request(args.memory_bytes)?)?;
-    let recording = (&args.record_io, args.explain);
-    let request = Request::of_any(&args.files, &args.tables, recording, &text);
+    let text = text::options(
+        &args.take.tables,
+        &args.take.rows.text_flags()?,
+        &args.files.inputs,
+    )?;
+    let resources = host.load(&memory_request(args.take.memory_bytes)?)?;
+    let recording = (&args.take.record_io, args.take.explain);
+    let request = Request::of_any(&args.files, &args.take.tables, recording, &text);
     let ran = run(host, &request, resources, |job, ends| {
         let count = args.records.unwrap_or(u64::MAX);
         match args.rate {

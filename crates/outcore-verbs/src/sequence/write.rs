@@ -71,6 +71,21 @@ pub(super) fn plan_picked(
     plan_files(&prepared.job, files, (&steps, what), moved)
 }
 
+/// The records that windows are made of, where the files have no others: the pass counts windows.
+fn records_read(request: &WriteRequest<'_>, prepared: &Prepared) -> Result<Option<u64>> {
+    let input = &request.files.input;
+    match &request.steps {
+        Steps::Known(steps) if matches!(steps[..], [Step::Windows(_)]) => {}
+        _ => return Ok(None),
+    }
+    if !input.conditions.is_empty() || prepared.inputs.is_empty() || !input.zip.is_empty() {
+        return Ok(None);
+    }
+    let record_bytes = prepared.table()?.format().record_bytes() as u64;
+    let data_bytes: u64 = prepared.inputs.iter().map(|input| input.data_bytes).sum();
+    Ok(Some(data_bytes / record_bytes))
+}
+
 /// Writes the items of files after some steps, by a consumer that may make items of another type.
 ///
 /// # Errors
@@ -91,6 +106,7 @@ pub(super) fn write_with(
     let target = output::choose_new(Some(&name), &sources, resources.specs(), input.force, how)?;
     let mut prepared = input::prepare(host, input, resources, Some(&target))?;
     prepared.execution.set_beside(target.dir());
+    let records_read = records_read(request, &prepared)?;
     take_steps(host, &request.steps, &mut prepared)?;
     let is_all = is_only_planned(host, input, || match request.steps {
         Steps::Picked(plan) => plan(&prepared),
@@ -130,6 +146,10 @@ pub(super) fn write_with(
     let control = Arc::clone(&prepared.job.control);
     let to = target.to_sort(header, |path| host.open_pipe(path, &control))?;
     let done = watch(host, &control, WRITE, || consume(&mut prepared, to))?;
+    let done = Done {
+        records_in: records_read.unwrap_or(done.records_in),
+        ..done
+    };
     prepared.wrote(host, Some(&target), &done)
 }
 

@@ -115,8 +115,7 @@ fn shuffle_some(
             memory_bytes: args.job.resources.memory_bytes,
             record_io: &args.job.record_io,
             name: Shuffle::NAME,
-            taken: Taken::First(count),
-            reads_all: true,
+            taken: Taken::Chosen(count),
             is_explained: args.explain,
         },
     )?;

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
-use outcore::{Error, Result};
+use outcore::Result;
 use outcore_front::inputs::is_stdout;
 use outcore_io::units;
 use outcore_table::jobs::{self, TableEnds};
@@ -14,7 +14,7 @@ use outcore_table::output::{OutputOptions, TableFormat};
 
 use super::inputs::check_both_tables;
 use super::outputs::outputs_of;
-use super::{Outputs, READ, Request, WriteSummary, keys_of, run_with, text};
+use super::{Outputs, Request, WriteSummary, keys_of, run_with, text};
 use crate::host::{Host, Weight};
 use crate::option::tables::{TableArgs, TextArgs};
 use crate::option::{JobArgs, SEED, STDOUT};
@@ -37,7 +37,7 @@ then those of --by, and each other column twice, as NAME_left and NAME_right, in
 /// their bytes, and the order of the tables does not matter. Null is equal to null. Both tables may
 /// be larger than memory.
 #[derive(Debug, Args)]
-#[command(after_long_help = DIFF_EXAMPLES)]
+#[command(after_long_help = DIFF_EXAMPLES, mut_arg("parts", |option| option.hide(true)))]
 pub(crate) struct DiffArgs {
     /// The left table: a file of Parquet, Arrow, CSV or JSON lines, or a directory of them
     #[arg(value_hint = ValueHint::AnyPath)]
@@ -99,10 +99,6 @@ impl Verb for Diff {
         );
         let flags = args.text.flags()?;
         check_both_tables(host, &inputs, (&args.tables, &flags), no_table)?;
-        if args.tables.parts.is_some() {
-            let cause = "--parts cannot be used with differences, which are one table";
-            return Err(Error::usage(READ, cause).hint("leave --parts out"));
-        }
         text::check_from(&args.tables, &inputs)?;
         let keys = keys_of(&args.by, false)?;
         let text = text::options(&args.tables, &flags, &[])?.needing_keys(&keys)?;

@@ -37,7 +37,7 @@ one of the values, of any type that has an order. first and last go by the order
 /// one group. Rows are put together in
 /// memory where groups are few, and sorted through scratch where they are many.
 #[derive(Debug, Args)]
-#[command(after_long_help = GROUP_BY_EXAMPLES)]
+#[command(after_long_help = GROUP_BY_EXAMPLES, mut_arg("parts", |option| option.hide(true)))]
 pub(crate) struct GroupByArgs {
     #[command(flatten)]
     pub(crate) files: TableFileArgs,

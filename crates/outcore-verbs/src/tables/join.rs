@@ -47,7 +47,7 @@ then OUT is in the order of LEFT. If it does not fit, or with --how right, full 
 /// Both tables are sorted together through scratch, so neither has to fit in memory. OUT appears
 /// whole or not at all.
 #[derive(Debug, Args)]
-#[command(after_long_help = JOIN_EXAMPLES)]
+#[command(after_long_help = JOIN_EXAMPLES, mut_arg("parts", |option| option.hide(true)))]
 pub(crate) struct JoinArgs {
     /// The left table: a file of Parquet, Arrow, CSV or JSON lines, or a directory of them
     #[arg(value_hint = ValueHint::AnyPath)]

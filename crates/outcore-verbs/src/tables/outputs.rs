@@ -146,6 +146,10 @@ fn to_stream(request: &Request<'_>, name: &Path) -> Result<Outputs> {
     if let Some(rows) = request.tables.group_rows {
         writes.group_rows_max = usize::try_from(rows).unwrap_or(usize::MAX);
     }
+    let first = request.inputs.first();
+    let first_kind = first.and_then(|name| TextKind::of_name(name));
+    writes.is_any_text = request.tables.to.or(request.tables.from).is_none()
+        && request.text.kind.or(first_kind).is_none();
     check_has(request.tables, format)?;
     let files = vec![name.to_path_buf()];
     Ok(Outputs { files, writes })
@@ -252,7 +256,7 @@ pub fn check_inputs_kept(
     match outputs.iter().find(is_input) {
         Some(path) if !may_replace => Err(Error::usage("create output", "it is an input")
             .path(path)
-            .hint("name another file, or let sort replace it with --replace")),
+            .hint("name another file; `outcore sort --replace` sorts a file in place")),
         _ => Ok(()),
     }
 }

@@ -9,13 +9,11 @@ mod page;
 mod table;
 
 use outcore::Result;
-use outcore_front::what::Asked;
 
 use page::TailArgs;
 
 use crate::host::{Host, Weight};
-use crate::lines::what_is_moved;
-use crate::pass::{LinePass, PassRequest, Taken};
+use crate::pass::Taken;
 use crate::report::WriteSummary;
 use crate::verb::{Inputs, Verb, Words};
 use crate::wording::{Said, headline, say};
@@ -34,52 +32,25 @@ impl Verb for Tail {
     const PHASES: &'static [Weight] = &[("tail", 1.0)];
 
     fn run(host: &dyn Host, args: &TailArgs) -> Result<WriteSummary> {
-        let flags = args.rows.text_flags()?;
-        let asked = Asked {
-            inputs: &args.files.inputs,
-            output: args.files.output.as_deref(),
-            is_records: args.record.is_typed(),
-            is_lines: args.lines.is_lines(),
-            text: flags.kind(),
-            is_table: args.tables.is_given() || host.kept_table().is_some(),
-            piped: args.tables.piped(),
-            ..Asked::default()
-        };
-        let what = what_is_moved(host, asked, args.lines)?;
+        let what = args.take.what(host, &args.files, false)?;
         if what.is_table() {
             #[cfg(feature = "tables")]
             return table::tail(host, args);
             #[cfg(not(feature = "tables"))]
             return Err(crate::verb::without_tables());
         }
-        let mut rows = args.rows.clone();
-        rows.settle(what);
         let taken = match args.records.is_rest {
             true => Taken::AfterFirst(args.records.count),
             false => Taken::Last(args.records.count),
         };
-        let pass = LinePass::prepare(
-            host,
-            PassRequest {
-                files: &args.files,
-                record: &args.record,
-                lines: args.lines,
-                rows: rows.to_rows()?,
-                memory_bytes: args.memory_bytes,
-                record_io: &args.record_io,
-                name: Tail::NAME,
-                taken,
-                reads_all: true,
-                is_explained: args.explain,
-            },
-        )?;
+        let pass = args.take.pass(host, &args.files, what, Self::NAME, taken)?;
         pass.take(host)
     }
 
     fn say(args: &TailArgs, report: &WriteSummary, words: &mut Words) {
-        match report.unit == "row" && report.output.is_some() {
-            true => say(report, &SAID, args.explain, words),
-            false => words.phases(&report.phases, args.explain),
+        match report.unit == "row" {
+            true => say(report, &SAID, args.take.explain, words),
+            false => words.phases(&report.phases, args.take.explain),
         }
     }
 

@@ -3,11 +3,9 @@
 //! Contract: each option stands here alone, with its name, type, default and help.
 
 use clap::Args;
-use outcore_io::units;
 
-use crate::option::lines::{LineArgs, RowArgs};
-use crate::option::tables::TableArgs;
-use crate::option::{FileArgs, RecordCount, RecordingArgs, TypeArgs, parse_tail_count};
+use crate::option::{FileArgs, RecordCount, parse_tail_count};
+use crate::pass::TakeArgs;
 
 const TAIL_EXAMPLES: &str = "\
 Examples:
@@ -17,7 +15,8 @@ Examples:
   outcore tail -n 1e6 keys.bin --type u64 -o some.bin
   outcore tail t.parquet --columns url,time
 
-Rows of tables are printed with tabs between their columns; with -o they are written as a table.";
+Rows of tables are printed in the format of the first input: those of Parquet and Arrow as CSV, or
+as JSON lines where a column has lists or objects.";
 
 /// Print the last lines, records or rows of the input
 ///
@@ -29,22 +28,8 @@ pub(crate) struct TailArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
     /// Number of lines or records to print; with a plus, as in +5, all from that one on
-    #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_tail_count, default_value = "10")]
+    #[arg(short = 'n', long = "count", value_name = "K", value_parser = parse_tail_count, default_value = "10", allow_hyphen_values = true)]
     pub(crate) records: RecordCount,
-    /// Memory to use. Default: half of the free memory
-    #[arg(long = "memory", value_name = "SIZE", value_parser = units::parse_bytes, help_heading = "Resources")]
-    pub(crate) memory_bytes: Option<u64>,
     #[command(flatten)]
-    pub(crate) record: TypeArgs,
-    #[command(flatten)]
-    pub(crate) lines: LineArgs,
-    #[command(flatten)]
-    pub(crate) rows: RowArgs,
-    #[command(flatten)]
-    pub(crate) tables: TableArgs,
-    /// Print the plan (predicted traffic and time), then run
-    #[arg(long, help_heading = "Plan")]
-    pub(crate) explain: bool,
-    #[command(flatten)]
-    pub(crate) record_io: RecordingArgs,
+    pub(crate) take: TakeArgs,
 }

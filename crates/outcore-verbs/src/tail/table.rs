@@ -1,13 +1,12 @@
 //! `tail` of tables.
 //!
-//! Contract: as [`super`]. Rows are printed where no output is named.
+//! Contract: as [`super`].
 
 use outcore::Result;
 use outcore_table::input::RowSpan;
 use outcore_table::jobs;
 
 use super::page::TailArgs;
-use crate::head::table::{Printed, print_rows};
 use crate::host::Host;
 use crate::option::memory_request;
 use crate::report::WriteSummary;
@@ -16,29 +15,20 @@ use crate::tables::{Request, run, text};
 /// The last rows.
 pub(super) fn tail(host: &dyn Host, args: &TailArgs) -> Result<WriteSummary> {
     let files = &args.files;
-    let text = text::options(&args.tables, &args.rows.text_flags()?, &files.inputs)?;
-    let resources = host.load(&memory_request(args.memory_bytes)?)?;
+    let text = text::options(
+        &args.take.tables,
+        &args.take.rows.text_flags()?,
+        &files.inputs,
+    )?;
+    let resources = host.load(&memory_request(args.take.memory_bytes)?)?;
     let span = match args.records.is_rest {
         true => RowSpan::AfterFirst(args.records.count),
         false => RowSpan::Last(args.records.count),
     };
-    let is_written = !files.is_to_stdout() || host.kept_table().is_some();
-    if is_written || args.tables.to.is_some() {
-        let recording = (&args.record_io, args.explain);
-        let request = Request::of_any(files, &args.tables, recording, &text);
-        let ran = run(host, &request, resources, |job, ends| {
-            jobs::span(job, ends, span)
-        })?;
-        return Ok(ran.report);
-    }
-    print_rows(
-        host,
-        Printed {
-            inputs: &files.inputs,
-            tables: &args.tables,
-            text: &text,
-            resources: &resources,
-            span,
-        },
-    )
+    let recording = (&args.take.record_io, args.take.explain);
+    let request = Request::of_any(files, &args.take.tables, recording, &text);
+    let ran = run(host, &request, resources, |job, ends| {
+        jobs::span(job, ends, span)
+    })?;
+    Ok(ran.report)
 }

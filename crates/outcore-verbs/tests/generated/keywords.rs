@@ -131,7 +131,8 @@ pub(crate) fn unknown(ids: &[String]) -> Vec<&'static str> {
 /// Whether an option of a verb that reads `inputs` is of no use to Python.
 pub(crate) fn is_left_out(arg: &Arg, inputs: Inputs) -> bool {
     let id = arg.get_id().as_str();
-    LEFT_OUT.contains(&id) || inputs == Inputs::Tables && id == "infer"
+    let is_rejected = id == "parts" && arg.is_hide_set();
+    LEFT_OUT.contains(&id) || is_rejected || inputs == Inputs::Tables && id == "infer"
 }
 
 /// The keywords of the verb `command`, with that of the order of lines where it has one.

@@ -52,7 +52,7 @@ const PHRASES: [(&str, &str); 74] = [
         ". Inputs are never changed, unless --replace asks for it",
     ),
     (
-        "Rows of tables are printed with tabs between their columns; with -o they are written as a table",
+        "Rows of tables are printed in the format of the first input: those of Parquet and Arrow as CSV, or as JSON lines where a column has lists or objects",
         "",
     ),
     (". Needs -o", ""),

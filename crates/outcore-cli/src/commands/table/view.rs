@@ -16,7 +16,7 @@ use outcore_io::output::NewDir;
 use outcore_table::input::{InputOptions, TextOptions};
 use outcore_table::jobs::TableOrder;
 use outcore_table::jobs::view::{TableView, append, build};
-use outcore_table::text::{add_header, add_rows};
+use outcore_table::output::TableFormat;
 use serde_json::json;
 
 use super::report::{Done, say_done};
@@ -181,18 +181,18 @@ pub(crate) fn view_cat(context: &Context, args: &ViewCatArgs, view: SortedView) 
             show_plan(context, sorted, "read view -> cat", phase);
         }
         let mut sink = pipe::open(None, &job.control)?;
-        let mut write = |text: &str| {
-            let written = sink.write_all(text.as_bytes());
+        let mut write = |text: &[u8]| {
+            let written = sink.write_all(text);
             written.map_err(|error| Error::io("write output", &error))
         };
-        let mut text = String::new();
-        add_header(&mut text, view.schema());
+        let format = TableFormat::printed(view.schema());
+        let mut text = format.front(view.schema());
         write(&text)?;
         let rows = wanted.end - wanted.start;
         let mut batches = view.batches(wanted, sorted.reader_bytes(1))?;
         while let Some(batch) = batches.next_batch()? {
             text.clear();
-            add_rows(&mut text, &batch)?;
+            format.print(&batch, &mut text)?;
             write(&text)?;
             job.control.check()?;
         }

@@ -502,8 +502,13 @@ impl Object {
             }
             match &mut entry.column {
                 Some(column) => {
+                    let was_filled = line.first_filled.is_some();
                     let taken = column.take(line, &self.fields[place]);
                     taken.map_err(|fault| fault.inside(&name))?;
+                    if !was_filled {
+                        let first = line.first_filled.take();
+                        line.first_filled = first.map(|fault| fault.inside(&name));
+                    }
                 }
                 None => _ = line.skip()?,
             }

@@ -585,7 +585,7 @@ pub(super) fn settle(files: &mut [(&Path, &mut TextFile)], options: &TextOptions
         told = told.max(file.is_inferred.iter().filter(|is| **is).count());
         file.schema = Arc::new(Schema::new(fields));
     }
-    if told > 0 {
+    if told > 0 && rows_count > 0 {
         options.notes.add(format!(
             "inferred the types of {} from {} at {}; --schema NAME:TYPE,... sets others",
             units::counted(told as u64, "column"),

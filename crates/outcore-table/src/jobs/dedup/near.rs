@@ -31,7 +31,7 @@ use super::minhash::{MinHash, Shingles, Space};
 use super::{Chosen, DEDUP, DedupSummary, write};
 use crate::fault;
 use crate::input::{Piece, PieceQueue, TableInput};
-use crate::jobs::copy::{Change, WriteBatch, filtered};
+use crate::jobs::copy::{Change, WriteBatch, filtered, starts_of};
 use crate::jobs::rows_in::ReadShape;
 use crate::jobs::sort::{open, read_shape, scratch_dir};
 use crate::jobs::{TableEnds, TableSummary};
@@ -179,16 +179,6 @@ fn unite(
         (0, texts.read_bytes()),
         Vec::new(),
     ))
-}
-
-/// The first row of each piece.
-pub(super) fn starts_of(pieces: &[Piece]) -> Vec<u64> {
-    let sum = |start: &mut u64, piece: &Piece| {
-        let first = *start;
-        *start += piece.rows_count;
-        Some(first)
-    };
-    pieces.iter().scan(0, sum).collect()
 }
 
 /// Bands with the numbers of their rows, on their way into the engine.

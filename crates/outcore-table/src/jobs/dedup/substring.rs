@@ -35,11 +35,12 @@ use outcore_io::memory::Budget;
 use outcore_io::{Error, Kind, Result, threads, units};
 
 use super::cuts::{CUT_BYTES, Cut, Cutting, Mark, Removed, removed_schema, united};
-use super::near::{check_text, starts_of};
+use super::near::check_text;
 use super::passages::{Hash, PassageUnit, Passages, Repeats};
 use super::{Chosen, DEDUP, DedupSummary, write};
 use crate::fault;
 use crate::input::{PieceQueue, TableInput};
+use crate::jobs::copy::starts_of;
 use crate::jobs::rows_in::ReadShape;
 use crate::jobs::sort::{open, read_shape, scratch_dir, sort_all};
 use crate::jobs::{TableEnds, TableSummary};

@@ -115,6 +115,11 @@ impl Plan {
             reads.place_of(first.name());
         }
         let names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
+        let mut places = names.iter().enumerate();
+        if let Some((_, twice)) = places.find(|(place, name)| names[..*place].contains(name)) {
+            let cause = format!("the key names the column `{twice}` twice");
+            return Err(Error::usage(GROUP, cause).hint("name each column once"));
+        }
         let schema = Arc::new(Schema::new(fields));
         check_names(&schema)
             .map_err(|error| error.hint("give results names of their own: NAME=sum(C)"))?;

@@ -6,26 +6,15 @@
 //!
 //! Bounds: those of a [`join`], which holds a number per key here and no rows.
 
-use std::path::PathBuf;
-
 use outcore::Job;
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Result};
 
 use super::{ColumnPair, Join, JoinKind, join};
-use crate::input::{InputOptions, TableInput};
-use crate::jobs::{TableEnds, TableSummary};
+use crate::input::TableInput;
+use crate::jobs::{RightTable, TableEnds, TableSummary, open_both};
 
 const COMPARE: &str = "compare tables";
-
-/// The right one of two tables.
-#[derive(Debug, Clone, Copy)]
-pub struct RightTable<'a> {
-    /// Its files and directories.
-    pub inputs: &'a [PathBuf],
-    /// What is read of them.
-    pub reads: &'a InputOptions,
-}
 
 /// Which rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,19 +73,22 @@ fn all_columns(job: &Job, ends: &TableEnds<'_>, right: RightTable<'_>) -> Result
         budget: Budget::new(job.budget.free_bytes() / 2),
         ..job.clone()
     };
-    let names = |inputs: &[PathBuf], reads: &InputOptions| -> Result<Vec<String>> {
-        let input = TableInput::open(&reading, inputs, reads)?;
+    let names = |input: &TableInput| -> Vec<String> {
         let fields = input.schema().fields().iter();
-        Ok(fields.map(|field| field.name().clone()).collect())
+        fields.map(|field| field.name().clone()).collect()
     };
-    let (left, right) = (
-        names(ends.inputs, ends.reads)?,
-        names(right.inputs, right.reads)?,
-    );
+    let both = open_both(ends, right, |paths, reads| {
+        TableInput::open(&reading, paths, reads)
+    })?;
+    let [left, right] = both.inputs.each_ref().map(names);
     let lacks = |one: &[String], other: &[String]| {
         let name = one.iter().find(|name| !other.contains(name));
         name.cloned()
     };
+    if left.is_empty() && right.is_empty() {
+        return Err(Error::usage(COMPARE, "neither table has a column")
+            .hint("a table without rows needs a header, or the format of Parquet or Arrow"));
+    }
     match lacks(&left, &right).or_else(|| lacks(&right, &left)) {
         None => Ok(left),
         Some(name) => {

@@ -47,7 +47,7 @@ use super::copy::copy_changed;
 use super::room::{Room, Sorts};
 use super::rows_out::part_bytes;
 use super::sort::{create, read_shape, scratch_dir, sort_all};
-use super::{TableEnds, TableSummary};
+use super::{RightTable, TableEnds, TableSummary, open_both};
 use crate::input::{InputOptions, TableInput};
 use crate::output::OutputOptions;
 use held::Scratch;
@@ -58,7 +58,7 @@ use source::JoinSource;
 
 const JOIN: &str = "join tables";
 
-pub use comm::{CommColumn, RightTable, comm};
+pub use comm::{CommColumn, comm};
 
 /// What becomes of rows without a partner, and of those with one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -215,10 +215,14 @@ pub fn join(
         budget: Budget::new(job.budget.free_bytes() / 2),
         ..job.clone()
     };
-    let tables = [
-        TableInput::open(&reading, ends.inputs, ends.reads)?,
-        TableInput::open(&reading, right, right_reads)?,
-    ];
+    let right = RightTable {
+        inputs: right,
+        reads: right_reads,
+    };
+    let tables = open_both(ends, right, |paths, reads| {
+        TableInput::open(&reading, paths, reads)
+    })?
+    .inputs;
     let plan = Plan::of([tables[0].schema(), tables[1].schema()], wanted)?;
     let narrowed = |side: usize| tables[side].narrowed(&plan.sides[side].reads, &reading);
     let inputs = [narrowed(0)?, narrowed(1)?];

@@ -40,7 +40,7 @@ const BUCKET_META_BYTES: u64 = 256;
 /// Stretches of the input that a thread reads side by side, at most.
 const OPEN_CHUNKS_MAX: usize = 16;
 const SEGMENT_BYTES_MIN: usize = 4 << 10;
-const LINE_BYTES_MIN: usize = 64 << 10;
+pub(super) const LINE_BYTES_MIN: usize = 64 << 10;
 /// Stretches of the input that a thread takes, about.
 const STRETCHES: usize = 16;
 /// Where a bucket's sort is fastest, keys and references included.
@@ -227,9 +227,11 @@ impl LinePlan {
         let key_bytes = longest
             .filter(|_| has_keys)
             .map_or(0, |long| long.key_bytes);
+        // A line that is marked is sorted together with an equal one.
+        let copies = if self.size.mark_bytes > 0 { 2 } else { 1 };
         Space {
-            area_bytes: space.area_bytes + longest.map_or(0, |long| long.bytes),
-            key_bytes: space.key_bytes + key_bytes,
+            area_bytes: space.area_bytes + copies * longest.map_or(0, |long| long.bytes),
+            key_bytes: space.key_bytes + copies * key_bytes,
             ..space
         }
     }

@@ -18,7 +18,7 @@ use std::time::Instant;
 use super::bucket::LineBucket;
 use super::context::Context;
 use super::distribute::distribute_input;
-use super::plan::{LinePlan, LineSize, LongLine, plan_lines};
+use super::plan::{LINE_BYTES_MIN, LinePlan, LineSize, LongLine, plan_lines};
 use super::rows::{LongRow, RowSink};
 use super::sample::{LineSample, Lines, Wanted, sample_input};
 use super::sides::{MarkedOrder, SideCounts, TOTAL_BYTES_MAX, Unmarked};
@@ -111,6 +111,9 @@ pub(super) trait ItemSource: Sync {
     fn longest(&self) -> Option<Longest> {
         None
     }
+    /// Takes up that the plan of a sample of long lines does not fit the memory: how much would do
+    /// depends on the longest.
+    fn note_long_line(&self) {}
     /// The longest row, where rows are made and that is known.
     fn longest_row(&self) -> Option<LongRow> {
         None
@@ -169,6 +172,10 @@ impl ItemSource for Files<'_> {
 
     fn longest(&self) -> Option<Longest> {
         self.longest
+    }
+
+    fn note_long_line(&self) {
+        self.has_long_line.store(true, Ordering::Relaxed);
     }
 
     fn sample(&self, job: &Job, ends: &Ends<'_>, lines: Lines<'_>) -> Result<LineSample> {
@@ -334,7 +341,11 @@ fn plan_for<S: ItemSource>(
             is_grouped: rows.is_some_and(RowSink::keeps_keys_together),
         });
     }
-    let mut plan = plan_lines(size)?;
+    let planned = plan_lines(size);
+    if planned.is_err() && size.longest.is_none() && size.line_bytes > LINE_BYTES_MIN as f64 {
+        source.note_long_line();
+    }
+    let mut plan = planned?;
     if let Some(read) = source.read_forecast() {
         plan.reads_instead(read);
     }
