@@ -195,7 +195,7 @@ def test_communities_are_as_modular_as_those_of_networkx(tmp_path):
     assert found > 0.97 * networkx.community.modularity(other, wanted)
 
 
-def test_modularity_is_within_a_per_cent_of_igraphs(tmp_path):
+def test_communities_are_as_modular_as_those_of_igraph(tmp_path):
     igraph = pytest.importorskip("igraph", reason="igraph is not installed")
     random = np.random.default_rng(6)
     group = random.integers(30, size=3_000)
@@ -209,7 +209,7 @@ def test_modularity_is_within_a_per_cent_of_igraphs(tmp_path):
         other = igraph.Graph(vertices, edges.tolist()).simplify()
         g = graph_of(tmp_path, edges, vertices, undirected=True, dedup=True, drop_loops=True)
         found = other.modularity(np.unique(g.louvain_communities(), return_inverse=True)[1].tolist())
-        assert found > 0.99 * other.community_multilevel().modularity
+        assert found > 0.999 * other.community_multilevel().modularity
 
 
 def test_communities_of_a_planted_partition_are_found(tmp_path):

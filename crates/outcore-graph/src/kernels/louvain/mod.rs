@@ -3,7 +3,10 @@
 //!
 //! Contract: as networkx has it: modularity with a resolution, weights used where there are any, an
 //! edge from a vertex to itself counted at both ends, parallel edges added up. Levels end when none
-//! moves, or modularity grows by the threshold or less. The result is the smallest vertex of each
+//! moves, or modularity grows by the threshold or less. Then single vertices move again, out of the
+//! communities that were found, as long as such a pass over all levels brings something (Rotta and
+//! Noack, "Multilevel local search algorithms for modularity clustering", JEA 2011, refine levels
+//! likewise). The result is the smallest vertex of each
 //! vertex's community, the same for any threads and memory.
 //!
 //! Source: Blondel, Guillaume, Lambiotte, Lefebvre, "Fast unfolding of communities in large
@@ -14,10 +17,11 @@
 //! draws one order of all. So the numbering of vertices does not decide which communities form. Of
 //! equal gains, the smallest community wins, and staying before moving.
 //!
-//! Bounds: forty-eight bytes and a bit a vertex; two reads of the tiles (three with weights), then
-//! of the lists of the vertices that look, each round, and once more of all to find the edges
-//! between communities ([`adjacency`]); where these do not fit into memory, they are sorted, and
-//! read in each round. Threads read; one thread moves.
+//! Bounds: forty-eight bytes and a bit per vertex. Each pass, of which there are at most
+//! [`PASSES_MAX`], reads the tiles twice (the first one three times with weights), then the lists of
+//! the vertices that look, each round, and once more all to find the edges between communities
+//! ([`adjacency`]); where these do not fit into memory, they are sorted, and read in each round.
+//! Threads read; one thread moves.
 
 mod adjacency;
 
@@ -36,6 +40,9 @@ use adjacency::{Adjacency, CONTRACTING_BYTES, Draws, Neighbours, Units};
 
 const KERNEL: &str = "Louvain's method";
 const VERTEX_BYTES: usize = 48;
+/// Passes over all levels, at most, and the growth of modularity without which there is no other.
+const PASSES_MAX: u32 = 8;
+const PASS_GROWTH_MIN: f64 = 1e-3;
 
 /// How communities are sought.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,7 +74,7 @@ pub struct Partition {
     pub count: u64,
     /// Their modularity.
     pub modularity: f64,
-    /// How many times communities became vertices.
+    /// How many times communities became vertices, in all passes.
     pub levels: u32,
 }
 
@@ -96,14 +103,64 @@ pub fn louvain(
     let _set = job.budget.reserve("vertices to look at", set_bytes)?;
     job.control.begin_phase("weights", graph.tile_bytes());
     let units = Units::of_graph(job, graph)?;
+    let mut found = Found {
+        labels: (0..vertices as u32).collect(),
+        modularity: f64::NEG_INFINITY,
+        levels: 0,
+    };
+    for _ in 0..PASSES_MAX {
+        let before = found.modularity;
+        found = pass((job, graph, scratch), (units, options), found)?;
+        let least = options.threshold.max(PASS_GROWTH_MIN);
+        if found.modularity - before <= least {
+            break;
+        }
+    }
+    let Found {
+        mut labels,
+        modularity,
+        levels,
+    } = found;
+    let count = call_by_smallest(&mut labels);
+    Ok(Partition {
+        labels,
+        count,
+        modularity,
+        levels,
+    })
+}
+
+/// A partition on its way.
+struct Found {
+    labels: Vec<u32>,
+    modularity: f64,
+    levels: u32,
+}
+
+/// All levels, from vertices that are in the communities of `found` already. The partition does not
+/// become worse.
+fn pass(
+    (job, graph, scratch): (&Job, &Graph, &Path),
+    (units, options): (Units, LouvainOptions),
+    found: Found,
+) -> Result<Found> {
     let mut level = Level::of(units.strengths(job, graph)?, options.resolution);
+    let Found {
+        mut labels,
+        mut levels,
+        ..
+    } = found;
+    level.join(&labels);
+    labels
+        .iter_mut()
+        .zip(0..)
+        .for_each(|(label, vertex)| *label = vertex);
     let mut adjacency = Adjacency::OnDrives {
         lists: ListHolder::new(job, graph, (Direction::Out, true))?,
         degrees: graph.degrees(job, Direction::Out)?,
         units,
     };
-    let mut labels: Vec<u32> = (0..vertices as u32).collect();
-    let (mut levels, mut modularity) = (0, f64::NEG_INFINITY);
+    let mut modularity = f64::NEG_INFINITY;
     loop {
         job.control.begin_phase("move vertices", graph.tile_bytes());
         let draws = Draws::new(options.seed, levels);
@@ -128,11 +185,8 @@ pub fn louvain(
             break;
         }
     }
-    drop(adjacency);
-    let count = call_by_smallest(&mut labels);
-    Ok(Partition {
+    Ok(Found {
         labels,
-        count,
         modularity,
         levels,
     })
@@ -188,6 +242,15 @@ impl Level {
             whole: whole as f64,
             strengths,
             resolution,
+        }
+    }
+
+    /// Puts each vertex into the community of its label.
+    fn join(&mut self, labels: &[u32]) {
+        self.community.copy_from_slice(labels);
+        self.totals.fill(0);
+        for (label, strength) in labels.iter().zip(&self.strengths) {
+            self.totals[*label as usize] += strength;
         }
     }
 
