@@ -30,6 +30,7 @@ _OPTIONS: dict[str, Option] = {
     "check_chars": Option("number", "--check-chars", None),
     "codec": Option("text", "--codec", None),
     "columns": Option("columns", "--columns", None),
+    "comment": Option("texts", "--comment", None),
     "unique.count": Option("flag", "--count", False),
     "head.count": Option("number", "--count", 10),
     "tail.count": Option("number", "--count", 10),
@@ -44,6 +45,7 @@ _OPTIONS: dict[str, Option] = {
     "force": Option("flag", "--force", False),
     "group_rows": Option("number", "--group-rows", None),
     "header": Option("unless", "--no-header", True),
+    "header_lines": Option("number", "--header", None),
     "infer": Option("flag", "--infer", False),
     "io": Option("text", "--io", None),
     "jsonl": Option("flag", "--jsonl", False),
@@ -86,8 +88,9 @@ def sort(
     src: TableSource, dst: StrPath, *, dtype: npt.DTypeLike | None = None, record: Record | None = None,
     key: Keys | None = None, order: str = "", descending: bool = False, stable: bool = False,
     unique: bool = False, separator: str | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
-    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
+    csv: bool = False, jsonl: bool = False, by: Keys | None = None, header: bool = True,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
@@ -103,15 +106,15 @@ def sort(
     src: TableSource, dst: None = None, *, dtype: npt.DTypeLike | None = None, record: Record | None = None,
     key: Keys | None = None, order: str = "", descending: bool = False, stable: bool = False,
     unique: bool = False, separator: str | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, by: Keys, header: bool = True,
-    columns: Keys | None = None, union: bool = False, codec: str | None = None,
-    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
-    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
+    csv: bool = False, jsonl: bool = False, by: Keys, header: bool = True, columns: Keys | None = None,
+    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
+    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
+    parts: SupportsIndex | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
+    record_io: StrPath | None = None, force: bool = False, replace: bool = False, explain: bool = False,
+    seed: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -119,8 +122,9 @@ def sort(
     src: TableSource, dst: StrPath | None = None, *, dtype: npt.DTypeLike | None = None,
     record: Record | None = None, key: Keys | None = None, order: str = "", descending: bool = False,
     stable: bool = False, unique: bool = False, separator: str | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
-    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
+    csv: bool = False, jsonl: bool = False, by: Keys | None = None, header: bool = True,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
@@ -176,6 +180,10 @@ def sort(
             files (gzip, zstd, bzip2, xz, detected by content) are decompressed either way. `True` takes text
             alone for lines, and `"any"` any bytes.
         zero_terminated: Lines end with NUL instead of newline.
+        header_lines: The first N lines of each file are a header: they stay in front as they are, once. After
+            comment=, the first N lines that are not comments. Several inputs must have the same header.
+        comment: Lines at the front of each file that begin with TEXT are comments: they stay in front as they
+            are, once. May be repeated. Several inputs must have the same comments.
         csv: Input is CSV: quoted fields may hold separators and newlines, and the first line names the
             columns and stays first. separator= is by default that of a sample of the records.
         jsonl: Input is JSON lines: one JSON value per line. Types are ordered null, false, true, numbers,
@@ -244,9 +252,10 @@ def unique(
     repeated: bool = False, unique: bool = False, all_repeated: bool = False, keep_order: bool = False,
     skip_fields: SupportsIndex | None = None, skip_chars: SupportsIndex | None = None,
     check_chars: SupportsIndex | None = None, descending: bool = False, separator: str | None = None,
-    lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False, jsonl: bool = False,
-    by: Keys | None = None, header: bool = True, columns: Keys | None = None, union: bool = False,
-    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
+    comment: Keys | None = None, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
+    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
@@ -262,9 +271,10 @@ def unique(
     repeated: bool = False, unique: bool = False, all_repeated: bool = False, keep_order: bool = False,
     skip_fields: SupportsIndex | None = None, skip_chars: SupportsIndex | None = None,
     check_chars: SupportsIndex | None = None, descending: bool = False, separator: str | None = None,
-    lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False, jsonl: bool = False,
-    by: Keys | None = None, header: bool = True, columns: Keys | None = None, union: bool = False,
-    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
+    comment: Keys | None = None, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
+    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
@@ -279,9 +289,10 @@ def unique(
     repeated: bool = False, unique: bool = False, all_repeated: bool = False, keep_order: bool = False,
     skip_fields: SupportsIndex | None = None, skip_chars: SupportsIndex | None = None,
     check_chars: SupportsIndex | None = None, descending: bool = False, separator: str | None = None,
-    lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False, jsonl: bool = False,
-    by: Keys | None = None, header: bool = True, columns: Keys | None = None, union: bool = False,
-    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
+    comment: Keys | None = None, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
+    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
@@ -319,9 +330,10 @@ def unique(
             the next blank.
         skip_chars: Do not compare the first N bytes, counted behind the fields that are skipped.
         check_chars: Compare at most N bytes of a line.
-        force, dtype, record, key, order, descending, separator, lines, zero_terminated, csv, jsonl, by,
-            header, columns, union, codec, group_rows, bloom, schema, infer, null, on_error, parts, memory,
-            threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in `sort`.
+        force, dtype, record, key, order, descending, separator, lines, zero_terminated, header_lines,
+            comment, csv, jsonl, by, header, columns, union, codec, group_rows, bloom, schema, infer, null,
+            on_error, parts, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress:
+            As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -332,7 +344,8 @@ def unique(
 def comm(
     left: TableSource, right: TableSource, dst: StrPath, *, not_left: bool = False, not_right: bool = False,
     not_both: bool = False, total: bool = False, by: Keys | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
@@ -348,8 +361,9 @@ def comm(
 def comm(
     left: TableSource, right: TableSource, dst: None = None, *, not_left: bool = False,
     not_right: bool = False, not_both: bool = False, total: bool = False, by: Keys | None = None,
-    lines: LinesHow = False, zero_terminated: bool = False, columns: Keys | None = None, union: bool = False,
-    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
+    comment: Keys | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
@@ -363,8 +377,9 @@ def comm(
 def comm(
     left: TableSource, right: TableSource, dst: StrPath | None = None, *, not_left: bool = False,
     not_right: bool = False, not_both: bool = False, total: bool = False, by: Keys | None = None,
-    lines: LinesHow = False, zero_terminated: bool = False, columns: Keys | None = None, union: bool = False,
-    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
+    comment: Keys | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
@@ -401,9 +416,9 @@ def comm(
         jsonl: Input is JSON lines, whatever its name: one JSON object per line.
         header: `False` if this is so: The CSV has no header line; its columns are called 1, 2, and so on.
         separator: Separator of CSV fields. Default: that of a sample of the records.
-        lines, zero_terminated, columns, union, codec, group_rows, bloom, schema, infer, null, on_error,
-            parts, memory, threads, io, drives, scratch_limit, record_io, force, explain, volume, progress: As
-            in `sort`.
+        lines, zero_terminated, header_lines, comment, columns, union, codec, group_rows, bloom, schema,
+            infer, null, on_error, parts, memory, threads, io, drives, scratch_limit, record_io, force,
+            explain, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -415,7 +430,8 @@ def shuffle(
     src: TableSource, dst: StrPath, *, force: bool = False, replace: bool = False,
     dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
     count: SupportsIndex | None = None, seed: SupportsIndex = 1, epoch: SupportsIndex = 0,
-    by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
     jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
@@ -432,7 +448,8 @@ def shuffle(
     src: TableSource, dst: None = None, *, force: bool = False, replace: bool = False,
     dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
     count: SupportsIndex | None = None, seed: SupportsIndex = 1, epoch: SupportsIndex = 0,
-    by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
     jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
@@ -448,7 +465,8 @@ def shuffle(
     src: TableSource, dst: StrPath | None = None, *, force: bool = False, replace: bool = False,
     dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
     count: SupportsIndex | None = None, seed: SupportsIndex = 1, epoch: SupportsIndex = 0,
-    by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
     jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
@@ -485,9 +503,9 @@ def shuffle(
             of each file names the columns, and comes first in every output, once.
         jsonl: Input is JSON lines, whatever its name: one JSON value per line.
         separator: As in `comm`.
-        force, replace, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows,
-            bloom, schema, infer, null, on_error, parts, memory, threads, io, drives, scratch_limit,
-            record_io, explain, volume, progress: As in `sort`.
+        force, replace, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union,
+            codec, group_rows, bloom, schema, infer, null, on_error, parts, memory, threads, io, drives,
+            scratch_limit, record_io, explain, volume, progress: As in `sort`.
         src, dst: As in `unique`.
 
     Raises: What `sort` raises.
@@ -499,7 +517,8 @@ def shuffle(
 def head(
     src: TableSource, dst: StrPath, *, force: bool = False, count: SupportsIndex = 10, by: Keys | None = None,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
     jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
@@ -514,8 +533,9 @@ def head(
     src: TableSource, dst: None = None, *, force: bool = False, count: SupportsIndex = 10,
     by: Keys | None = None, memory: Size | None = None, dtype: npt.DTypeLike | None = None,
     record: Record | None = None, key: Keys | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
-    separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
@@ -528,8 +548,9 @@ def head(
     src: TableSource, dst: StrPath | None = None, *, force: bool = False, count: SupportsIndex = 10,
     by: Keys | None = None, memory: Size | None = None, dtype: npt.DTypeLike | None = None,
     record: Record | None = None, key: Keys | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
-    separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
@@ -553,8 +574,9 @@ def head(
         memory: Memory to use. Default: half of the free memory.
         separator: As in `comm`.
         key, csv, jsonl: As in `shuffle`.
-        force, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows, bloom,
-            schema, infer, null, on_error, parts, explain, record_io, volume, progress: As in `sort`.
+        force, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, explain, record_io, volume, progress: As
+            in `sort`.
         src, dst: As in `unique`.
 
     Raises: What `sort` raises.
@@ -566,7 +588,8 @@ def head(
 def tail(
     src: TableSource, dst: StrPath, *, force: bool = False, count: SupportsIndex = 10,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
     jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
@@ -580,7 +603,8 @@ def tail(
 def tail(
     src: TableSource, dst: None = None, *, force: bool = False, count: SupportsIndex = 10,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
     jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
@@ -593,7 +617,8 @@ def tail(
 def tail(
     src: TableSource, dst: StrPath | None = None, *, force: bool = False, count: SupportsIndex = 10,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
     jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
@@ -615,8 +640,9 @@ def tail(
         separator: As in `comm`.
         memory: As in `head`.
         key, csv, jsonl: As in `shuffle`.
-        force, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows, bloom,
-            schema, infer, null, on_error, parts, explain, record_io, volume, progress: As in `sort`.
+        force, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, explain, record_io, volume, progress: As
+            in `sort`.
         src, dst: As in `unique`.
 
     Raises: What `sort` raises.
@@ -629,7 +655,8 @@ def sample(
     src: TableSource, dst: StrPath, *, force: bool = False, count: SupportsIndex | None = None,
     rate: float | None = None, with_replacement: bool = False, seed: SupportsIndex = 1,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
     jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
@@ -644,7 +671,8 @@ def sample(
     src: TableSource, dst: None = None, *, force: bool = False, count: SupportsIndex | None = None,
     rate: float | None = None, with_replacement: bool = False, seed: SupportsIndex = 1,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
     jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
@@ -658,7 +686,8 @@ def sample(
     src: TableSource, dst: StrPath | None = None, *, force: bool = False, count: SupportsIndex | None = None,
     rate: float | None = None, with_replacement: bool = False, seed: SupportsIndex = 1,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
     jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
     union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
     bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
@@ -684,8 +713,9 @@ def sample(
         memory: Memory for the sample. Default: half of the free memory.
         separator: As in `comm`.
         seed, key, csv, jsonl: As in `shuffle`.
-        force, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows, bloom,
-            schema, infer, null, on_error, parts, explain, record_io, volume, progress: As in `sort`.
+        force, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, explain, record_io, volume, progress: As
+            in `sort`.
         src, dst: As in `unique`.
 
     Raises: What `sort` raises.
@@ -698,12 +728,12 @@ def split(
     by_lines: SupportsIndex | None = None, bytes: Size | None = None, train: float | None = None,
     by: Keys | None = None, seed: SupportsIndex = 1, dtype: npt.DTypeLike | None = None,
     record: Record | None = None, key: Keys | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
-    separator: str | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
-    io: str | None = None, drives: Paths = (), force: bool = False, columns: Keys | None = None,
-    union: bool = False, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    codec: str | None = None, null: Keys | None = None,
-    on_error: Literal["fail", "skip", "null"] | None = None, explain: bool = False,
+    zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
+    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), force: bool = False, columns: Keys | None = None, union: bool = False,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, codec: str | None = None,
+    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None, explain: bool = False,
     record_io: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> SplitSummary:
     """Split files into parts of whole lines, records or rows.
@@ -749,8 +779,8 @@ def split(
             types.
         separator: As in `comm`.
         key, csv, jsonl: As in `shuffle`.
-        dtype, record, lines, zero_terminated, header, memory, threads, io, drives, null, explain, record_io,
-            volume, progress: As in `sort`.
+        dtype, record, lines, zero_terminated, header_lines, comment, header, memory, threads, io, drives,
+            null, explain, record_io, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """

@@ -60,6 +60,8 @@ VALUES: dict[str, Any] = {
     "csv": True,
     "separator": ";",
     "header": False,
+    "header_lines": 1,
+    "comment": "b 2",
     "order": "r",
     "on_error": "skip",
     "descending": True,

@@ -146,7 +146,11 @@ pub fn split(
     let cut = request.cut;
     job.control.begin_phase(SPLIT, data_bytes);
     let front = reader.header()?.to_vec();
-    let headers_bytes = (files * front.len()) as u64;
+    let headers_bytes = match reader.frame() {
+        Frame::Csv { .. } => (files * front.len()) as u64,
+        // Those of lines were taken off before.
+        Frame::Bytes(_) | Frame::Terminator(_) | Frame::Json(_) => 0,
+    };
     let mut parts = Parts::new(job, request, front)?;
     let mut cutter = Cutter {
         cut,

@@ -89,7 +89,7 @@ const RECORD_TYPE: &str = "say what records are with --type, or --record and --k
 const SAYS_WHAT: [&str; 6] = ["format", "record_bytes", "is_lines", "csv", "jsonl", "from"];
 
 /// The first rule that names a command and an option counts.
-static RULES: [Rule; 49] = [
+static RULES: [Rule; 50] = [
     // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort", "unique"])
@@ -192,6 +192,8 @@ static RULES: [Rule; 49] = [
     .of(&["sort", "unique", "view build"]),
     rule(&["separator"], CSV.and(CSV_TABLE), "CSV").instead(WHAT_TEXT),
     rule(&["zero_terminated"], LINES.and(JSON), "lines"),
+    rule(&["header_lines", "comment"], LINES, "lines")
+        .instead("the header of CSV stays in front without it; --lines takes text for lines"),
     rule(&["lines"], LINES, "lines").of(&["lookup"]),
     rule(&["is_lines"], TEXT, "lines"),
     rule(&["debug"], LINES, "lines"),

@@ -19,6 +19,8 @@ use outcore_front::records::{self, TypeRequest};
 use outcore_front::resources::Resources;
 use outcore_front::spool::{self, Spool};
 use outcore_front::text::csv_files::{CsvSort, Look, SortedCsv};
+use outcore_front::text::header::HeaderRule;
+use outcore_front::text::header_files::take_headers;
 use outcore_front::text::json_files::skip_marks;
 use outcore_front::text::output::{self as text_output, Dress, Pending, not_one_file};
 use outcore_front::text::reader::Frame;
@@ -240,6 +242,22 @@ impl LineJob {
         });
         (self.files, self.spool) = (files, spool);
         settled
+    }
+
+    /// Takes the header lines of `rule` off the files, whose lines end with `end`; gives them.
+    ///
+    /// # Errors
+    /// A file cannot be read; files of different headers.
+    pub(crate) fn settle_header(
+        &mut self,
+        host: &dyn Host,
+        rule: &HeaderRule,
+        end: u8,
+    ) -> Result<Vec<u8>> {
+        let mut files = self.files.clone();
+        let header = self.watch(host, || take_headers(&self.job, &mut files, end, rule))?;
+        self.files = files;
+        Ok(header)
     }
 
     /// Passes over the byte order marks of files of JSON lines.

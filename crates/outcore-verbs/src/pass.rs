@@ -2,7 +2,7 @@
 //!
 //! Contract: each input is read once, without a copy; files are counted before, where the number of
 //! their records decides. The result goes to standard output, or to a file that appears whole; the
-//! header of CSV comes first.
+//! header of CSV, or header lines, come first.
 
 use std::path::Path;
 
@@ -10,6 +10,8 @@ use outcore::job::Job;
 use outcore::read::sample::is_drawn;
 use outcore::{Forecast, Result};
 use outcore_front::inputs::Source;
+use outcore_front::text::header::HeaderRule;
+use outcore_front::text::header_files::take_headers;
 use outcore_front::text::output::{Dress, LineWriter};
 use outcore_front::text::reader::{BLOCK_BYTES, Frame, RecordReader, plain_files};
 use outcore_front::text::take::{Counted, Records};
@@ -77,6 +79,8 @@ pub(crate) struct PassRequest<'a> {
     pub(crate) lines: LineArgs,
     /// What lines are.
     pub(crate) rows: Rows,
+    /// Lines in front of the records.
+    pub(crate) header: HeaderRule,
     /// Memory to use.
     pub(crate) memory_bytes: Option<u64>,
     /// Where a trace goes.
@@ -212,13 +216,21 @@ impl<'a> LinePass<'a> {
         let pass = FilePass::begin(self.plan(&job), request.name, (host, request.is_explained))?;
         job.control.begin_phase(request.name, 0);
         let (records, moved_bytes) = watch(host, &job.control, &[], || {
-            let sources = stream.sources.clone();
-            let recognition = stream.recognition;
+            let mut sources = stream.sources.clone();
+            let (frame, recognition) = (stream.frame, stream.recognition);
+            let mut rule = request.header.clone();
+            let mut header = Vec::new();
+            if !rule.is_empty() && plain_files(&sources, frame, recognition)?.is_some() {
+                let end = frame.end().unwrap_or_default();
+                header = take_headers(&job, &mut sources, end, &std::mem::take(&mut rule))?;
+            }
             let counted = match request.taken.counted() {
-                Some(counted) => counted.of(&job, &sources, stream.frame, recognition)?,
+                Some(counted) => counted.of(&job, &sources, frame, recognition, &rule)?,
                 None => None,
             };
-            let mut reader = RecordReader::new(&job, sources, stream.frame, recognition);
+            let mut reader = RecordReader::new(&job, sources, frame, recognition)
+                .with_header(rule)
+                .after_header(header);
             let left = counted.map(|counted| {
                 reader.skip_bytes(counted.skipped_bytes);
                 reader.read_bytes = counted.read_bytes;

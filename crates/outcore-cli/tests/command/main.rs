@@ -18,6 +18,7 @@ mod gnu;
 mod grammar;
 mod graphs;
 mod group;
+mod headers;
 mod json;
 mod kill_walks;
 mod kills;

@@ -8,7 +8,8 @@
 //! newlines belong to their record; the header and a byte order mark are taken off every file,
 //! headers must be the same ([`RecordReader::header`]), a last record without its end gets the end
 //! that the others of its file have, and blank lines are no records if there are several columns.
-//! Of JSON lines, a byte order mark and blank lines are passed over.
+//! Of JSON lines, a byte order mark and blank lines are passed over. Of other lines, those of a
+//! [`HeaderRule`] are taken off every file, and must be the same.
 //! Memory: five blocks of 1 MiB, and the header of CSV, of at most 16 MiB. A cancellation is
 //! noticed within 50 ms.
 
@@ -30,6 +31,7 @@ use crate::inputs::{Source, StreamReader, look, look_at_lines};
 use crate::text::csv::{BYTE_ORDER_MARK, Framer};
 use crate::text::csv_files::{names_of, other_header, separator_in};
 use crate::text::csv_scan::{HEADER_BYTES_MAX, too_long_a_header};
+use crate::text::header::{HeaderRule, is_same, lines_in, other_lines, too_long};
 
 /// What is read at a time.
 pub const BLOCK_BYTES: usize = 1 << 20;
@@ -117,6 +119,8 @@ pub struct RecordReader<'a> {
     /// front of it.
     is_crlf: bool,
     header: Vec<u8>,
+    /// Which lines in front of a file are its header.
+    rule: HeaderRule,
     /// Bytes of data that are passed over before anything is read.
     skipped_bytes: u64,
     /// The file that the header is of.
@@ -151,10 +155,31 @@ impl<'a> RecordReader<'a> {
             last_byte: 0,
             is_crlf: false,
             header: Vec::new(),
+            rule: HeaderRule::default(),
             skipped_bytes: 0,
             header_of: None,
             read_bytes: 0,
         }
+    }
+
+    /// The same reader of lines after those of `rule`, which [`RecordReader::header`] gives.
+    #[must_use]
+    pub fn with_header(self, rule: HeaderRule) -> Self {
+        RecordReader { rule, ..self }
+    }
+
+    /// The same reader of files whose `header` was taken off.
+    #[must_use]
+    pub fn after_header(self, header: Vec<u8>) -> Self {
+        RecordReader { header, ..self }
+    }
+
+    /// Goes on to the next file, even an empty one; where its first record begins in it.
+    pub(super) fn next_begin(&mut self) -> Result<u64> {
+        self.current = None;
+        (self.from, self.to, self.begun_bytes) = (0, 0, 0);
+        self.open_one()?;
+        Ok(self.begun_at)
     }
 
     /// Where its records end.
@@ -169,12 +194,13 @@ impl<'a> RecordReader<'a> {
     }
 
     /// What stands in front of the records in the output: the header of CSV, with its end, of the
-    /// first file that is not empty. Empty for all else; then nothing is read.
+    /// first file that is not empty, or the lines of a [`HeaderRule`]. Empty for all else; then
+    /// nothing is read.
     ///
     /// # Errors
     /// As [`RecordReader::next_piece`].
     pub fn header(&mut self) -> Result<&[u8]> {
-        if matches!(self.frame, Frame::Csv { .. }) {
+        if matches!(self.frame, Frame::Csv { .. }) || !self.rule.is_empty() {
             while self.header_of.is_none() && self.current.is_none() && self.open_next()? {}
         }
         Ok(&self.header)
@@ -215,40 +241,49 @@ impl<'a> RecordReader<'a> {
     /// Goes on to the next input that has something in it; false if there is none. Takes the header
     /// off.
     fn open_next(&mut self) -> Result<bool> {
-        loop {
-            let Some(source) = self.sources.next() else {
-                return Ok(false);
-            };
-            if self.skipped_bytes > 0 {
-                let bytes =
-                    data_bytes(std::slice::from_ref(&source), self.frame, self.recognition)?;
-                let bytes = bytes.unwrap_or(0);
-                if self.skipped_bytes >= bytes {
-                    self.skipped_bytes -= bytes;
-                    continue;
-                }
+        while self.open_one()? {
+            if self.current.is_some() {
+                return Ok(true);
             }
-            let skipped_bytes = std::mem::take(&mut self.skipped_bytes);
-            let begin = Begin {
-                frame: self.frame,
-                recognition: self.recognition,
-                skipped_bytes,
-            };
-            let stream = open(self.job, &source, begin)?;
-            let name = source.name.clone();
-            self.begun_at = source.start_bytes + skipped_bytes;
-            self.current = Some((source, stream));
-            self.is_crlf = false;
-            if let Frame::Json(terminator) = self.frame {
+        }
+        Ok(false)
+    }
+
+    /// Opens the next input and takes the header off; it is gone again where nothing else is in
+    /// it. False if there is no further input.
+    fn open_one(&mut self) -> Result<bool> {
+        let Some(source) = self.sources.next() else {
+            return Ok(false);
+        };
+        if self.skipped_bytes > 0 {
+            let bytes = data_bytes(std::slice::from_ref(&source), self.frame, self.recognition)?;
+            let bytes = bytes.unwrap_or(0);
+            if self.skipped_bytes >= bytes {
+                self.skipped_bytes -= bytes;
+                return Ok(true);
+            }
+        }
+        let skipped_bytes = std::mem::take(&mut self.skipped_bytes);
+        let begin = Begin {
+            frame: self.frame,
+            recognition: self.recognition,
+            skipped_bytes,
+        };
+        let stream = open(self.job, &source, begin)?;
+        let name = source.name.clone();
+        self.begun_at = source.start_bytes + skipped_bytes;
+        self.current = Some((source, stream));
+        self.is_crlf = false;
+        match self.frame {
+            Frame::Json(terminator) => {
                 self.framer = Framer::ending(b',', terminator);
                 self.take_mark()?;
                 self.skips_blanks = true;
             }
-            if let Frame::Csv {
+            Frame::Csv {
                 separator,
                 has_header,
-            } = self.frame
-            {
+            } => {
                 let separator = match separator {
                     Some(given) => given,
                     None => self.find_separator(&name, has_header)?,
@@ -261,10 +296,51 @@ impl<'a> RecordReader<'a> {
                     false => self.begins_with_columns(separator),
                 };
             }
-            if self.current.is_some() {
-                return Ok(true);
+            Frame::Terminator(end) if !self.rule.is_empty() => self.take_lines(&name, end)?,
+            Frame::Terminator(_) | Frame::Bytes(_) => {}
+        }
+        Ok(true)
+    }
+
+    /// Takes the lines of the rule, which end with `end`, off the front of a file.
+    fn take_lines(&mut self, name: &Path, end: u8) -> Result<()> {
+        let mut header = Vec::new();
+        let mut lines_left = self.rule.lines;
+        let mut is_comment = true;
+        let is_filled = self.fill()? > 0;
+        while self.current.is_some() {
+            while self.to - self.from < self.rule.comment_bytes_max() && self.fill()? > 0 {}
+            if self.from == self.to && self.fill()? == 0 {
+                self.current = None;
+                break;
+            }
+            is_comment = is_comment && self.rule.is_comment(&self.buffer[self.from..self.to]);
+            if !is_comment && lines_left == 0 {
+                break;
+            }
+            lines_left -= u64::from(!is_comment);
+            while let Some(Found { bytes, is_last }) = self.find()? {
+                header.extend_from_slice(&self.buffer[bytes]);
+                if header.len() > HEADER_BYTES_MAX {
+                    return Err(too_long(name));
+                }
+                if is_last {
+                    header.push(end);
+                    break;
+                }
             }
         }
+        match &self.header_of {
+            None if is_filled => {
+                self.header = header;
+                self.header_of = Some(name.to_path_buf());
+            }
+            Some(first) if !header.is_empty() && !is_same(&header, &self.header, end) => {
+                return Err(other_lines(name, first, lines_in(&header, end)));
+            }
+            None | Some(_) => {}
+        }
+        Ok(())
     }
 
     /// What finds the records of the file that was opened, whose front says what ends its lines.
@@ -424,6 +500,8 @@ impl<'a> RecordReader<'a> {
             return Ok(None);
         };
         let (begun_bytes, last_byte) = (self.begun_bytes, self.last_byte);
+        let begun_at = self.begun_at;
+        self.begun_at += begun_bytes;
         (self.begun_bytes, self.last_byte) = (0, 0);
         (self.from, self.to) = (0, 0);
         if begun_bytes == 0 {
@@ -441,7 +519,7 @@ impl<'a> RecordReader<'a> {
                 let cause = "the record that begins here has a quote that does not end";
                 return Err(Error::corrupt("read CSV", cause)
                     .path(&source.name)
-                    .offset(self.begun_at)
+                    .offset(begun_at)
                     .hint("close the quote, or say --lines if quotes mean nothing there"));
             }
             Frame::Csv { .. } if self.is_crlf && last_byte != b'\r' => {

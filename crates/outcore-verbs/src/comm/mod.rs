@@ -131,7 +131,7 @@ fn of_lines(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Result<C
         refuse_streams(&find(host, inputs)?, "plan comm")?;
     }
     let first_inputs = find(host, &inputs[..1])?.len();
-    let lines = LineJob::prepare(host, resources_of(host, args)?, &request)?;
+    let mut lines = LineJob::prepare(host, resources_of(host, args)?, &request)?;
     let options = LineSortOptions {
         terminator: args.lines.terminator(),
         replace: lines.replace,
@@ -143,7 +143,10 @@ fn of_lines(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Result<C
         }),
         ..LineSortOptions::default()
     };
-    let dress = Dress::default();
+    let dress = Dress {
+        header: lines.settle_header(host, &args.header.rule(), options.terminator)?,
+        ..Dress::default()
+    };
     if args.explain || args.dry_run {
         let output = lines.set_aside(&dress)?;
         let size = lines.watch(host, || {

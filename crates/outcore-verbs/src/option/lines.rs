@@ -13,6 +13,7 @@ use outcore::{Error, Result};
 use outcore_front::content::Recognition;
 use outcore_front::text::csv_files::CsvSort;
 use outcore_front::text::gnu::{GnuSort, Key, OptionScope, Ordering};
+use outcore_front::text::header::HeaderRule;
 use outcore_front::text::order::OrderSpec;
 use outcore_front::what::What;
 
@@ -331,7 +332,7 @@ pub(crate) struct GnuArgs {
     #[arg(long = "batch-size", value_name = "N")]
     pub batch_count: Option<u64>,
     /// Underline the part of each line that is its key, and warn about options without effect
-    #[arg(long, conflicts_with_all = ["output", "check", "check_silently", "csv", "jsonl"])]
+    #[arg(long, conflicts_with_all = ["output", "check", "check_silently", "csv", "jsonl", "header_lines", "comment"])]
     pub debug: bool,
     /// Accepted for compatibility, ignored: scratch is not compressed
     #[arg(long = "compress-program", value_name = "PROG")]
@@ -480,6 +481,42 @@ impl LineArgs {
             insists_lines: self.how == Some(LinesHow::Any),
             takes_nuls: self.zero_terminated || separator == Some(0),
             takes_packed: false,
+        }
+    }
+}
+
+/// Lines in front of the records.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Lines")]
+pub(crate) struct HeaderArgs {
+    /// The first N lines of each file are a header: they stay in front as they are, once. After
+    /// --comment, the first N lines that are not comments. Several inputs must have the same header
+    #[arg(id = "header_lines", long = "header", value_name = "N")]
+    lines: Option<u64>,
+    /// Lines at the front of each file that begin with TEXT are comments: they stay in front as
+    /// they are, once. May be repeated. Several inputs must have the same comments
+    #[arg(
+        id = "comment",
+        long = "comment",
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        value_parser = clap::builder::NonEmptyStringValueParser::new()
+    )]
+    comments: Vec<String>,
+}
+
+impl HeaderArgs {
+    /// Whether any of them is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.lines.is_some() || !self.comments.is_empty()
+    }
+
+    /// Which lines are not records.
+    pub(crate) fn rule(&self) -> HeaderRule {
+        let comments = self.comments.iter();
+        HeaderRule {
+            comments: comments.map(|mark| mark.clone().into_bytes()).collect(),
+            lines: self.lines.unwrap_or(0),
         }
     }
 }

@@ -68,6 +68,7 @@ impl Verb for Sample {
                 record: &args.record,
                 lines: args.lines,
                 rows: rows.to_rows()?,
+                header: args.header.rule(),
                 memory_bytes: args.memory_bytes,
                 record_io: &args.record_io,
                 name: "sample",

@@ -112,6 +112,7 @@ fn shuffle_some(
             record: &args.record,
             lines: args.lines,
             rows,
+            header: args.header.rule(),
             memory_bytes: args.job.resources.memory_bytes,
             record_io: &args.job.record_io,
             name: Shuffle::NAME,
@@ -234,7 +235,15 @@ fn prepare_lines(
             job.settle_json()?;
             (args.lines.terminator(), Dress::default())
         }
-        Rows::Lines => (args.lines.terminator(), Dress::default()),
+        Rows::Lines => {
+            let terminator = args.lines.terminator();
+            let header = job.settle_header(host, &args.header.rule(), terminator)?;
+            let dress = Dress {
+                header,
+                ..Dress::default()
+            };
+            (terminator, dress)
+        }
     };
     let (output, pending) = job.open_output(host, &dress)?;
     Ok(Prepared {

@@ -97,7 +97,8 @@ pub(super) fn sort(
     let as_found = lines.files.clone();
     let settled = csv.as_ref().map(|csv| lines.settle_csv(host, csv, look));
     let settled = settled.transpose()?;
-    let plain = dress_of(&request);
+    let header = lines.settle_header(host, &args.header.rule(), options.terminator)?;
+    let plain = dress_of(&request, header);
     let (order, dress, options) = match &settled {
         Some(csv) => (&csv.order as &dyn SortKey, &csv.dress, csv.options(options)),
         None => (order.as_ref() as &dyn SortKey, &plain, options),
@@ -208,9 +209,10 @@ fn recognition_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result
     })
 }
 
-/// How lines look that are not CSV: to GNU sort the output's name says nothing.
-fn dress_of(request: &LineRequest<'_>) -> Dress {
+/// How lines look that are not CSV, after `header`: to GNU sort the output's name says nothing.
+fn dress_of(request: &LineRequest<'_>, header: Vec<u8>) -> Dress {
     Dress {
+        header,
         is_plain: request.recognition.takes_packed,
         ..Dress::default()
     }

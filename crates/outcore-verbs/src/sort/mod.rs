@@ -182,7 +182,8 @@ fn what_is_sorted(host: &dyn Host, args: &SortArgs) -> Result<What> {
 /// their order.
 fn note_csv(host: &dyn Host, args: &SortArgs, text: &FormatArgs) {
     let is_csv = |name: &&PathBuf| TextKind::of_name(name) == Some(TextKind::Csv);
-    let is_said = args.lines.is_lines() || args.order.is_given() || text.is_given();
+    let is_said =
+        args.lines.is_lines() || args.header.is_given() || args.order.is_given() || text.is_given();
     if host.is_gnu() || is_said || args.is_check() {
         return;
     }

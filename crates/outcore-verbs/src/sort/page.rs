@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use crate::option::lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
+use crate::option::lines::{CheckHow, FormatArgs, GnuArgs, HeaderArgs, LineArgs, OrderArgs};
 use crate::option::tables::TableArgs;
 use crate::option::{JobArgs, TypeArgs};
 use crate::report::{WriteSummary, report};
@@ -78,6 +78,8 @@ pub(crate) struct SortArgs {
     pub(crate) order: OrderArgs,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) header: HeaderArgs,
     #[command(flatten)]
     pub(crate) text: FormatArgs,
     #[command(flatten)]

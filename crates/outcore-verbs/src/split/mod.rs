@@ -12,7 +12,7 @@ use std::path::Path;
 
 use outcore::{Error, Forecast, Result};
 use outcore_front::content::Recognition;
-use outcore_front::inputs::{ResolvedInput, look};
+use outcore_front::inputs::{ResolvedInput, bytes_of, look};
 use outcore_front::output::{Holds, Target, header_for};
 use outcore_front::records;
 use outcore_front::split::{PLACEHOLDER, PartSize, SplitRequest, is_compressed, split};
@@ -148,8 +148,9 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         takes_records: format.is_some(),
         recognition,
     };
-    let job = LineJob::prepare(host, resources.measuring(args.explain), &request)?;
-    let mut data_bytes = job.data_bytes;
+    let mut job = LineJob::prepare(host, resources.measuring(args.explain), &request)?;
+    let header = job.settle_header(host, &args.header.rule(), args.lines.terminator())?;
+    let mut data_bytes = bytes_of(&job.files)?;
     if holds == Holds::Records {
         let inputs: Result<Vec<ResolvedInput>> = job.files.iter().cloned().map(look).collect();
         let inputs = inputs?;
@@ -163,7 +164,8 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         what.inputs = job.sources.iter().filter_map(|source| source.key).collect();
         let files = job.files.clone();
         let of = (files.len(), data_bytes);
-        let mut reader = RecordReader::new(&job.job, files, frame, Recognition::ANYTHING);
+        let mut reader =
+            RecordReader::new(&job.job, files, frame, Recognition::ANYTHING).after_header(header);
         split(&job.job, &mut reader, of, what)
     })?;
     let done = LineDone {

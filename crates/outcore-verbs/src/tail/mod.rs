@@ -65,6 +65,7 @@ impl Verb for Tail {
                 record: &args.record,
                 lines: args.lines,
                 rows: rows.to_rows()?,
+                header: args.header.rule(),
                 memory_bytes: args.memory_bytes,
                 record_io: &args.record_io,
                 name: Tail::NAME,

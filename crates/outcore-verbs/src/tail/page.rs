@@ -5,7 +5,7 @@
 use clap::Args;
 use outcore_io::units;
 
-use crate::option::lines::{LineArgs, RowArgs};
+use crate::option::lines::{HeaderArgs, LineArgs, RowArgs};
 use crate::option::tables::TableArgs;
 use crate::option::{FileArgs, RecordCount, RecordingArgs, TypeArgs, parse_tail_count};
 
@@ -38,6 +38,8 @@ pub(crate) struct TailArgs {
     pub(crate) record: TypeArgs,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) header: HeaderArgs,
     #[command(flatten)]
     pub(crate) rows: RowArgs,
     #[command(flatten)]

@@ -145,7 +145,7 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
     let (order, dress, options) = settle(host, args, text, order, &mut lines, options)?;
     let order = order.as_ref();
     if args.explain || args.dry_run {
-        let output = lines.set_aside(&Dress::default())?;
+        let output = lines.set_aside(&dress)?;
         let size = lines.watch(host, || {
             let options = LineSortOptions {
                 places: match args.keep_order {
@@ -252,7 +252,11 @@ fn settle(
         lines.settle_json()?;
     }
     if !text.csv {
-        return Ok((order, Dress::default(), options));
+        let dress = Dress {
+            header: lines.settle_header(host, &args.header.rule(), options.terminator)?,
+            ..Dress::default()
+        };
+        return Ok((order, dress, options));
     }
     let csv = CsvSort {
         by: text.by.clone(),

@@ -6,7 +6,7 @@ use clap::Args;
 use outcore::sort::lines::Occurrences;
 use outcore_front::text::part::LinePart;
 
-use crate::option::lines::{FormatArgs, LineArgs, OrderArgs};
+use crate::option::lines::{FormatArgs, HeaderArgs, LineArgs, OrderArgs};
 use crate::option::tables::TableArgs;
 use crate::option::{FileArgs, JobArgs, TypeArgs};
 
@@ -62,6 +62,8 @@ pub(crate) struct UniqueArgs {
     pub(crate) order: OrderArgs,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) header: HeaderArgs,
     #[command(flatten)]
     pub(crate) text: FormatArgs,
     #[command(flatten)]

@@ -650,6 +650,8 @@ fn common_value_of(kind: &str, id: &str) -> Option<&'static str> {
         "line_keys" => "2",
         "skip_fields" | "skip_chars" | "check_chars" => "1",
         "rate" => "0.5",
+        "header_lines" => "1",
+        "comment" => "b2",
         "separator" => ";",
         "word" => "numeric",
         "by" | "columns" | "on" | "bloom_filters" | "near" | "of" => "a",
