@@ -42,6 +42,7 @@ _OPTIONS: dict[str, Option] = {
     "dtype": Option("dtype", "--type", None),
     "epoch": Option("number", "--epoch", 0),
     "explain": Option("flag", "--explain", False),
+    "fastq": Option("flag", "--fastq", False),
     "force": Option("flag", "--force", False),
     "group_rows": Option("number", "--group-rows", None),
     "header": Option("unless", "--no-header", True),
@@ -89,7 +90,7 @@ def sort(
     key: Keys | None = None, order: str = "", descending: bool = False, stable: bool = False,
     unique: bool = False, separator: str | None = None, lines: LinesHow = False,
     zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
-    csv: bool = False, jsonl: bool = False, by: Keys | None = None, header: bool = True,
+    csv: bool = False, jsonl: bool = False, fastq: bool = False, by: Keys | None = None, header: bool = True,
     columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
@@ -107,14 +108,15 @@ def sort(
     key: Keys | None = None, order: str = "", descending: bool = False, stable: bool = False,
     unique: bool = False, separator: str | None = None, lines: LinesHow = False,
     zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
-    csv: bool = False, jsonl: bool = False, by: Keys, header: bool = True, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
-    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
-    record_io: StrPath | None = None, force: bool = False, replace: bool = False, explain: bool = False,
-    seed: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    csv: bool = False, jsonl: bool = False, fastq: bool = False, by: Keys, header: bool = True,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -123,7 +125,7 @@ def sort(
     record: Record | None = None, key: Keys | None = None, order: str = "", descending: bool = False,
     stable: bool = False, unique: bool = False, separator: str | None = None, lines: LinesHow = False,
     zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
-    csv: bool = False, jsonl: bool = False, by: Keys | None = None, header: bool = True,
+    csv: bool = False, jsonl: bool = False, fastq: bool = False, by: Keys | None = None, header: bool = True,
     columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
@@ -151,6 +153,8 @@ def sort(
         >>> outcore.sort("big.csv", "by-second-column.csv", key="2,2n", separator=",", memory="2GiB")
         >>> outcore.sort("sales.csv", "by-price.csv", csv=True, by=["country", "price:nr"])
         >>> outcore.sort("events.jsonl.zst", "by-user.jsonl.zst", jsonl=True, by=".user.id")
+        >>> outcore.sort("calls.vcf", "sorted.vcf", key=["1,1V", "2,2n"], comment="#")
+        >>> outcore.sort("reads.fastq.gz", "by-length.fastq.gz", by="length:desc")
 
     Args:
         src: Files to sort, in order: lines, raw records, .npy, or a manifest (.outcore.json) of shards.
@@ -183,11 +187,13 @@ def sort(
         header_lines: The first N lines of each file are a header: they stay in front as they are, once. After
             comment=, the first N lines that are not comments. Several inputs must have the same header.
         comment: Lines at the front of each file that begin with TEXT are comments: they stay in front as they
-            are, once. May be repeated. Several inputs must have the same comments.
+            are, once. Several texts may be given. Several inputs must have the same comments.
         csv: Input is CSV: quoted fields may hold separators and newlines, and the first line names the
             columns and stays first. separator= is by default that of a sample of the records.
         jsonl: Input is JSON lines: one JSON value per line. Types are ordered null, false, true, numbers,
             strings, arrays, objects.
+        fastq: Input is FASTQ: records of four lines. Keys are name, sequence, quality and length; without a
+            key, the name.
         by: Sort keys with commas between, most significant first: a name, or for CSV the number (from 1) of a
             column, for JSON lines a path such as .user.id or .tags[0], for .npy a field. After colons, in any
             order: a type as in price:f64, asc or desc, nulls-first or nulls-last; for CSV also the letters of
@@ -253,9 +259,9 @@ def unique(
     skip_fields: SupportsIndex | None = None, skip_chars: SupportsIndex | None = None,
     check_chars: SupportsIndex | None = None, descending: bool = False, separator: str | None = None,
     lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
-    comment: Keys | None = None, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
-    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
-    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    comment: Keys | None = None, csv: bool = False, jsonl: bool = False, fastq: bool = False,
+    by: Keys | None = None, header: bool = True, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
@@ -272,9 +278,9 @@ def unique(
     skip_fields: SupportsIndex | None = None, skip_chars: SupportsIndex | None = None,
     check_chars: SupportsIndex | None = None, descending: bool = False, separator: str | None = None,
     lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
-    comment: Keys | None = None, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
-    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
-    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    comment: Keys | None = None, csv: bool = False, jsonl: bool = False, fastq: bool = False,
+    by: Keys | None = None, header: bool = True, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
@@ -290,9 +296,9 @@ def unique(
     skip_fields: SupportsIndex | None = None, skip_chars: SupportsIndex | None = None,
     check_chars: SupportsIndex | None = None, descending: bool = False, separator: str | None = None,
     lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
-    comment: Keys | None = None, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
-    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
-    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    comment: Keys | None = None, csv: bool = False, jsonl: bool = False, fastq: bool = False,
+    by: Keys | None = None, header: bool = True, columns: Keys | None = None, union: bool = False,
+    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
@@ -303,7 +309,7 @@ def unique(
 
     The output is in order. With count= each line stands behind its count, as GNU uniq writes it, and each
     record in front of an 8-byte count. With keys (key=, or by= for columns), one line or record is kept for
-    each key: of lines, the first in the input.
+    each key: of lines and of FASTQ, the first in the input.
 
     outcore compares all lines of the input, as `sort | uniq` does. With skip_fields, skip_chars or
     check_chars, the part of a line that they leave is its key, and lines are in the order of their keys.
@@ -311,6 +317,7 @@ def unique(
     Examples:
         >>> outcore.unique("urls.txt", "distinct.txt")
         >>> outcore.unique("urls.txt", "first-of-each.txt", keep_order=True)
+        >>> outcore.unique("reads.fastq", "distinct.fastq", by="sequence")
         >>> outcore.unique("keys.bin", "distinct.bin", dtype="u64")
         >>> outcore.unique("ids.npy", "counts.npy", count=True)
 
@@ -331,9 +338,9 @@ def unique(
         skip_chars: Do not compare the first N bytes, counted behind the fields that are skipped.
         check_chars: Compare at most N bytes of a line.
         force, dtype, record, key, order, descending, separator, lines, zero_terminated, header_lines,
-            comment, csv, jsonl, by, header, columns, union, codec, group_rows, bloom, schema, infer, null,
-            on_error, parts, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress:
-            As in `sort`.
+            comment, csv, jsonl, fastq, by, header, columns, union, codec, group_rows, bloom, schema, infer,
+            null, on_error, parts, memory, threads, io, drives, scratch_limit, record_io, explain, volume,
+            progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -432,14 +439,14 @@ def shuffle(
     count: SupportsIndex | None = None, seed: SupportsIndex = 1, epoch: SupportsIndex = 0,
     by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
     header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
-    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
-    record_io: StrPath | None = None, explain: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> ShuffleSummary: ...
 
 
@@ -450,14 +457,14 @@ def shuffle(
     count: SupportsIndex | None = None, seed: SupportsIndex = 1, epoch: SupportsIndex = 0,
     by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
     header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
-    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
-    record_io: StrPath | None = None, explain: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -467,14 +474,14 @@ def shuffle(
     count: SupportsIndex | None = None, seed: SupportsIndex = 1, epoch: SupportsIndex = 0,
     by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
     header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
-    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
-    record_io: StrPath | None = None, explain: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> ShuffleSummary | Table:
     """Shuffle lines or records into a uniformly random order.
 
@@ -502,6 +509,7 @@ def shuffle(
         csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines. The first line
             of each file names the columns, and comes first in every output, once.
         jsonl: Input is JSON lines, whatever its name: one JSON value per line.
+        fastq: Input is FASTQ, whatever its name: records of four lines.
         separator: As in `comm`.
         force, replace, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union,
             codec, group_rows, bloom, schema, infer, null, on_error, parts, memory, threads, io, drives,
@@ -519,12 +527,13 @@ def head(
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
     key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
     header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> WriteSummary: ...
 
 
@@ -534,8 +543,8 @@ def head(
     by: Keys | None = None, memory: Size | None = None, dtype: npt.DTypeLike | None = None,
     record: Record | None = None, key: Keys | None = None, lines: LinesHow = False,
     zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    csv: bool = False, jsonl: bool = False, fastq: bool = False, header: bool = True,
+    separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
@@ -549,8 +558,8 @@ def head(
     by: Keys | None = None, memory: Size | None = None, dtype: npt.DTypeLike | None = None,
     record: Record | None = None, key: Keys | None = None, lines: LinesHow = False,
     zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    csv: bool = False, jsonl: bool = False, fastq: bool = False, header: bool = True,
+    separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
@@ -573,7 +582,7 @@ def head(
         by: Take the first rows in the order of these columns: COLUMN:desc takes the last ones.
         memory: Memory to use. Default: half of the free memory.
         separator: As in `comm`.
-        key, csv, jsonl: As in `shuffle`.
+        key, csv, jsonl, fastq: As in `shuffle`.
         force, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, explain, record_io, volume, progress: As
             in `sort`.
@@ -590,12 +599,13 @@ def tail(
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
     key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
     header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> WriteSummary: ...
 
 
@@ -605,12 +615,13 @@ def tail(
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
     key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
     header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -619,12 +630,13 @@ def tail(
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
     key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
     header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Print the last lines, records or rows of the input.
 
@@ -639,7 +651,7 @@ def tail(
         count: Number of lines or records to take.
         separator: As in `comm`.
         memory: As in `head`.
-        key, csv, jsonl: As in `shuffle`.
+        key, csv, jsonl, fastq: As in `shuffle`.
         force, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, explain, record_io, volume, progress: As
             in `sort`.
@@ -657,12 +669,13 @@ def sample(
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
     key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
     header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> SampleSummary: ...
 
 
@@ -673,12 +686,13 @@ def sample(
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
     key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
     header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -688,12 +702,13 @@ def sample(
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
     key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
     header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> SampleSummary | Table:
     """Take randomly chosen lines, records or rows, in input order.
 
@@ -712,7 +727,7 @@ def sample(
             several times, one after another. Streams are not possible, since they are counted first.
         memory: Memory for the sample. Default: half of the free memory.
         separator: As in `comm`.
-        seed, key, csv, jsonl: As in `shuffle`.
+        seed, key, csv, jsonl, fastq: As in `shuffle`.
         force, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, explain, record_io, volume, progress: As
             in `sort`.
@@ -729,11 +744,12 @@ def split(
     by: Keys | None = None, seed: SupportsIndex = 1, dtype: npt.DTypeLike | None = None,
     record: Record | None = None, key: Keys | None = None, lines: LinesHow = False,
     zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
-    csv: bool = False, jsonl: bool = False, header: bool = True, separator: str | None = None,
-    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), force: bool = False, columns: Keys | None = None, union: bool = False,
-    schema: str | Mapping[str, str] | None = None, infer: bool = False, codec: str | None = None,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None, explain: bool = False,
+    csv: bool = False, jsonl: bool = False, fastq: bool = False, header: bool = True,
+    separator: str | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
+    io: str | None = None, drives: Paths = (), force: bool = False, columns: Keys | None = None,
+    union: bool = False, schema: str | Mapping[str, str] | None = None, infer: bool = False,
+    codec: str | None = None, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, explain: bool = False,
     record_io: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> SplitSummary:
     """Split files into parts of whole lines, records or rows.
@@ -778,7 +794,7 @@ def split(
         on_error: What to do with rows of CSV and JSON lines that do not have the columns, or values of their
             types.
         separator: As in `comm`.
-        key, csv, jsonl: As in `shuffle`.
+        key, csv, jsonl, fastq: As in `shuffle`.
         dtype, record, lines, zero_terminated, header_lines, comment, header, memory, threads, io, drives,
             null, explain, record_io, volume, progress: As in `sort`.
 

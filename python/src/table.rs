@@ -59,7 +59,7 @@ pub(crate) fn unpacked(
     (job, resources): (&Job, &Resources),
 ) -> Result<(Copies, Option<Spool>)> {
     let mut texts = files_of(named, true)?;
-    texts.retain(|file| TextKind::of_name(file).is_some());
+    texts.retain(|file| TextKind::of_table_name(file).is_some());
     unpack_files((job, resources), beside, &texts, resources.names())
 }
 

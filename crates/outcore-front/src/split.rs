@@ -137,7 +137,7 @@ pub fn split(
 ) -> Result<(u64, Vec<PathBuf>)> {
     let records = match reader.frame() {
         Frame::Bytes(record_bytes) => Some(data_bytes / record_bytes as u64),
-        Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => None,
+        Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } | Frame::Fastq => None,
     };
     request.check(match records {
         Some(_) => Holds::Records,
@@ -149,7 +149,7 @@ pub fn split(
     let headers_bytes = match reader.frame() {
         Frame::Csv { .. } => (files * front.len()) as u64,
         // Those of lines were taken off before.
-        Frame::Bytes(_) | Frame::Terminator(_) | Frame::Json(_) => 0,
+        Frame::Bytes(_) | Frame::Terminator(_) | Frame::Json(_) | Frame::Fastq => 0,
     };
     let mut parts = Parts::new(job, request, front)?;
     let mut cutter = Cutter {

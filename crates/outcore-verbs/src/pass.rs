@@ -116,6 +116,7 @@ impl<'a> LinePass<'a> {
             record_io: request.record_io,
             force: files.force,
             takes_records: false,
+            frames_fastq: false,
             recognition: request.lines.recognition(request.rows.separator()),
         };
         let types = request.record.to_request_without_keys();
@@ -145,7 +146,7 @@ impl<'a> LinePass<'a> {
         let files = plain_files(&stream.sources, frame, stream.recognition)?;
         let element_bytes = match frame {
             Frame::Bytes(bytes) => bytes,
-            Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => 1,
+            Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } | Frame::Fastq => 1,
         };
         let steps = format!("read {} -> {}", stream.what, request.name);
         let files = (files.as_deref(), element_bytes);
@@ -157,7 +158,7 @@ impl<'a> LinePass<'a> {
                     let read_bytes = kept_bytes.next_multiple_of(BLOCK_BYTES as u64).min(bytes);
                     (read_bytes.into(), kept_bytes.into())
                 }
-                Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => {
+                Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } | Frame::Fastq => {
                     (Forecast::AtMost(bytes), Forecast::AtMost(bytes))
                 }
             };
@@ -263,7 +264,9 @@ impl<'a> LinePass<'a> {
             used: self.stopwatch.stop(moved, &[], &stream.resources, trace),
             unit: match stream.frame {
                 Frame::Bytes(_) => "record".to_owned(),
-                Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => "line".to_owned(),
+                Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } | Frame::Fastq => {
+                    request.rows.unit().to_owned()
+                }
             },
             output: Some(Place(host.name_of(stream.target.name()))),
             records_in: None,

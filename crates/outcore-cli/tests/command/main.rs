@@ -10,6 +10,7 @@ mod conformance;
 mod content;
 mod devices;
 mod errors;
+mod fastq;
 mod faults;
 mod full_stdout;
 mod generate;

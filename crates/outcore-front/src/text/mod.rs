@@ -9,6 +9,8 @@
 //! | [`csv`] | columns of CSV |
 //! | [`csv_files`] | files of CSV as the engine can take them |
 //! | `csv_scan` | one read of a file of CSV |
+//! | [`fastq`] | parts of FASTQ |
+//! | [`fastq_files`] | files of FASTQ as the engine can take them |
 //! | [`gnu`] | `sort(1)` of GNU coreutils, in the C locale |
 //! | [`header`] | lines in front of the records of a file |
 //! | [`header_files`] | files of lines without these |
@@ -25,6 +27,8 @@
 pub mod csv;
 pub mod csv_files;
 mod csv_scan;
+pub mod fastq;
+pub mod fastq_files;
 pub mod gnu;
 pub mod header;
 pub mod header_files;

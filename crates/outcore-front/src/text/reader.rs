@@ -9,7 +9,8 @@
 //! headers must be the same ([`RecordReader::header`]), a last record without its end gets the end
 //! that the others of its file have, and blank lines are no records if there are several columns.
 //! Of JSON lines, a byte order mark and blank lines are passed over. Of other lines, those of a
-//! [`HeaderRule`] are taken off every file, and must be the same.
+//! [`HeaderRule`] are taken off every file, and must be the same. Of FASTQ, each record is checked,
+//! and blank lines between records are passed over.
 //! Memory: five blocks of 1 MiB, and the header of CSV, of at most 16 MiB. A cancellation is
 //! noticed within 50 ms.
 
@@ -22,6 +23,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 use outcore::job::{Control, Job};
 use outcore::key::NpyHeader;
 use outcore::read::csv::{FRONT_BYTES, has_columns, is_blank, line_end};
+use outcore::read::fastq;
 use outcore::{Error, Input, Result};
 
 use crate::blocks::BlockReader;
@@ -54,6 +56,8 @@ pub enum Frame {
         /// Whether the first record of each file names the columns.
         has_header: bool,
     },
+    /// Behind the fourth line of a record of FASTQ.
+    Fastq,
 }
 
 impl Frame {
@@ -61,7 +65,7 @@ impl Frame {
     pub fn end(self) -> Option<u8> {
         match self {
             Frame::Terminator(terminator) | Frame::Json(terminator) => Some(terminator),
-            Frame::Csv { .. } => Some(b'\n'),
+            Frame::Csv { .. } | Frame::Fastq => Some(b'\n'),
             Frame::Bytes(_) => None,
         }
     }
@@ -110,8 +114,11 @@ pub struct RecordReader<'a> {
     begun_bytes: u64,
     begun_at: u64,
     framer: Framer,
-    /// Whether blank lines of the current file are passed over: it is CSV with several columns, or
-    /// JSON lines.
+    fastq: fastq::Framer,
+    /// Whole records of FASTQ of the current file.
+    file_records: u64,
+    /// Whether blank lines of the current file are passed over: it is CSV with several columns,
+    /// JSON lines or FASTQ.
     skips_blanks: bool,
     /// The last byte that was given of a record.
     last_byte: u8,
@@ -151,6 +158,8 @@ impl<'a> RecordReader<'a> {
             begun_bytes: 0,
             begun_at: 0,
             framer: Framer::new(b','),
+            fastq: fastq::Framer::default(),
+            file_records: 0,
             skips_blanks: false,
             last_byte: 0,
             is_crlf: false,
@@ -297,6 +306,12 @@ impl<'a> RecordReader<'a> {
                 };
             }
             Frame::Terminator(end) if !self.rule.is_empty() => self.take_lines(&name, end)?,
+            Frame::Fastq => {
+                self.framer = Framer::new(b',');
+                self.fastq = fastq::Framer::default();
+                self.file_records = 0;
+                self.skips_blanks = true;
+            }
             Frame::Terminator(_) | Frame::Bytes(_) => {}
         }
         Ok(true)
@@ -475,6 +490,10 @@ impl<'a> RecordReader<'a> {
                 memchr(terminator, rest).map(|end| (end, end + 1))
             }
             Frame::Csv { .. } => self.framer.end_of_record(rest).map(|end| (end - 1, end)),
+            Frame::Fastq => match self.fastq.end_of_record(rest) {
+                Ok(end) => end.map(|end| (end - 1, end)),
+                Err(fault) => return Err(self.damaged(fault)),
+            },
         };
         let (len, taken) = end.unwrap_or((rest.len(), rest.len()));
         if let Some(&last) = rest[..len].last() {
@@ -482,6 +501,7 @@ impl<'a> RecordReader<'a> {
         }
         let is_last = end.is_some();
         if is_last {
+            self.file_records += 1;
             self.is_crlf = self.last_byte == b'\r' && self.framer.line_end() == b'\n';
             self.last_byte = 0;
             self.begun_at += self.begun_bytes + taken as u64;
@@ -496,6 +516,11 @@ impl<'a> RecordReader<'a> {
 
     /// Ends the record that the end of a file leaves open.
     fn end_file(&mut self) -> Result<Option<Found>> {
+        if let (Frame::Fastq, true) = (self.frame, self.begun_bytes > 0)
+            && let Err(fault) = self.fastq.finish()
+        {
+            return Err(self.damaged(fault));
+        }
         let Some((source, _)) = self.current.take() else {
             return Ok(None);
         };
@@ -526,12 +551,27 @@ impl<'a> RecordReader<'a> {
                 self.buffer[0] = b'\r';
                 added = 1;
             }
-            Frame::Csv { .. } | Frame::Terminator(_) | Frame::Json(_) => {}
+            Frame::Fastq if self.fastq.is_crlf() && last_byte != b'\r' => {
+                self.buffer[0] = b'\r';
+                added = 1;
+            }
+            Frame::Csv { .. } | Frame::Terminator(_) | Frame::Json(_) | Frame::Fastq => {}
         }
         Ok(Some(Found {
             bytes: 0..added,
             is_last: true,
         }))
+    }
+
+    /// The error for the record of FASTQ that has been begun, or comes next.
+    fn damaged(&self, fault: fastq::Fault) -> Error {
+        let cause = format!("record {} {fault}", self.file_records + 1);
+        let error = Error::corrupt("read FASTQ", cause).offset(self.begun_at);
+        let error = match &self.current {
+            Some((source, _)) => error.path(&source.name),
+            None => error,
+        };
+        error.hint(fault.next_step())
     }
 
     /// Reads more after what is there; returns the number of bytes read.
@@ -576,7 +616,7 @@ pub fn plain_files(
         }
         let input = match frame {
             Frame::Bytes(_) => look(source.clone())?,
-            Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => {
+            Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } | Frame::Fastq => {
                 let input = look_at_lines(source.clone(), recognition)?;
                 if recognition.packed(&source.name, input.content).is_some() {
                     return Ok(None);

@@ -99,6 +99,12 @@ fn what_is_read(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Resu
     let what = match host.what(asked)? {
         What::Csv => What::CsvTable,
         What::JsonLines => What::JsonTable,
+        What::Fastq => {
+            let cause = "comm takes lines and tables, and this is FASTQ";
+            return Err(Error::usage("read arguments", cause).path(&args.left).hint(
+                "compare its lines with --lines, or find reads of equal sequences with `outcore unique -D --by sequence`",
+            ));
+        }
         What::Records | What::Array => {
             let cause = "comm takes lines and tables, and this is records";
             return Err(Error::usage("read arguments", cause).path(&args.left).hint(
@@ -125,6 +131,7 @@ fn of_lines(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Result<C
         record_io: &args.job.record_io,
         force: args.force,
         takes_records: false,
+        frames_fastq: false,
         recognition: args.lines.recognition(None),
     };
     if args.dry_run {

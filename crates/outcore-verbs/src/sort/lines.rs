@@ -26,6 +26,8 @@ use outcore_front::inputs::{Source, Streams};
 use outcore_front::output::{Consent, Sink, Target};
 use outcore_front::resources::Resources;
 use outcore_front::text::csv_files::{CsvSort, Look};
+use outcore_front::text::fastq::FastqOrder;
+use outcore_front::text::fastq_files;
 use outcore_front::text::gnu::debug::Debug;
 use outcore_front::text::gnu::{GnuOrder, GnuSort};
 use outcore_front::text::json::JsonFields;
@@ -35,7 +37,7 @@ use serde_json::json;
 
 use super::page::{SortArgs, SortSummary};
 use crate::host::Host;
-use crate::lines::{LineDone, LineJob, LineRequest, Overwrite};
+use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, fastq_options};
 use crate::option::OnError;
 use crate::option::lines::{CheckHow, FormatArgs};
 use crate::report::Phase as ReportedPhase;
@@ -79,6 +81,7 @@ pub(super) fn sort(
         record_io: &args.job.record_io,
         force: args.force,
         takes_records: false,
+        frames_fastq: text.fastq,
         recognition: recognition_of(host, args, text)?,
     };
     let mut lines = LineJob::prepare_found(host, resources, &request, found)?;
@@ -98,7 +101,12 @@ pub(super) fn sort(
     let settled = csv.as_ref().map(|csv| lines.settle_csv(host, csv, look));
     let settled = settled.transpose()?;
     let header = lines.settle_header(host, &args.header.rule(), options.terminator)?;
-    let plain = dress_of(&request, header);
+    let plain = match text.fastq {
+        true => fastq_files::dress(),
+        false => dress_of(&request, header),
+    };
+    let options = fastq_options(text, options);
+    let unit = if text.fastq { "read" } else { "line" };
     let (order, dress, options) = match &settled {
         Some(csv) => (&csv.order as &dyn SortKey, &csv.dress, csv.options(options)),
         None => (order.as_ref() as &dyn SortKey, &plain, options),
@@ -123,7 +131,7 @@ pub(super) fn sort(
             host.print_plan(&plan, json!({"text": plan}));
             return Ok(SortSummary::of(lines.report(
                 host,
-                "line",
+                unit,
                 LineDone::default(),
             )?));
         }
@@ -160,13 +168,13 @@ pub(super) fn sort(
         plan.beside(&mut summary.phases);
     }
     let done = LineDone::of_sort(&summary);
-    Ok(SortSummary::of(lines.report(host, "line", done)?))
+    Ok(SortSummary::of(lines.report(host, unit, done)?))
 }
 
 /// What the output may replace. What GNU sort knows nothing of keeps the habits of all other
 /// commands, and so does a program that has no streams.
 fn overwrite_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Overwrite {
-    let is_of_gnu = !text.csv && !text.jsonl;
+    let is_of_gnu = !text.csv && !text.jsonl && !text.fastq;
     match host.streams() {
         Streams::Refused => Overwrite::of_consent(Consent {
             force: args.force,
@@ -243,6 +251,11 @@ pub(super) fn order_of(args: &SortArgs, text: &FormatArgs, seed: u64) -> Result<
         }
         let is_stable = args.stable || args.unique;
         let order = JsonFields::new(&text.by, args.descending, is_stable)?;
+        return Ok(Arc::new(order));
+    }
+    if text.fastq {
+        let is_stable = args.stable || args.unique;
+        let order = FastqOrder::new(&text.by, args.descending, is_stable)?;
         return Ok(Arc::new(order));
     }
     Ok(Arc::new(GnuOrder::new(&gnu_sort(args, seed)?)?))
@@ -468,6 +481,9 @@ fn check(
         false => name.display().to_string(),
     };
     let shown = &disorder.line[..disorder.line.len().min(SHOWN_BYTES)];
+    // A record of several lines is known by the first of them.
+    let end = |byte: &u8| Some(*byte) == options.inner_end;
+    let shown = &shown[..shown.iter().position(end).unwrap_or(shown.len())];
     let text = String::from_utf8_lossy(shown);
     let cause = format!("{name}:{}: disorder: {text}", disorder.line_number);
     Err(Error::new(Kind::CheckFailed, "sort", cause).hint("sort it with the same options"))

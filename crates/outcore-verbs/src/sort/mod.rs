@@ -70,7 +70,7 @@ impl Verb for Sort {
         }
         match report.is_sorted {
             None => say_sorted(args, report, words),
-            Some(_) if report.wrote.unit == "line" => {
+            Some(_) if report.wrote.unit != "record" => {
                 say(&report.wrote, &Said::of("checked"), false, words);
             }
             Some(is_sorted) => {
@@ -105,7 +105,7 @@ fn say_sorted(args: &SortArgs, report: &SortSummary, words: &mut Words) {
     let wrote = &report.wrote;
     let what = match (&*wrote.unit, args.unique, args.gnu.merge) {
         ("row", true, _) => "kept",
-        ("line", _, true) => "merged",
+        ("line" | "read", _, true) => "merged",
         _ => "sorted",
     };
     let mut said = Said::of(what);

@@ -27,6 +27,8 @@ Lines, with the options of GNU sort:
   outcore sort --csv --by country --by price:nr sales.csv -o by-price.csv
   outcore sort --jsonl --by .user.id events.jsonl.zst -o by-user.jsonl.zst
   zcat logs.gz | outcore sort -k4,4 -s | less
+  outcore sort --comment '#' -k1,1V -k2,2n calls.vcf -o sorted.vcf
+  outcore sort reads.fastq.gz -o by-length.fastq.gz --by length:desc
 
 If the program is called `sort` (ln -s \"$(command -v outcore)\" ~/bin/sort), it behaves as GNU sort does: \
 errors exit with 2, inputs are lines, and file names say nothing about contents (x.gz is not decompressed).";

@@ -146,6 +146,7 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         record_io: &args.record_io,
         force: args.force,
         takes_records: format.is_some(),
+        frames_fastq: false,
         recognition,
     };
     let mut job = LineJob::prepare(host, resources.measuring(args.explain), &request)?;
@@ -178,7 +179,7 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
     };
     let unit = match frame {
         Frame::Bytes(_) => "record",
-        Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => "line",
+        Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } | Frame::Fastq => rows.unit(),
     };
     let wrote = WriteSummary {
         output: Some(Place(args.output.clone())),
@@ -199,6 +200,7 @@ fn begin_pass(
     let files = plain_files(&job.files, frame, recognition)?;
     let (element_bytes, what) = match frame {
         Frame::Bytes(bytes) => (bytes, "records"),
+        Frame::Fastq => (1, "reads"),
         Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => (1, "lines"),
     };
     let (files, steps) = (

@@ -97,7 +97,7 @@ pub fn unpacked(
     let mut files = files_of(inputs, true)?;
     let stdin = files.iter().position(|file| is_stdin(file));
     let stdin = stdin.map(|place| files.swap_remove(place));
-    files.retain(|file| kind.is_some() || TextKind::of_name(file).is_some());
+    files.retain(|file| kind.is_some() || TextKind::of_table_name(file).is_some());
     // A stream may be silent for long, and much may be to be unpacked.
     watch(host, &job.control, &[], || {
         copies_of(host, (job, resources), (files, stdin), beside)
