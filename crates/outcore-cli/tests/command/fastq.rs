@@ -49,7 +49,7 @@ fn random_reads(count: usize, letters_max: u64, seed: u64) -> Vec<Read> {
             1 => format!("@r{name}\tx"),
             _ => format!("@r{name}"),
         };
-        let plus = if number % 2 == 0 {
+        let plus = if number.is_multiple_of(2) {
             "+".to_owned()
         } else {
             format!("+r{name}")

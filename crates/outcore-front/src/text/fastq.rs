@@ -10,9 +10,9 @@ use outcore::key::sort_key::{NoKey, SortKey, Tie};
 use outcore::read::fastq::Record;
 use outcore::{Error, Result};
 
-use super::FieldOrder;
+use super::{FieldOrder, append_whole};
 
-/// What a record has.
+/// A part of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Name,
@@ -38,15 +38,18 @@ impl Part {
         })
     }
 
-    fn append(self, record: Record<'_>, key: &mut Vec<u8>) {
+    /// Appends the key of this part; nothing where the record has none.
+    fn append(self, record: Record<'_>, key: &mut Vec<u8>) -> Option<()> {
         match self {
-            Part::Name => append_string(record.name, key),
-            Part::Sequence => append_string(record.sequence, key),
-            Part::Quality => append_string(record.quality, key),
+            Part::Name => append_string(record.name()?, key),
+            Part::Sequence => append_string(record.sequence()?, key),
+            Part::Quality => append_string(record.quality()?, key),
             Part::Length => {
-                key.extend_from_slice(&(record.sequence.len() as u64).to_be_bytes());
+                let letters = record.sequence()?.len() as u64;
+                key.extend_from_slice(&letters.to_be_bytes());
             }
         }
+        Some(())
     }
 }
 
@@ -112,17 +115,17 @@ impl FastqOrder {
 
 impl SortKey for FastqOrder {
     fn append_key(&self, item: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
-        let Some(record) = Record::of(item) else {
-            return Err(NoKey("it is not a record of FASTQ".to_owned()));
-        };
-        for field in &self.fields {
-            let start = key.len();
-            field.part.append(record, key);
-            if field.is_turned {
-                complement(&mut key[start..]);
+        append_whole(key, |key| {
+            for field in &self.fields {
+                let start = key.len();
+                let appended = field.part.append(Record(item), key);
+                appended.ok_or_else(|| NoKey("it is not a record of FASTQ".to_owned()))?;
+                if field.is_turned {
+                    complement(&mut key[start..]);
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn is_descending(&self) -> bool {

@@ -118,15 +118,7 @@ pub(super) fn sort(
     let merge_plan = args.gnu.merge.then(merge_plan).transpose()?;
     if args.explain || args.dry_run {
         let _output = lines.set_aside(dress)?;
-        let plan = match &merge_plan {
-            Some(plan) => plan.to_string(),
-            None => {
-                let size = lines.watch(host, || {
-                    sample_lines(&lines.job, &lines.inputs(), order, options)
-                })?;
-                plan_lines(size)?.to_string()
-            }
-        };
+        let plan = plan_text(host, &lines, merge_plan.as_ref(), order, options)?;
         if args.dry_run {
             host.print_plan(&plan, json!({"text": plan}));
             return Ok(SortSummary::of(lines.report(
@@ -169,6 +161,23 @@ pub(super) fn sort(
     }
     let done = LineDone::of_sort(&summary);
     Ok(SortSummary::of(lines.report(host, unit, done)?))
+}
+
+/// The plan in words: of the merge, or else of the sort.
+fn plan_text(
+    host: &dyn Host,
+    lines: &LineJob,
+    merge_plan: Option<&PassPlan>,
+    order: &dyn SortKey,
+    options: LineSortOptions,
+) -> Result<String> {
+    if let Some(plan) = merge_plan {
+        return Ok(plan.to_string());
+    }
+    let size = lines.watch(host, || {
+        sample_lines(&lines.job, &lines.inputs(), order, options)
+    })?;
+    plan_lines(size).map(|plan| plan.to_string())
 }
 
 /// What the output may replace. What GNU sort knows nothing of keeps the habits of all other

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use memchr::memchr;
+use memchr::{memchr, memchr2, memrchr};
 
 /// Lines of a record.
 const LINES: u8 = 4;
@@ -37,7 +37,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// What to do about it.
+    /// The next step of somebody who has such a file.
     pub fn next_step(self) -> &'static str {
         match self {
             Fault::NoPlus => {
@@ -120,7 +120,7 @@ impl Framer {
             *self = Framer::default();
             return Err(Fault::CutShort { lines });
         }
-        // What ended the lines before is not there, unless a piece of it is.
+        // The end of the last line is missing, so the lines before say how lines end.
         let is_crlf = self.is_crlf;
         let ended = self.end_line();
         self.is_crlf = is_crlf;
@@ -157,36 +157,32 @@ impl Framer {
     }
 }
 
-/// The parts of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record<'a> {
-    /// The first line, from behind the `@` to the first blank.
-    pub name: &'a [u8],
-    /// The letters.
-    pub sequence: &'a [u8],
-    /// The signs of their quality.
-    pub quality: &'a [u8],
-}
+/// A record without its last end of line. Its parts are looked for when they are asked for; a part
+/// is none where the record has fewer lines.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a>(pub &'a [u8]);
 
 impl<'a> Record<'a> {
-    /// The parts of a record without its last end of line; none where it has fewer lines.
-    pub fn of(record: &'a [u8]) -> Option<Self> {
-        let mut lines = record.splitn(LINES.into(), |byte| *byte == b'\n');
-        let mut next = || {
-            let line = lines.next()?;
-            Some(line.strip_suffix(b"\r").unwrap_or(line))
-        };
-        let title = next()?.strip_prefix(b"@")?;
-        let sequence = next()?;
-        next()?;
-        let quality = next()?;
-        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-        let end = title.iter().position(is_blank);
-        Some(Record {
-            name: &title[..end.unwrap_or(title.len())],
-            sequence,
-            quality,
-        })
+    /// The first line, from behind the `@` to the first blank.
+    pub fn name(self) -> Option<&'a [u8]> {
+        let title = &self.0[..memchr(b'\n', self.0)?];
+        let title = title.strip_suffix(b"\r").unwrap_or(title);
+        let title = title.strip_prefix(b"@")?;
+        let end = memchr2(b' ', b'\t', title);
+        Some(&title[..end.unwrap_or(title.len())])
+    }
+
+    /// The letters.
+    pub fn sequence(self) -> Option<&'a [u8]> {
+        let rest = &self.0[memchr(b'\n', self.0)? + 1..];
+        let line = &rest[..memchr(b'\n', rest)?];
+        Some(line.strip_suffix(b"\r").unwrap_or(line))
+    }
+
+    /// The signs of their quality.
+    pub fn quality(self) -> Option<&'a [u8]> {
+        let line = &self.0[memrchr(b'\n', self.0)? + 1..];
+        Some(line.strip_suffix(b"\r").unwrap_or(line))
     }
 }
 
@@ -200,7 +196,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Where records end, or the fault, when all of `text` comes in pieces that are cut at `cuts`.
+    /// The ends of records, or the fault, if `text` comes in pieces that are cut at `cuts`.
     fn ends(text: &[u8], cuts: &[usize]) -> Result<Vec<usize>, Fault> {
         let (mut framer, mut ends, mut at) = (Framer::default(), Vec::new(), 0);
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (text.len() + 1)).collect();
@@ -248,11 +244,11 @@ mod tests {
             for ((title, sequence, _), end_at) in records.iter().zip(wanted) {
                 let is_open = !is_ended && end_at == text.len();
                 let record = &text[begin..end_at - usize::from(!is_open)];
-                let parts = Record::of(record.as_bytes()).unwrap();
-                prop_assert_eq!(parts.sequence, sequence.as_bytes());
-                prop_assert_eq!(parts.quality.len(), sequence.len());
+                let parts = Record(record.as_bytes());
+                prop_assert_eq!(parts.sequence(), Some(sequence.as_bytes()));
+                prop_assert_eq!(parts.quality().map(<[u8]>::len), Some(sequence.len()));
                 let name = title.split(' ').next().unwrap_or_default();
-                prop_assert_eq!(parts.name, name.as_bytes());
+                prop_assert_eq!(parts.name(), Some(name.as_bytes()));
                 begin = end_at;
             }
             prop_assert!(records.len() < 2 || is_begun_by(text.as_bytes()));
