@@ -30,6 +30,7 @@ _OPTIONS: dict[str, Option] = {
     "check_chars": Option("number", "--check-chars", None),
     "codec": Option("text", "--codec", None),
     "columns": Option("columns", "--columns", None),
+    "comment": Option("texts", "--comment", None),
     "unique.count": Option("flag", "--count", False),
     "head.count": Option("number", "--count", 10),
     "tail.count": Option("number", "--count", 10),
@@ -45,6 +46,7 @@ _OPTIONS: dict[str, Option] = {
     "force": Option("flag", "--force", False),
     "group_rows": Option("number", "--group-rows", None),
     "header": Option("unless", "--no-header", True),
+    "header_lines": Option("number", "--header", None),
     "infer": Option("flag", "--infer", False),
     "io": Option("text", "--io", None),
     "jsonl": Option("flag", "--jsonl", False),
@@ -88,8 +90,9 @@ def sort(
     src: TableSource, dst: StrPath, *, dtype: npt.DTypeLike | None = None, record: Record | None = None,
     key: Keys | None = None, order: str = "", descending: bool = False, stable: bool = False,
     unique: bool = False, separator: str | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
-    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
+    csv: bool = False, jsonl: bool = False, fastq: bool = False, by: Keys | None = None, header: bool = True,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
@@ -105,7 +108,8 @@ def sort(
     src: TableSource, dst: None = None, *, dtype: npt.DTypeLike | None = None, record: Record | None = None,
     key: Keys | None = None, order: str = "", descending: bool = False, stable: bool = False,
     unique: bool = False, separator: str | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, by: Keys, header: bool = True,
+    zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
+    csv: bool = False, jsonl: bool = False, fastq: bool = False, by: Keys, header: bool = True,
     columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
@@ -121,8 +125,9 @@ def sort(
     src: TableSource, dst: StrPath | None = None, *, dtype: npt.DTypeLike | None = None,
     record: Record | None = None, key: Keys | None = None, order: str = "", descending: bool = False,
     stable: bool = False, unique: bool = False, separator: str | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, by: Keys | None = None,
-    header: bool = True, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
+    csv: bool = False, jsonl: bool = False, fastq: bool = False, by: Keys | None = None, header: bool = True,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
@@ -149,6 +154,8 @@ def sort(
         >>> outcore.sort("big.csv", "by-second-column.csv", key="2,2n", separator=",", memory="2GiB")
         >>> outcore.sort("sales.csv", "by-price.csv", csv=True, by=["country", "price:nr"])
         >>> outcore.sort("events.jsonl.zst", "by-user.jsonl.zst", jsonl=True, by=".user.id")
+        >>> outcore.sort("calls.vcf", "sorted.vcf", key=["1,1V", "2,2n"], comment="#")
+        >>> outcore.sort("reads.fastq.gz", "by-length.fastq.gz", by="length:desc")
 
     Args:
         src: Files to sort, in order: lines, raw records, .npy, or a manifest (.outcore.json) of shards.
@@ -178,10 +185,16 @@ def sort(
             files (gzip, zstd, bzip2, xz, detected by content) are decompressed either way. `True` takes text
             alone for lines, and `"any"` any bytes.
         zero_terminated: Lines end with NUL instead of newline.
+        header_lines: The first N lines of each file are a header: they stay in front as they are, once. After
+            comment=, the first N lines that are not comments. Several inputs must have the same header.
+        comment: Lines at the front of each file that begin with TEXT are comments: they stay in front as they
+            are, once. Several texts may be given. Several inputs must have the same comments.
         csv: Input is CSV: quoted fields may hold separators and newlines, and the first line names the
             columns and stays first. separator= is by default that of a sample of the records.
         jsonl: Input is JSON lines: one JSON value per line. Types are ordered null, false, true, numbers,
             strings, arrays, objects.
+        fastq: Input is FASTQ: records of four lines. Keys are name, sequence, quality and length; without a
+            key, the name.
         by: Sort keys with commas between, most significant first: a name, or for CSV the number (from 1) of a
             column, for JSON lines a path such as .user.id or .tags[0], for .npy a field. After colons, in any
             order: a type as in price:f64, asc or desc, nulls-first or nulls-last; for CSV also the letters of
@@ -246,7 +259,8 @@ def unique(
     repeated: bool = False, unique: bool = False, all_repeated: bool = False, keep_order: bool = False,
     skip_fields: SupportsIndex | None = None, skip_chars: SupportsIndex | None = None,
     check_chars: SupportsIndex | None = None, descending: bool = False, separator: str | None = None,
-    lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False, jsonl: bool = False,
+    lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
+    comment: Keys | None = None, csv: bool = False, jsonl: bool = False, fastq: bool = False,
     by: Keys | None = None, header: bool = True, columns: Keys | None = None, union: bool = False,
     codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
@@ -264,7 +278,8 @@ def unique(
     repeated: bool = False, unique: bool = False, all_repeated: bool = False, keep_order: bool = False,
     skip_fields: SupportsIndex | None = None, skip_chars: SupportsIndex | None = None,
     check_chars: SupportsIndex | None = None, descending: bool = False, separator: str | None = None,
-    lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False, jsonl: bool = False,
+    lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
+    comment: Keys | None = None, csv: bool = False, jsonl: bool = False, fastq: bool = False,
     by: Keys | None = None, header: bool = True, columns: Keys | None = None, union: bool = False,
     codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
@@ -281,7 +296,8 @@ def unique(
     repeated: bool = False, unique: bool = False, all_repeated: bool = False, keep_order: bool = False,
     skip_fields: SupportsIndex | None = None, skip_chars: SupportsIndex | None = None,
     check_chars: SupportsIndex | None = None, descending: bool = False, separator: str | None = None,
-    lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False, jsonl: bool = False,
+    lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
+    comment: Keys | None = None, csv: bool = False, jsonl: bool = False, fastq: bool = False,
     by: Keys | None = None, header: bool = True, columns: Keys | None = None, union: bool = False,
     codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
@@ -294,7 +310,7 @@ def unique(
 
     The output is in order. With count= each line stands behind its count, as GNU uniq writes it, and each
     record in front of an 8-byte count. With keys (key=, or by= for columns), one line or record is kept for
-    each key: of lines, the first in the input.
+    each key: of lines and of FASTQ, the first in the input.
 
     outcore compares all lines of the input, as `sort | uniq` does. With skip_fields, skip_chars or
     check_chars, the part of a line that they leave is its key, and lines are in the order of their keys.
@@ -302,6 +318,7 @@ def unique(
     Examples:
         >>> outcore.unique("urls.txt", "distinct.txt")
         >>> outcore.unique("urls.txt", "first-of-each.txt", keep_order=True)
+        >>> outcore.unique("reads.fastq", "distinct.fastq", by="sequence")
         >>> outcore.unique("keys.bin", "distinct.bin", dtype="u64")
         >>> outcore.unique("ids.npy", "counts.npy", count=True)
 
@@ -321,9 +338,10 @@ def unique(
             the next blank.
         skip_chars: Do not compare the first N bytes, counted behind the fields that are skipped.
         check_chars: Compare at most N bytes of a line.
-        force, dtype, record, key, order, descending, separator, lines, zero_terminated, csv, jsonl, by,
-            header, columns, union, codec, group_rows, bloom, schema, infer, null, on_error, parts, memory,
-            threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in `sort`.
+        force, dtype, record, key, order, descending, separator, lines, zero_terminated, header_lines,
+            comment, csv, jsonl, fastq, by, header, columns, union, codec, group_rows, bloom, schema, infer,
+            null, on_error, parts, memory, threads, io, drives, scratch_limit, record_io, explain, volume,
+            progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -334,7 +352,8 @@ def unique(
 def comm(
     left: TableSource, right: TableSource, dst: StrPath, *, not_left: bool = False, not_right: bool = False,
     not_both: bool = False, total: bool = False, by: Keys | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, header: bool = True,
@@ -349,8 +368,9 @@ def comm(
 def comm(
     left: TableSource, right: TableSource, dst: None = None, *, not_left: bool = False,
     not_right: bool = False, not_both: bool = False, total: bool = False, by: Keys | None = None,
-    lines: LinesHow = False, zero_terminated: bool = False, columns: Keys | None = None, union: bool = False,
-    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
+    comment: Keys | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, header: bool = True,
     separator: str | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
@@ -363,8 +383,9 @@ def comm(
 def comm(
     left: TableSource, right: TableSource, dst: StrPath | None = None, *, not_left: bool = False,
     not_right: bool = False, not_both: bool = False, total: bool = False, by: Keys | None = None,
-    lines: LinesHow = False, zero_terminated: bool = False, columns: Keys | None = None, union: bool = False,
-    codec: str | None = None, group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
+    comment: Keys | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, header: bool = True,
     separator: str | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
@@ -414,15 +435,16 @@ def shuffle(
     src: TableSource, dst: StrPath, *, force: bool = False, replace: bool = False,
     dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
     count: SupportsIndex | None = None, seed: SupportsIndex = 1, epoch: SupportsIndex = 0,
-    by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
-    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
-    record_io: StrPath | None = None, explain: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> ShuffleSummary: ...
 
 
@@ -431,15 +453,16 @@ def shuffle(
     src: TableSource, dst: None = None, *, force: bool = False, replace: bool = False,
     dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
     count: SupportsIndex | None = None, seed: SupportsIndex = 1, epoch: SupportsIndex = 0,
-    by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
-    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
-    record_io: StrPath | None = None, explain: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -447,15 +470,16 @@ def shuffle(
     src: TableSource, dst: StrPath | None = None, *, force: bool = False, replace: bool = False,
     dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
     count: SupportsIndex | None = None, seed: SupportsIndex = 1, epoch: SupportsIndex = 0,
-    by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, memory: Size | None = None, threads: SupportsIndex | None = None,
-    io: str | None = None, drives: Paths = (), scratch_limit: Size | None = None,
-    record_io: StrPath | None = None, explain: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    by: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
+    drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
+    explain: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> ShuffleSummary | Table:
     """Shuffle lines or records into a uniformly random order.
 
@@ -483,10 +507,11 @@ def shuffle(
         csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines. The first line
             of each file names the columns, and comes first in every output, once.
         jsonl: Input is JSON lines, whatever its name: one JSON value per line.
+        fastq: Input is FASTQ, whatever its name: records of four lines.
         separator: As in `comm`.
-        force, replace, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows,
-            bloom, schema, infer, null, on_error, parts, memory, threads, io, drives, scratch_limit,
-            record_io, explain, volume, progress: As in `sort`.
+        force, replace, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union,
+            codec, group_rows, bloom, schema, infer, null, on_error, parts, memory, threads, io, drives,
+            scratch_limit, record_io, explain, volume, progress: As in `sort`.
         src, dst: As in `unique`.
 
     Raises: What `sort` raises.
@@ -498,13 +523,15 @@ def shuffle(
 def head(
     src: TableSource, dst: StrPath, *, force: bool = False, count: SupportsIndex = 10, by: Keys | None = None,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> WriteSummary: ...
 
 
@@ -513,7 +540,8 @@ def head(
     src: TableSource, dst: None = None, *, force: bool = False, count: SupportsIndex = 10,
     by: Keys | None = None, memory: Size | None = None, dtype: npt.DTypeLike | None = None,
     record: Record | None = None, key: Keys | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
+    zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
+    csv: bool = False, jsonl: bool = False, fastq: bool = False, header: bool = True,
     separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
@@ -527,7 +555,8 @@ def head(
     src: TableSource, dst: StrPath | None = None, *, force: bool = False, count: SupportsIndex = 10,
     by: Keys | None = None, memory: Size | None = None, dtype: npt.DTypeLike | None = None,
     record: Record | None = None, key: Keys | None = None, lines: LinesHow = False,
-    zero_terminated: bool = False, csv: bool = False, jsonl: bool = False, header: bool = True,
+    zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
+    csv: bool = False, jsonl: bool = False, fastq: bool = False, header: bool = True,
     separator: str | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
@@ -554,9 +583,10 @@ def head(
         by: Take the first rows in the order of these columns: COLUMN:desc takes the last ones.
         memory: Memory to use. Default: half of the free memory.
         separator: As in `comm`.
-        key, csv, jsonl: As in `shuffle`.
-        force, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows, bloom,
-            schema, infer, null, on_error, parts, explain, record_io, volume, progress: As in `sort`.
+        key, csv, jsonl, fastq: As in `shuffle`.
+        force, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, explain, record_io, volume, progress: As
+            in `sort`.
         src, dst: As in `unique`.
 
     Raises: What `sort` raises.
@@ -568,13 +598,15 @@ def head(
 def tail(
     src: TableSource, dst: StrPath, *, force: bool = False, count: SupportsIndex = 10,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> WriteSummary: ...
 
 
@@ -582,26 +614,30 @@ def tail(
 def tail(
     src: TableSource, dst: None = None, *, force: bool = False, count: SupportsIndex = 10,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
 def tail(
     src: TableSource, dst: StrPath | None = None, *, force: bool = False, count: SupportsIndex = 10,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Print the last lines, records or rows of the input.
 
@@ -616,9 +652,10 @@ def tail(
         count: Number of lines or records to take.
         separator: As in `comm`.
         memory: As in `head`.
-        key, csv, jsonl: As in `shuffle`.
-        force, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows, bloom,
-            schema, infer, null, on_error, parts, explain, record_io, volume, progress: As in `sort`.
+        key, csv, jsonl, fastq: As in `shuffle`.
+        force, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, explain, record_io, volume, progress: As
+            in `sort`.
         src, dst: As in `unique`.
 
     Raises: What `sort` raises.
@@ -631,13 +668,15 @@ def sample(
     src: TableSource, dst: StrPath, *, force: bool = False, count: SupportsIndex | None = None,
     rate: float | None = None, with_replacement: bool = False, seed: SupportsIndex = 1,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> SampleSummary: ...
 
 
@@ -646,13 +685,15 @@ def sample(
     src: TableSource, dst: None = None, *, force: bool = False, count: SupportsIndex | None = None,
     rate: float | None = None, with_replacement: bool = False, seed: SupportsIndex = 1,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -660,13 +701,15 @@ def sample(
     src: TableSource, dst: StrPath | None = None, *, force: bool = False, count: SupportsIndex | None = None,
     rate: float | None = None, with_replacement: bool = False, seed: SupportsIndex = 1,
     memory: Size | None = None, dtype: npt.DTypeLike | None = None, record: Record | None = None,
-    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False,
-    jsonl: bool = False, header: bool = True, separator: str | None = None, columns: Keys | None = None,
-    union: bool = False, codec: str | None = None, group_rows: SupportsIndex | None = None,
-    bloom: Keys | None = None, schema: str | Mapping[str, str] | None = None, infer: bool = False,
-    null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
-    parts: SupportsIndex | None = None, explain: bool = False, record_io: StrPath | None = None,
-    volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    key: Keys | None = None, lines: LinesHow = False, zero_terminated: bool = False,
+    header_lines: SupportsIndex | None = None, comment: Keys | None = None, csv: bool = False,
+    jsonl: bool = False, fastq: bool = False, header: bool = True, separator: str | None = None,
+    columns: Keys | None = None, union: bool = False, codec: str | None = None,
+    group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
+    schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
+    on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> SampleSummary | Table:
     """Take randomly chosen lines, records or rows, in input order.
 
@@ -752,9 +795,9 @@ def split(
         on_error: What to do with rows of CSV and JSON lines that do not have the columns, or values of their
             types.
         separator: As in `comm`.
-        key, csv, jsonl: As in `shuffle`.
-        dtype, record, lines, zero_terminated, header, memory, threads, io, drives, null, explain, record_io,
-            volume, progress: As in `sort`.
+        key, csv, jsonl, fastq: As in `shuffle`.
+        dtype, record, lines, zero_terminated, header_lines, comment, header, memory, threads, io, drives,
+            null, explain, record_io, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """

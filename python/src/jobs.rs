@@ -51,7 +51,7 @@ pub(crate) fn what(mut request: request::Asked, run: &Run) -> Result<&'static st
         is_text_order: request.is_text_order,
     };
     Ok(match asked.what(resources.names())? {
-        What::Lines => "lines",
+        What::Lines | What::Fastq => "lines",
         What::Csv => "csv",
         What::JsonLines => "jsonl",
         What::Records => "records",

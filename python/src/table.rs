@@ -59,7 +59,7 @@ pub(crate) fn unpacked(
     (job, resources): (&Job, &Resources),
 ) -> Result<(Copies, Option<Spool>)> {
     let files = files_of(named, true)?;
-    let is_text = |file: &Path| TextKind::of_name(file).is_some();
+    let is_text = |file: &Path| TextKind::of_table_name(file).is_some();
     unpack_files((job, resources), beside, &files, is_text, resources.names())
 }
 

@@ -39,6 +39,7 @@ NEUTRAL = {
     "bloom": "how fast a value is found",
     "parts": "how many files there are",
     "jsonl": "says what the file is taken for anyhow",
+    "fastq": "says what the file is taken for anyhow",
 }
 
 VALUES: dict[str, Any] = {
@@ -52,6 +53,7 @@ VALUES: dict[str, Any] = {
     "group_rows": 2,
     "bloom": "a",
     "jsonl": True,
+    "fastq": True,
     "count": 2,
     "dtype": "uint8",
     "record": 1,
@@ -60,6 +62,8 @@ VALUES: dict[str, Any] = {
     "csv": True,
     "separator": ";",
     "header": False,
+    "header_lines": 1,
+    "comment": "b 2",
     "order": "r",
     "on_error": "skip",
     "descending": True,

@@ -34,7 +34,7 @@ enum Takes {
 
 /// Options of the command and their names in Python, where these differ or values follow. Python
 /// calls all others as the command does.
-const OPTIONS: [(&str, &str, Takes); 39] = [
+const OPTIONS: [(&str, &str, Takes); 40] = [
     ("--field-separator", "separator", Takes::Text),
     ("--scratch-limit", "scratch_limit", Takes::Text),
     ("--delete-input", "delete_input", Takes::Nothing),
@@ -51,6 +51,7 @@ const OPTIONS: [(&str, &str, Takes); 39] = [
     ("--drives", "drives", Takes::Text),
     ("--memory", "memory", Takes::Text),
     ("--record", "record", Takes::Unquoted),
+    ("--header", "header_lines", Takes::Unquoted),
     ("--stable", "stable", Takes::Nothing),
     ("--unique", "unique", Takes::Nothing),
     ("--volume", "volume", Takes::Text),

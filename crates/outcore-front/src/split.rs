@@ -162,7 +162,7 @@ pub fn split(
 ) -> Result<(u64, Vec<PathBuf>)> {
     let records = match reader.frame() {
         Frame::Bytes(record_bytes) => Some(data_bytes / record_bytes as u64),
-        Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => None,
+        Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } | Frame::Fastq => None,
     };
     request.check(match (records, request.cut) {
         (_, PartSize::Bytes(_)) => Holds::Bytes,
@@ -176,7 +176,11 @@ pub fn split(
     }
     job.control.begin_phase(SPLIT, data_bytes);
     let front = reader.header()?.to_vec();
-    let headers_bytes = (files * front.len()) as u64;
+    let headers_bytes = match reader.frame() {
+        Frame::Csv { .. } => (files * front.len()) as u64,
+        // Those of lines were taken off before.
+        Frame::Bytes(_) | Frame::Terminator(_) | Frame::Json(_) | Frame::Fastq => 0,
+    };
     let front_bytes = front.len() as u64;
     let mut parts = Parts::new(job, request, front)?;
     let by_length = match cut {

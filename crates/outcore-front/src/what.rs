@@ -1,8 +1,9 @@
-//! What an input is: lines, CSV, JSON lines, records, a table or a view.
+//! What an input is: lines, CSV, JSON lines, FASTQ, records, a table or a view.
 //!
 //! Contract: [`Asked::what`] is the one rule, for the command and for Python. In this order count:
 //! what the caller says (a type, lines, CSV, JSON lines), what the first input is or begins with (a
-//! directory, Parquet, Arrow, `.npy`), and how its name ends. Everything else is lines. CSV and
+//! directory, Parquet, Arrow, `.npy`), and how its name ends. Text whose name says nothing is FASTQ
+//! if it begins with a whole record. Everything else is lines. CSV and
 //! JSON lines are rows of text; they are a table as soon as somebody names a column or a type, or
 //! writes Parquet, Arrow or text of the other kind. Whether a file really holds what it is taken
 //! for is for its reader to say. Reads the beginning of the first input at most.
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::Result;
 use outcore::key::column::listed;
+use outcore::read::fastq::is_begun_by;
 use outcore::read::text_kind::TextKind;
 use outcore_store::dataset::Named;
 #[cfg(feature = "tables")]
@@ -19,7 +21,7 @@ use outcore_table::{
     output::TableFormat,
 };
 
-use crate::content::Content;
+use crate::content::{Content, HEAD_BYTES};
 use crate::inputs::{self, Names, Streams, is_manifest};
 
 /// Whether text can become a table.
@@ -46,13 +48,15 @@ pub enum What {
     CsvTable,
     /// JSON lines whose fields are columns with types.
     JsonTable,
+    /// Records of FASTQ, as they are written.
+    Fastq,
     /// A directory with a sorted view.
     View,
 }
 
 impl What {
     /// All of them.
-    pub const ALL: [What; 9] = [
+    pub const ALL: [What; 10] = [
         What::Lines,
         What::Csv,
         What::JsonLines,
@@ -61,6 +65,7 @@ impl What {
         What::Table,
         What::CsvTable,
         What::JsonTable,
+        What::Fastq,
         What::View,
     ];
 
@@ -71,7 +76,10 @@ impl What {
 
     /// Whether it is text, row by row.
     pub fn is_text(self) -> bool {
-        matches!(self, What::Lines | What::Csv | What::JsonLines)
+        matches!(
+            self,
+            What::Lines | What::Csv | What::JsonLines | What::Fastq
+        )
     }
 
     /// Whether it is records of one length.
@@ -90,6 +98,7 @@ impl What {
             What::Table => "tables",
             What::CsvTable => "tables of CSV",
             What::JsonTable => "tables of JSON lines",
+            What::Fastq => "FASTQ",
             What::View => "views",
         }
     }
@@ -99,14 +108,16 @@ impl What {
         match kind {
             TextKind::Csv => What::Csv,
             TextKind::JsonLines => What::JsonLines,
+            TextKind::Fastq => What::Fastq,
         }
     }
 
-    /// Text of this kind as a table.
+    /// Text of this kind as a table, if it can be one.
     pub fn table_of(kind: TextKind) -> Self {
         match kind {
             TextKind::Csv => What::CsvTable,
             TextKind::JsonLines => What::JsonTable,
+            TextKind::Fastq => What::Fastq,
         }
     }
 }
@@ -153,7 +164,8 @@ impl Asked<'_> {
             return Ok(self.text.or(named).map_or(What::Lines, What::rows));
         }
         let first = self.inputs.first();
-        if let Some(found) = first.map_or(Ok(None), |first| held_by(first, known))? {
+        let held = first.map_or(Ok(None), |first| held_by(first, known))?;
+        if let Some(found) = held.filter(|found| *found != What::Fastq) {
             return Ok(found);
         }
         if let Some(array) = self.inputs.iter().find_map(|name| records_named(name)) {
@@ -166,7 +178,8 @@ impl Asked<'_> {
                 false => What::rows(kind),
             });
         }
-        Ok(self.output.and_then(records_named).unwrap_or(What::Lines))
+        let named = self.output.and_then(records_named);
+        Ok(held.or(named).unwrap_or(What::Lines))
     }
 
     /// Whether text of this kind is a table.
@@ -233,11 +246,15 @@ fn held_by(first: &Path, known: &dyn Names) -> Result<Option<What>> {
     Ok(match sources.first() {
         // An empty file holds nothing, whatever it was meant to be; its name says what.
         Some(source) if is_named_table(first) && source.is_empty()? => Some(What::Table),
-        Some(source) if !source.is_stream() => match inputs::content_of(source)? {
-            Content::Array => Some(What::Array),
-            content if content.is_table() => Some(What::Table),
-            _ => None,
-        },
+        Some(source) if !source.is_stream() => {
+            let head = source.head(HEAD_BYTES)?;
+            match Content::of(&head) {
+                Content::Array => Some(What::Array),
+                content if content.is_table() => Some(What::Table),
+                content if content.is_plain() => is_begun_by(&head).then_some(What::Fastq),
+                _ => None,
+            }
+        }
         _ => None,
     })
 }
@@ -288,6 +305,7 @@ mod tests {
         assert_eq!(what(&["none.jsonl"], plain), What::JsonLines);
         assert_eq!(what(&["none.npy"], plain), What::Array);
         assert_eq!(what(&["none.json"], plain), What::JsonLines);
+        assert_eq!(what(&["none.fq.gz"], plain), What::Fastq);
         assert_eq!(what(&["none.outcore.json"], plain), What::Records);
         let records = Asked {
             is_records: true,
@@ -347,6 +365,13 @@ mod tests {
         assert_eq!(what(&[&array], Asked::default()), What::Array);
         let parquet = write("b.txt", b"PAR1\x15\x04\x15\0");
         assert_eq!(what(&[&parquet], Asked::default()), What::Table);
+        let reads = b"@r\nAC\n+\nII\n";
+        let fastq = write("c.txt", reads);
+        assert_eq!(what(&[&fastq], Asked::default()), What::Fastq);
+        let csv = write("c.csv", reads);
+        assert_eq!(what(&[&csv], Asked::default()), What::Csv);
+        let sam = write("c", b"@HD\tVN\n@SQ\tS\n@PG\n@CO\n");
+        assert_eq!(what(&[&sam], Asked::default()), What::Lines);
         write(VIEW_NAME, b"{}");
         let view = dir.path().to_str().unwrap();
         assert_eq!(what(&[view], Asked::default()), What::View);

@@ -36,7 +36,9 @@ impl Kinds {
 const LINES: Kinds = Kinds::of(&[What::Lines]);
 const CSV: Kinds = Kinds::of(&[What::Csv]);
 const JSON: Kinds = Kinds::of(&[What::JsonLines]);
-const TEXT: Kinds = LINES.and(CSV).and(JSON);
+const FASTQ: Kinds = Kinds::of(&[What::Fastq]);
+const ROWS: Kinds = LINES.and(CSV).and(JSON);
+const TEXT: Kinds = ROWS.and(FASTQ);
 const ARRAYS: Kinds = Kinds::of(&[What::Array]);
 const RECORDS: Kinds = Kinds::of(&[What::Records, What::Array]);
 const JSON_ROWS: Kinds = Kinds::of(&[What::JsonLines, What::JsonTable]);
@@ -87,10 +89,18 @@ const WHAT_TEXT: &str = "say with --csv or --jsonl what the input is";
 const RECORD_TYPE: &str = "say what records are with --type, or --record and --key";
 
 /// Options that say what an input is.
-const SAYS_WHAT: [&str; 6] = ["format", "record_bytes", "is_lines", "csv", "jsonl", "from"];
+const SAYS_WHAT: [&str; 7] = [
+    "format",
+    "record_bytes",
+    "is_lines",
+    "csv",
+    "jsonl",
+    "fastq",
+    "from",
+];
 
 /// The first rule that names a command and an option counts.
-static RULES: [Rule; 52] = [
+static RULES: [Rule; 55] = [
     // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort", "unique"])
@@ -193,26 +203,24 @@ static RULES: [Rule; 52] = [
     .of(&["sort", "unique", "view build"]),
     rule(&["separator"], CSV.and(CSV_TABLE), "CSV").instead(WHAT_TEXT),
     rule(&["zero_terminated"], LINES.and(JSON), "lines"),
+    rule(&["header_lines", "comment"], LINES, "lines")
+        .instead("the header of CSV stays in front without it; --lines takes text for lines"),
     rule(&["lines"], LINES, "lines").of(&["lookup"]),
     rule(&["is_lines"], TEXT, "lines"),
     rule(&["debug"], LINES, "lines"),
     rule(
-        &[
-            "merge",
-            "files0_from",
-            "random_source",
-            "batch_count",
-            "compress_program",
-        ],
+        &["merge", "files0_from", "batch_count", "compress_program"],
         TEXT,
         "lines",
     )
     .instead("`outcore merge` merges tables and records"),
-    // CSV and JSON lines.
+    rule(&["random_source"], ROWS, "lines").instead("it is the seed of -R"),
+    // CSV, JSON lines and FASTQ.
+    rule(&["fastq"], FASTQ, "FASTQ"),
     rule(&["csv"], CSV.and(CSV_TABLE), "CSV"),
     rule(&["no_header"], CSV.and(CSV_TABLE), "CSV").instead(WHAT_TEXT),
     rule(&["jsonl"], JSON_ROWS, "JSON lines"),
-    rule(&["on_error"], TEXT.and(TEXT_TABLES), "CSV and JSON lines").of(&[
+    rule(&["on_error"], ROWS.and(TEXT_TABLES), "CSV and JSON lines").of(&[
         "sort",
         "unique",
         "view build",
@@ -221,8 +229,8 @@ static RULES: [Rule; 52] = [
     rule(&["null"], CSV_TABLE, "tables of CSV").instead(INFER),
     rule(
         &["by"],
-        CSV.and(JSON).and(TABLES).and(ARRAYS),
-        "CSV, JSON lines, tables and fields of .npy files",
+        CSV.and(JSON).and(FASTQ).and(TABLES).and(ARRAYS),
+        "CSV, JSON lines, FASTQ, tables and fields of .npy files",
     )
     .of(&["sort", "unique", "view build"])
     .instead(WHAT_TEXT),

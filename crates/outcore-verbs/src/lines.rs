@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::job::Job;
 use outcore::key::{NpyHeader, RecordFormat};
-use outcore::sort::lines::LineSummary;
+use outcore::sort::lines::{LineSortOptions, LineSummary};
 use outcore::{Error, Input, Output, Result};
 use outcore_front::content::Recognition;
 use outcore_front::cost::DriveTraffic;
@@ -19,6 +19,9 @@ use outcore_front::records::{self, TypeRequest};
 use outcore_front::resources::Resources;
 use outcore_front::spool::{self, Spool};
 use outcore_front::text::csv_files::{CsvSort, Look, SortedCsv};
+use outcore_front::text::fastq_files::{RECORD_END, framed};
+use outcore_front::text::header::HeaderRule;
+use outcore_front::text::header_files::take_headers;
 use outcore_front::text::json_files::skip_marks;
 use outcore_front::text::output::{self as text_output, Dress, Pending, not_one_file};
 use outcore_front::text::reader::Frame;
@@ -28,7 +31,7 @@ use serde_json::{Value, json};
 
 use crate::host::{Host, Kept, check_output_named, watch};
 use crate::option::RecordingArgs;
-use crate::option::lines::{LineArgs, Rows};
+use crate::option::lines::{FormatArgs, LineArgs, Rows};
 use crate::report::{Moved, Phase, Place, Plan, Stopwatch, WriteSummary};
 use crate::scratch::{note_scratch, scratch_drives};
 
@@ -46,6 +49,8 @@ pub(crate) struct LineRequest<'a> {
     pub force: bool,
     /// Whether the input is records: arrays from streams, and outputs in shards.
     pub takes_records: bool,
+    /// Whether the input is FASTQ, whose records are framed on scratch.
+    pub frames_fastq: bool,
     /// What else may be taken for lines.
     pub recognition: Recognition,
 }
@@ -143,6 +148,8 @@ pub(crate) struct LineJob {
     pub files: Vec<Source>,
     /// Bytes of the files.
     pub data_bytes: u64,
+    /// What it works on, in the plural.
+    items: &'static str,
     /// Where the result goes.
     pub target: Target,
     /// Whether the output may take the place of another file.
@@ -223,9 +230,10 @@ impl LineJob {
         // Wrong drives are told before a stream is waited for.
         resources.named_drives(0)?;
         let resources = request.start_recording(host, resources, (&sources, &target))?;
-        let (files, spool) = match is_copied {
-            true => to_files(host, &resources, &sources, &target, request.lines())?,
-            false => (sources.clone(), None),
+        let (files, spool) = match (request.frames_fastq, is_copied) {
+            (true, _) => to_framed_files(host, request, &resources, &sources, &target)?,
+            (false, true) => to_files(host, &resources, &sources, &target, request.lines())?,
+            (false, false) => (sources.clone(), None),
         };
         let data_bytes = bytes_of(&files)?;
         let drives = scratch_drives(&resources, &target, data_bytes)?;
@@ -238,6 +246,11 @@ impl LineJob {
             sources,
             files,
             data_bytes,
+            items: if request.frames_fastq {
+                "reads"
+            } else {
+                "lines"
+            },
             target,
             replace: request.overwrite != Overwrite::Nothing,
             job,
@@ -291,6 +304,22 @@ impl LineJob {
         settled
     }
 
+    /// Takes the header lines of `rule` off the files, whose lines end with `end`; gives them.
+    ///
+    /// # Errors
+    /// A file cannot be read; files of different headers.
+    pub(crate) fn settle_header(
+        &mut self,
+        host: &dyn Host,
+        rule: &HeaderRule,
+        end: u8,
+    ) -> Result<Vec<u8>> {
+        let mut files = self.files.clone();
+        let header = self.watch(host, || take_headers(&self.job, &mut files, end, rule))?;
+        self.files = files;
+        Ok(header)
+    }
+
     /// Passes over the byte order marks of files of JSON lines.
     ///
     /// # Errors
@@ -335,7 +364,7 @@ impl LineJob {
         let mut fields = json!({
             "inputs": names,
             "output": self.target.name().display().to_string(),
-            "type": "lines",
+            "type": self.items,
             "data_bytes": self.data_bytes,
             "memory_bytes": self.resources.config.memory_bytes.value,
             "threads": self.resources.config.threads.value,
@@ -516,7 +545,7 @@ impl Stream {
         let target = choose_target(host, request, (&sources, &resources), holds)?;
         let (frame, what) = match &format {
             Some(format) => (Frame::Bytes(format.record_bytes()), format.to_string()),
-            None => (frame_of(rows, terminator), "lines".to_string()),
+            None => (frame_of(rows, terminator), rows.plural().to_string()),
         };
         let array = match &format {
             Some(_) => ArrayHeader::of(types, &sources, &target)?,
@@ -543,6 +572,18 @@ pub fn find(host: &dyn Host, names: &[PathBuf]) -> Result<Vec<Source>> {
         host.streams(),
         host.names(),
     )
+}
+
+/// `options` for records of FASTQ, which are framed; those of other text as they are.
+pub(crate) fn fastq_options(text: &FormatArgs, options: LineSortOptions) -> LineSortOptions {
+    match text.fastq {
+        true => LineSortOptions {
+            terminator: RECORD_END,
+            inner_end: Some(b'\n'),
+            ..options
+        },
+        false => options,
+    }
 }
 
 /// What the records are, where flags or the beginnings of files say so; none for lines. Files must
@@ -584,10 +625,10 @@ pub(crate) fn format_beside(
     let format = format_of(types, sources, recognition)?;
     match (rows, &format) {
         (_, None) => {}
-        (Rows::Csv(_) | Rows::Json, Some(_)) => {
+        (Rows::Csv(_) | Rows::Json | Rows::Fastq, Some(_)) => {
             let cause = "text, and the input is records of one length";
             return Err(Error::usage("read arguments", cause)
-                .hint("name files of one kind; leave --csv and --jsonl out for records"));
+                .hint("name files of one kind; leave --csv, --jsonl and --fastq out for records"));
         }
         (Rows::Lines, Some(_)) => host.given().applies_to(What::Array)?,
     }
@@ -602,6 +643,7 @@ pub(crate) fn frame_of(rows: &Rows, terminator: u8) -> Frame {
             has_header: csv.has_header,
         },
         Rows::Json => Frame::Json(terminator),
+        Rows::Fastq => Frame::Fastq,
         Rows::Lines => Frame::Terminator(terminator),
     }
 }
@@ -651,6 +693,31 @@ fn choose_target(
         Target::Shards { .. } if !request.takes_records => Err(not_one_file(&target)),
         _ => Ok(target),
     }
+}
+
+/// Copies of FASTQ, in which each record ends with a NUL. Checks the beginnings of files before it
+/// waits for a stream.
+fn to_framed_files(
+    host: &dyn Host,
+    request: &LineRequest<'_>,
+    resources: &Resources,
+    sources: &[Source],
+    target: &Target,
+) -> Result<(Vec<Source>, Option<Spool>)> {
+    let recognition = request.recognition;
+    for source in sources.iter().filter(|source| !source.is_stream()) {
+        inputs::look_at_lines(source.clone(), recognition)?;
+    }
+    let job = host.adopt(resources.job(Vec::new()));
+    let dir = spool::dir_for(resources, target)?;
+    let mut spool = Spool::make(&job, &dir, resources.scratch_limit_bytes())?;
+    let mut framed_one = |source| {
+        watch(host, &job.control, &[], || {
+            framed(&job, source, recognition, &mut spool)
+        })
+    };
+    let files: Result<Vec<Source>> = sources.iter().map(&mut framed_one).collect();
+    Ok((files?, Some(spool)))
 }
 
 /// Streams copied and, of `lines`, compressed files unpacked; all else where it is. What must not

@@ -2,7 +2,7 @@
 //!
 //! Contract: each input is read once, without a copy; files are counted before, where the number of
 //! their records decides. The result goes to standard output, or to a file that appears whole; the
-//! header of CSV comes first.
+//! header of CSV, or header lines, come first.
 
 use std::path::Path;
 
@@ -11,6 +11,8 @@ use outcore::job::Job;
 use outcore::read::sample::is_drawn;
 use outcore::{Forecast, Result};
 use outcore_front::inputs::Source;
+use outcore_front::text::header::HeaderRule;
+use outcore_front::text::header_files::take_headers;
 use outcore_front::text::output::{Dress, LineWriter};
 use outcore_front::text::reader::{BLOCK_BYTES, Frame, RecordReader, plain_files};
 use outcore_front::text::take::{Counted, Records};
@@ -21,7 +23,7 @@ use serde_json::json;
 use crate::explain::{FilePass, dir_of};
 use crate::host::{Host, watch};
 use crate::lines::{LineRequest, Overwrite, Stream, what_is_moved};
-use crate::option::lines::{LineArgs, RowArgs, Rows};
+use crate::option::lines::{HeaderArgs, LineArgs, RowArgs, Rows};
 use crate::option::tables::TableArgs;
 use crate::option::{FileArgs, RecordingArgs, TypeArgs, memory_request};
 use crate::report::{Moved, Phase, Place, Stopwatch, WriteSummary};
@@ -84,6 +86,8 @@ pub(crate) struct TakeArgs {
     #[command(flatten)]
     pub(crate) lines: LineArgs,
     #[command(flatten)]
+    pub(crate) header: HeaderArgs,
+    #[command(flatten)]
     pub(crate) rows: RowArgs,
     #[command(flatten)]
     pub(crate) tables: TableArgs,
@@ -132,6 +136,7 @@ impl TakeArgs {
             record: &self.record,
             lines: self.lines,
             rows: rows.to_rows()?,
+            header: self.header.rule(),
             memory_bytes: self.memory_bytes,
             record_io: &self.record_io,
             name,
@@ -152,6 +157,8 @@ pub(crate) struct PassRequest<'a> {
     pub(crate) lines: LineArgs,
     /// What lines are.
     pub(crate) rows: Rows,
+    /// Lines in front of the records.
+    pub(crate) header: HeaderRule,
     /// Memory to use.
     pub(crate) memory_bytes: Option<u64>,
     /// Where a trace goes.
@@ -185,6 +192,7 @@ impl<'a> LinePass<'a> {
             record_io: request.record_io,
             force: files.force,
             takes_records: false,
+            frames_fastq: false,
             recognition: request.lines.recognition(request.rows.separator()),
         };
         let types = request.record.to_request_without_keys();
@@ -214,7 +222,7 @@ impl<'a> LinePass<'a> {
         let files = plain_files(&stream.sources, frame, stream.recognition)?;
         let element_bytes = match frame {
             Frame::Bytes(bytes) => bytes,
-            Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => 1,
+            Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } | Frame::Fastq => 1,
         };
         let steps = format!("read {} -> {}", stream.what, request.name);
         let files = (files.as_deref(), element_bytes);
@@ -226,7 +234,7 @@ impl<'a> LinePass<'a> {
                     let read_bytes = kept_bytes.next_multiple_of(BLOCK_BYTES as u64).min(bytes);
                     (read_bytes.into(), kept_bytes.into())
                 }
-                Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => {
+                Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } | Frame::Fastq => {
                     (Forecast::AtMost(bytes), Forecast::AtMost(bytes))
                 }
             };
@@ -287,13 +295,21 @@ impl<'a> LinePass<'a> {
         let pass = FilePass::begin(self.plan(&job), request.name, (host, request.is_explained))?;
         job.control.begin_phase(request.name, 0);
         let (records, moved_bytes) = watch(host, &job.control, &[], || {
-            let sources = stream.sources.clone();
-            let recognition = stream.recognition;
+            let mut sources = stream.sources.clone();
+            let (frame, recognition) = (stream.frame, stream.recognition);
+            let mut rule = request.header.clone();
+            let mut header = Vec::new();
+            if !rule.is_empty() && plain_files(&sources, frame, recognition)?.is_some() {
+                let end = frame.end().unwrap_or_default();
+                header = take_headers(&job, &mut sources, end, &std::mem::take(&mut rule))?;
+            }
             let counted = match request.taken.counted() {
-                Some(counted) => counted.of(&job, &sources, stream.frame, recognition)?,
+                Some(counted) => counted.of(&job, &sources, frame, recognition, &rule)?,
                 None => None,
             };
-            let mut reader = RecordReader::new(&job, sources, stream.frame, recognition);
+            let mut reader = RecordReader::new(&job, sources, frame, recognition)
+                .with_header(rule)
+                .after_header(header);
             let left = counted.map(|counted| {
                 reader.skip_bytes(counted.skipped_bytes);
                 reader.read_bytes = counted.read_bytes;
@@ -326,7 +342,9 @@ impl<'a> LinePass<'a> {
             used: self.stopwatch.stop(moved, &[], &stream.resources, trace),
             unit: match stream.frame {
                 Frame::Bytes(_) => "record".to_owned(),
-                Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => "line".to_owned(),
+                Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } | Frame::Fastq => {
+                    request.rows.unit().to_owned()
+                }
             },
             output: Some(Place(host.name_of(stream.target.name()))),
             records_in: None,

@@ -125,6 +125,11 @@ fn what_is_built(context: &Context, args: &ViewBuildArgs, tables: &TableArgs) ->
     let is_told_by_name = flags.kind().is_none() && args.text.by.is_empty();
     let what = match context.what(asked)? {
         What::Csv | What::JsonLines if is_told_by_name => What::Lines,
+        What::Fastq => {
+            let cause = "a view is of lines, records or a table, and this is FASTQ";
+            return Err(Error::usage("read arguments", cause)
+                .hint("sort it with `outcore sort`; with --lines its lines are taken"));
+        }
         what @ What::Records => args.record.kind_of(what),
         what => what,
     };

@@ -57,6 +57,10 @@ fn write_texts(place: &TestDir) {
         b"{\"a\": 10,\"b\":\"x y\"}\n{\"a\":9,\"b\":\"z\"}\n{\"a\":9,\"b\":\"z\"}\n{\"a\":-2,\"b\":\"w\"}\n\
           {\"a\":5,\"b\":\"v\"}\n{\"a\":6,\"b\":\"u\"}\n{\"a\":7,\"b\":\"t\"}\n",
     );
+    place.write(
+        "reads.fq",
+        b"@b x\nAC\n+\n@+\n@a y\nACGT\n+\nIIII\n@c\nG\n+\n#\n@a z\nACGT\n+\n!!!!\n@d\nGG\n+\n##\n",
+    );
     place.write("names0", b"lines.txt\0");
 }
 

@@ -9,7 +9,11 @@
 //! | [`csv`] | columns of CSV |
 //! | [`csv_files`] | files of CSV as the engine can take them |
 //! | `csv_scan` | one read of a file of CSV |
+//! | [`fastq`] | parts of FASTQ |
+//! | [`fastq_files`] | files of FASTQ as the engine can take them |
 //! | [`gnu`] | `sort(1)` of GNU coreutils, in the C locale |
+//! | [`header`] | lines in front of the records of a file |
+//! | [`header_files`] | files of lines without these |
 //! | [`json`] | fields of JSON |
 //! | [`json_files`] | files of JSON lines as the engine can take them |
 //! | [`output`] | lines into what the engine does not write itself: compressed files, headers |
@@ -23,7 +27,11 @@
 pub mod csv;
 pub mod csv_files;
 mod csv_scan;
+pub mod fastq;
+pub mod fastq_files;
 pub mod gnu;
+pub mod header;
+pub mod header_files;
 pub mod json;
 pub mod json_files;
 mod json_layout;

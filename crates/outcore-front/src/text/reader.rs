@@ -8,7 +8,9 @@
 //! newlines belong to their record; the header and a byte order mark are taken off every file,
 //! headers must be the same ([`RecordReader::header`]), a last record without its end gets the end
 //! that the others of its file have, and blank lines are no records if there are several columns.
-//! Of JSON lines, a byte order mark and blank lines are passed over.
+//! Of JSON lines, a byte order mark and blank lines are passed over. Of other lines, those of a
+//! [`HeaderRule`] are taken off every file, and must be the same. Of FASTQ, each record is checked,
+//! and blank lines between records are passed over.
 //! Memory: five blocks of 1 MiB, and the header of CSV, of at most 16 MiB. A cancellation is
 //! noticed within 50 ms.
 
@@ -21,6 +23,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 use outcore::job::{Control, Job};
 use outcore::key::NpyHeader;
 use outcore::read::csv::{FRONT_BYTES, has_columns, is_blank, line_end};
+use outcore::read::fastq;
 use outcore::{Error, Input, Result};
 
 use crate::blocks::BlockReader;
@@ -31,6 +34,7 @@ use crate::streams::StreamReader;
 use crate::text::csv::{BYTE_ORDER_MARK, Framer};
 use crate::text::csv_files::{names_of, other_header, separator_in};
 use crate::text::csv_scan::{HEADER_BYTES_MAX, too_long_a_header};
+use crate::text::header::{HeaderRule, is_same, lines_in, other_lines, too_long};
 
 /// What is read at a time.
 pub const BLOCK_BYTES: usize = 1 << 20;
@@ -53,6 +57,8 @@ pub enum Frame {
         /// Whether the first record of each file names the columns.
         has_header: bool,
     },
+    /// Behind the fourth line of a record of FASTQ.
+    Fastq,
 }
 
 impl Frame {
@@ -60,7 +66,7 @@ impl Frame {
     pub fn end(self) -> Option<u8> {
         match self {
             Frame::Terminator(terminator) | Frame::Json(terminator) => Some(terminator),
-            Frame::Csv { .. } => Some(b'\n'),
+            Frame::Csv { .. } | Frame::Fastq => Some(b'\n'),
             Frame::Bytes(_) => None,
         }
     }
@@ -109,8 +115,11 @@ pub struct RecordReader<'a> {
     begun_bytes: u64,
     begun_at: u64,
     framer: Framer,
-    /// Whether blank lines of the current file are passed over: it is CSV with several columns, or
-    /// JSON lines.
+    fastq: fastq::Framer,
+    /// Whole records of FASTQ of the current file.
+    file_records: u64,
+    /// Whether blank lines of the current file are passed over: it is CSV with several columns,
+    /// JSON lines or FASTQ.
     skips_blanks: bool,
     /// The last byte that was given of a record.
     last_byte: u8,
@@ -118,6 +127,8 @@ pub struct RecordReader<'a> {
     /// front of it.
     is_crlf: bool,
     header: Vec<u8>,
+    /// Which lines in front of a file are its header.
+    rule: HeaderRule,
     /// Bytes of data that are passed over before anything is read.
     skipped_bytes: u64,
     /// The file that the header is of.
@@ -148,14 +159,37 @@ impl<'a> RecordReader<'a> {
             begun_bytes: 0,
             begun_at: 0,
             framer: Framer::new(b','),
+            fastq: fastq::Framer::default(),
+            file_records: 0,
             skips_blanks: false,
             last_byte: 0,
             is_crlf: false,
             header: Vec::new(),
+            rule: HeaderRule::default(),
             skipped_bytes: 0,
             header_of: None,
             read_bytes: 0,
         }
+    }
+
+    /// The same reader of lines after those of `rule`, which [`RecordReader::header`] gives.
+    #[must_use]
+    pub fn with_header(self, rule: HeaderRule) -> Self {
+        RecordReader { rule, ..self }
+    }
+
+    /// The same reader of files whose `header` was taken off.
+    #[must_use]
+    pub fn after_header(self, header: Vec<u8>) -> Self {
+        RecordReader { header, ..self }
+    }
+
+    /// Goes on to the next file, even an empty one; where its first record begins in it.
+    pub(super) fn next_begin(&mut self) -> Result<u64> {
+        self.current = None;
+        (self.from, self.to, self.begun_bytes) = (0, 0, 0);
+        self.open_one()?;
+        Ok(self.begun_at)
     }
 
     /// Where its records end.
@@ -170,12 +204,13 @@ impl<'a> RecordReader<'a> {
     }
 
     /// What stands in front of the records in the output: the header of CSV, with its end, of the
-    /// first file that is not empty. Empty for all else; then nothing is read.
+    /// first file that is not empty, or the lines of a [`HeaderRule`]. Empty for all else; then
+    /// nothing is read.
     ///
     /// # Errors
     /// As [`RecordReader::next_piece`].
     pub fn header(&mut self) -> Result<&[u8]> {
-        if matches!(self.frame, Frame::Csv { .. }) {
+        if matches!(self.frame, Frame::Csv { .. }) || !self.rule.is_empty() {
             while self.header_of.is_none() && self.current.is_none() && self.open_next()? {}
         }
         Ok(&self.header)
@@ -232,40 +267,49 @@ impl<'a> RecordReader<'a> {
     /// Goes on to the next input that has something in it; false if there is none. Takes the header
     /// off.
     fn open_next(&mut self) -> Result<bool> {
-        loop {
-            let Some(source) = self.sources.next() else {
-                return Ok(false);
-            };
-            if self.skipped_bytes > 0 {
-                let bytes =
-                    data_bytes(std::slice::from_ref(&source), self.frame, self.recognition)?;
-                let bytes = bytes.unwrap_or(0);
-                if self.skipped_bytes >= bytes {
-                    self.skipped_bytes -= bytes;
-                    continue;
-                }
+        while self.open_one()? {
+            if self.current.is_some() {
+                return Ok(true);
             }
-            let skipped_bytes = std::mem::take(&mut self.skipped_bytes);
-            let begin = Begin {
-                frame: self.frame,
-                recognition: self.recognition,
-                skipped_bytes,
-            };
-            let stream = open(self.job, &source, begin)?;
-            let name = source.name.clone();
-            self.begun_at = source.start_bytes + skipped_bytes;
-            self.current = Some((source, stream));
-            self.is_crlf = false;
-            if let Frame::Json(terminator) = self.frame {
+        }
+        Ok(false)
+    }
+
+    /// Opens the next input and takes the header off; it is gone again where nothing else is in
+    /// it. False if there is no further input.
+    fn open_one(&mut self) -> Result<bool> {
+        let Some(source) = self.sources.next() else {
+            return Ok(false);
+        };
+        if self.skipped_bytes > 0 {
+            let bytes = data_bytes(std::slice::from_ref(&source), self.frame, self.recognition)?;
+            let bytes = bytes.unwrap_or(0);
+            if self.skipped_bytes >= bytes {
+                self.skipped_bytes -= bytes;
+                return Ok(true);
+            }
+        }
+        let skipped_bytes = std::mem::take(&mut self.skipped_bytes);
+        let begin = Begin {
+            frame: self.frame,
+            recognition: self.recognition,
+            skipped_bytes,
+        };
+        let stream = open(self.job, &source, begin)?;
+        let name = source.name.clone();
+        self.begun_at = source.start_bytes + skipped_bytes;
+        self.current = Some((source, stream));
+        self.is_crlf = false;
+        match self.frame {
+            Frame::Json(terminator) => {
                 self.framer = Framer::ending(b',', terminator);
                 self.take_mark()?;
                 self.skips_blanks = true;
             }
-            if let Frame::Csv {
+            Frame::Csv {
                 separator,
                 has_header,
-            } = self.frame
-            {
+            } => {
                 let separator = match separator {
                     Some(given) => given,
                     None => self.find_separator(&name, has_header)?,
@@ -278,10 +322,57 @@ impl<'a> RecordReader<'a> {
                     false => self.begins_with_columns(separator),
                 };
             }
-            if self.current.is_some() {
-                return Ok(true);
+            Frame::Terminator(end) if !self.rule.is_empty() => self.take_lines(&name, end)?,
+            Frame::Fastq => {
+                self.framer = Framer::new(b',');
+                self.fastq = fastq::Framer::default();
+                self.file_records = 0;
+                self.skips_blanks = true;
+            }
+            Frame::Terminator(_) | Frame::Bytes(_) => {}
+        }
+        Ok(true)
+    }
+
+    /// Takes the lines of the rule, which end with `end`, off the front of a file.
+    fn take_lines(&mut self, name: &Path, end: u8) -> Result<()> {
+        let mut header = Vec::new();
+        let mut lines_left = self.rule.lines;
+        let mut is_comment = true;
+        let is_filled = self.fill()? > 0;
+        while self.current.is_some() {
+            while self.to - self.from < self.rule.comment_bytes_max() && self.fill()? > 0 {}
+            if self.from == self.to && self.fill()? == 0 {
+                self.current = None;
+                break;
+            }
+            is_comment = is_comment && self.rule.is_comment(&self.buffer[self.from..self.to]);
+            if !is_comment && lines_left == 0 {
+                break;
+            }
+            lines_left -= u64::from(!is_comment);
+            while let Some(Found { bytes, is_last }) = self.find()? {
+                header.extend_from_slice(&self.buffer[bytes]);
+                if header.len() > HEADER_BYTES_MAX {
+                    return Err(too_long(name));
+                }
+                if is_last {
+                    header.push(end);
+                    break;
+                }
             }
         }
+        match &self.header_of {
+            None if is_filled => {
+                self.header = header;
+                self.header_of = Some(name.to_path_buf());
+            }
+            Some(first) if !header.is_empty() && !is_same(&header, &self.header, end) => {
+                return Err(other_lines(name, first, lines_in(&header, end)));
+            }
+            None | Some(_) => {}
+        }
+        Ok(())
     }
 
     /// What finds the records of the file that was opened, whose front says what ends its lines.
@@ -416,6 +507,10 @@ impl<'a> RecordReader<'a> {
                 memchr(terminator, rest).map(|end| (end, end + 1))
             }
             Frame::Csv { .. } => self.framer.end_of_record(rest).map(|end| (end - 1, end)),
+            Frame::Fastq => match self.fastq.end_of_record(rest) {
+                Ok(end) => end.map(|end| (end - 1, end)),
+                Err(fault) => return Err(self.damaged(fault)),
+            },
         };
         let (len, taken) = end.unwrap_or((rest.len(), rest.len()));
         if let Some(&last) = rest[..len].last() {
@@ -423,6 +518,7 @@ impl<'a> RecordReader<'a> {
         }
         let is_last = end.is_some();
         if is_last {
+            self.file_records += 1;
             self.is_crlf = self.last_byte == b'\r' && self.framer.line_end() == b'\n';
             self.last_byte = 0;
             self.begun_at += self.begun_bytes + taken as u64;
@@ -437,10 +533,17 @@ impl<'a> RecordReader<'a> {
 
     /// Ends the record that the end of a file leaves open.
     fn end_file(&mut self) -> Result<Option<Found>> {
+        if let (Frame::Fastq, true) = (self.frame, self.begun_bytes > 0)
+            && let Err(fault) = self.fastq.finish()
+        {
+            return Err(self.damaged(fault));
+        }
         let Some((source, _)) = self.current.take() else {
             return Ok(None);
         };
         let (begun_bytes, last_byte) = (self.begun_bytes, self.last_byte);
+        let begun_at = self.begun_at;
+        self.begun_at += begun_bytes;
         (self.begun_bytes, self.last_byte) = (0, 0);
         (self.from, self.to) = (0, 0);
         if begun_bytes == 0 {
@@ -458,19 +561,34 @@ impl<'a> RecordReader<'a> {
                 let cause = "the record that begins here has a quote that does not end";
                 return Err(Error::corrupt("read CSV", cause)
                     .path(&source.name)
-                    .offset(self.begun_at)
+                    .offset(begun_at)
                     .hint("close the quote, or say --lines if quotes mean nothing there"));
             }
             Frame::Csv { .. } if self.is_crlf && last_byte != b'\r' => {
                 self.buffer[0] = b'\r';
                 added = 1;
             }
-            Frame::Csv { .. } | Frame::Terminator(_) | Frame::Json(_) => {}
+            Frame::Fastq if self.fastq.is_crlf() && last_byte != b'\r' => {
+                self.buffer[0] = b'\r';
+                added = 1;
+            }
+            Frame::Csv { .. } | Frame::Terminator(_) | Frame::Json(_) | Frame::Fastq => {}
         }
         Ok(Some(Found {
             bytes: 0..added,
             is_last: true,
         }))
+    }
+
+    /// The error for the record of FASTQ that has been begun, or comes next.
+    fn damaged(&self, fault: fastq::Fault) -> Error {
+        let cause = format!("record {} {fault}", self.file_records + 1);
+        let error = Error::corrupt("read FASTQ", cause).offset(self.begun_at);
+        let error = match &self.current {
+            Some((source, _)) => error.path(&source.name),
+            None => error,
+        };
+        error.hint(fault.next_step())
     }
 
     /// Reads more after what is there; returns the number of bytes read.
@@ -515,7 +633,7 @@ pub fn plain_files(
         }
         let input = match frame {
             Frame::Bytes(_) => look(source.clone())?,
-            Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => {
+            Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } | Frame::Fastq => {
                 let input = look_at_lines(source.clone(), recognition)?;
                 if recognition.packed(&source.name, input.content).is_some() {
                     return Ok(None);

@@ -11,6 +11,7 @@ use outcore::read::sample::{draw_places, is_drawn};
 use outcore::{Error, Kind, Result};
 use outcore_io::units;
 
+use super::header::HeaderRule;
 use super::output::LineWriter;
 use super::reader::{BLOCK_BYTES, Frame, RecordReader, data_bytes};
 use crate::content::Recognition;
@@ -40,7 +41,7 @@ pub struct Rest {
 }
 
 impl Counted {
-    /// Counts records of `sources`; nothing where one of them is a stream.
+    /// Counts records of `sources` after those of `header`; nothing where one of them is a stream.
     ///
     /// # Errors
     /// What reading them fails with.
@@ -50,13 +51,15 @@ impl Counted {
         sources: &[Source],
         frame: Frame,
         recognition: Recognition,
+        header: &HeaderRule,
     ) -> Result<Option<Rest>> {
         if sources.iter().any(Source::is_stream) {
             return Ok(None);
         }
         let plain_bytes = data_bytes(sources, frame, recognition)?;
         let count = |skipped_bytes| {
-            let mut reader = RecordReader::new(job, sources.to_vec(), frame, recognition);
+            let mut reader = RecordReader::new(job, sources.to_vec(), frame, recognition)
+                .with_header(header.clone());
             reader.skip_bytes(skipped_bytes);
             let mut records = 0;
             while let Some(piece) = reader.next_piece()? {
@@ -81,7 +84,9 @@ impl Counted {
                     read_bytes: 0,
                 }))
             }
-            (Frame::Terminator(_) | Frame::Json(_), Counted::Last(wanted), Some(all_bytes)) => {
+            (Frame::Terminator(_) | Frame::Json(_), Counted::Last(wanted), Some(all_bytes))
+                if header.is_empty() =>
+            {
                 let (mut window_bytes, mut read_bytes) = (BLOCK_BYTES as u64, 0);
                 loop {
                     let mut rest = count(all_bytes.saturating_sub(window_bytes))?;

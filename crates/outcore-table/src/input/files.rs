@@ -350,5 +350,5 @@ fn walk(
 fn has_ending(path: &Path, is_text: bool) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
     ending.is_some_and(|ending| ENDINGS.contains(&ending))
-        || (is_text && TextKind::of_name(path).is_some())
+        || (is_text && TextKind::of_table_name(path).is_some())
 }

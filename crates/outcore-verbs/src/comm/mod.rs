@@ -128,6 +128,12 @@ fn kind_of(host: &dyn Host, asked: Asked<'_>, place: usize) -> Result<What> {
     Ok(match host.what(asked)? {
         What::Csv => What::CsvTable,
         What::JsonLines => What::JsonTable,
+        What::Fastq => {
+            let cause = "comm takes lines and tables, and this is FASTQ";
+            return Err(Error::usage("read arguments", cause).path(&input[0]).hint(
+                "compare its lines with --lines, or find reads of equal sequences with `outcore unique -D --by sequence`",
+            ));
+        }
         What::Records | What::Array => {
             let cause = "comm takes lines and tables, and this is records";
             return Err(Error::usage("read arguments", cause).path(&input[0]).hint(
@@ -152,13 +158,14 @@ fn of_lines(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Result<C
         record_io: &args.job.record_io,
         force: args.force,
         takes_records: false,
+        frames_fastq: false,
         recognition: args.lines.recognition(None),
     };
     if args.dry_run {
         refuse_streams(&find(host, inputs)?, "plan comm")?;
     }
     let first_inputs = find(host, &inputs[..1])?.len();
-    let lines = LineJob::prepare(host, resources_of(host, args)?, &request)?;
+    let mut lines = LineJob::prepare(host, resources_of(host, args)?, &request)?;
     let options = LineSortOptions {
         terminator: args.lines.terminator(),
         replace: lines.replace,
@@ -170,7 +177,10 @@ fn of_lines(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Result<C
         }),
         ..LineSortOptions::default()
     };
-    let dress = Dress::default();
+    let dress = Dress {
+        header: lines.settle_header(host, &args.header.rule(), options.terminator)?,
+        ..Dress::default()
+    };
     if args.explain || args.dry_run {
         let output = lines.set_aside(&dress)?;
         let size = lines.watch(host, || {

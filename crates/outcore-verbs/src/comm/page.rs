@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::option::JobArgs;
-use crate::option::lines::LineArgs;
+use crate::option::lines::{HeaderArgs, LineArgs};
 use crate::option::tables::{TableArgs, TextArgs};
 use crate::report::{WriteSummary, report};
 
@@ -65,6 +65,8 @@ pub(crate) struct CommArgs {
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) header: HeaderArgs,
     #[command(flatten)]
     pub(crate) tables: TableArgs,
     #[command(flatten)]

@@ -13,6 +13,7 @@ use outcore::{Error, Result};
 use outcore_front::content::Recognition;
 use outcore_front::text::csv_files::CsvSort;
 use outcore_front::text::gnu::{GnuSort, Key, OptionScope, Ordering};
+use outcore_front::text::header::HeaderRule;
 use outcore_front::text::order::OrderSpec;
 use outcore_front::what::What;
 
@@ -207,6 +208,9 @@ pub(crate) struct RowArgs {
     /// Input is JSON lines, whatever its name: one JSON value per line
     #[arg(long, conflicts_with_all = ["is_lines", "format", "record_bytes", "keys"])]
     pub jsonl: bool,
+    /// Input is FASTQ, whatever its name: records of four lines
+    #[arg(long, conflicts_with_all = ["csv", "jsonl", "zero_terminated", "format", "record_bytes", "keys"])]
+    pub fastq: bool,
     /// The CSV has no header line
     #[arg(long)]
     pub no_header: bool,
@@ -227,6 +231,8 @@ pub struct TextFlags {
     pub csv: bool,
     /// They are JSON lines.
     pub jsonl: bool,
+    /// They are FASTQ.
+    pub fastq: bool,
     /// The CSV has no header.
     pub no_header: bool,
     /// The byte between fields.
@@ -236,9 +242,10 @@ pub struct TextFlags {
 impl TextFlags {
     /// The kind of text that they name, if any.
     pub fn kind(&self) -> Option<TextKind> {
-        match (self.csv, self.jsonl) {
-            (true, _) => Some(TextKind::Csv),
-            (_, true) => Some(TextKind::JsonLines),
+        match (self.csv, self.jsonl, self.fastq) {
+            (true, ..) => Some(TextKind::Csv),
+            (_, true, _) => Some(TextKind::JsonLines),
+            (.., true) => Some(TextKind::Fastq),
             _ => None,
         }
     }
@@ -249,6 +256,7 @@ impl RowArgs {
     pub(crate) fn settle(&mut self, what: What) {
         self.csv |= what == What::Csv;
         self.jsonl |= what == What::JsonLines;
+        self.fastq |= what == What::Fastq;
     }
 
     /// What they say.
@@ -259,6 +267,7 @@ impl RowArgs {
         Ok(TextFlags {
             csv: self.csv,
             jsonl: self.jsonl,
+            fastq: self.fastq,
             no_header: self.no_header,
             separator: self.separator.as_ref().map(separator_of).transpose()?,
         })
@@ -276,6 +285,7 @@ impl RowArgs {
                 ..CsvSort::default()
             }),
             (_, true) => Rows::Json,
+            _ if self.fastq => Rows::Fastq,
             _ => Rows::Lines,
         })
     }
@@ -288,16 +298,34 @@ pub enum Rows {
     Lines,
     /// JSON values.
     Json,
+    /// Records of FASTQ.
+    Fastq,
     /// Records of CSV.
     Csv(CsvSort),
 }
 
 impl Rows {
+    /// The word for one of them.
+    pub(crate) fn unit(&self) -> &'static str {
+        match self {
+            Rows::Fastq => "read",
+            Rows::Lines | Rows::Json | Rows::Csv(_) => "line",
+        }
+    }
+
+    /// The same, of several.
+    pub(crate) fn plural(&self) -> &'static str {
+        match self {
+            Rows::Fastq => "reads",
+            Rows::Lines | Rows::Json | Rows::Csv(_) => "lines",
+        }
+    }
+
     /// The byte between the fields of CSV, if it is given.
     pub fn separator(&self) -> Option<u8> {
         match self {
             Rows::Csv(csv) => csv.separator,
-            Rows::Lines | Rows::Json => None,
+            Rows::Lines | Rows::Json | Rows::Fastq => None,
         }
     }
 }
@@ -331,7 +359,7 @@ pub(crate) struct GnuArgs {
     #[arg(long = "batch-size", value_name = "N")]
     pub batch_count: Option<u64>,
     /// Underline the part of each line that is its key, and warn about options without effect
-    #[arg(long, conflicts_with_all = ["output", "check", "check_silently", "csv", "jsonl"])]
+    #[arg(long, conflicts_with_all = ["output", "check", "check_silently", "csv", "jsonl", "fastq", "header_lines", "comment"])]
     pub debug: bool,
     /// Accepted for compatibility, ignored: scratch is not compressed
     #[arg(long = "compress-program", value_name = "PROG")]
@@ -360,6 +388,10 @@ pub struct FormatArgs {
     /// numbers, strings, arrays, objects
     #[arg(long, conflicts_with = "is_lines")]
     pub jsonl: bool,
+    /// Input is FASTQ: records of four lines. Keys are name, sequence, quality and length; without
+    /// a key, the name
+    #[arg(long, conflicts_with_all = ["csv", "jsonl", "zero_terminated"])]
+    pub fastq: bool,
     /// Sort keys with commas between, most significant first: a name, or for CSV the number
     /// (from 1) of a column, for JSON lines a path such as .user.id or .tags[0], for .npy a field.
     /// After colons, in any order: a type as in price:f64, asc or desc, nulls-first or nulls-last;
@@ -377,6 +409,7 @@ impl FormatArgs {
     pub fn settle(&mut self, what: What) {
         self.csv |= what == What::Csv;
         self.jsonl |= what == What::JsonLines;
+        self.fastq |= what == What::Fastq;
     }
 
     /// What they say of text that becomes a table.
@@ -384,6 +417,7 @@ impl FormatArgs {
         TextFlags {
             csv: self.csv,
             jsonl: self.jsonl,
+            fastq: self.fastq,
             no_header: self.no_header,
             separator,
         }
@@ -391,7 +425,7 @@ impl FormatArgs {
 
     /// Whether any of them is given.
     pub fn is_given(&self) -> bool {
-        self.csv || self.jsonl || !self.by.is_empty()
+        self.csv || self.jsonl || self.fastq || !self.by.is_empty()
     }
 
     /// Fails for flags that do not go together, and where it is not said what to sort by.
@@ -480,6 +514,42 @@ impl LineArgs {
             insists_lines: self.how == Some(LinesHow::Any),
             takes_nuls: self.zero_terminated || separator == Some(0),
             takes_packed: false,
+        }
+    }
+}
+
+/// Lines in front of the records.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Lines")]
+pub(crate) struct HeaderArgs {
+    /// The first N lines of each file are a header: they stay in front as they are, once. After
+    /// --comment, the first N lines that are not comments. Several inputs must have the same header
+    #[arg(id = "header_lines", long = "header", value_name = "N")]
+    lines: Option<u64>,
+    /// Lines at the front of each file that begin with TEXT are comments: they stay in front as
+    /// they are, once. Several texts may be given. Several inputs must have the same comments
+    #[arg(
+        id = "comment",
+        long = "comment",
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        value_parser = clap::builder::NonEmptyStringValueParser::new()
+    )]
+    comments: Vec<String>,
+}
+
+impl HeaderArgs {
+    /// Whether any of them is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.lines.is_some() || !self.comments.is_empty()
+    }
+
+    /// Which lines are not records.
+    pub(crate) fn rule(&self) -> HeaderRule {
+        let comments = self.comments.iter();
+        HeaderRule {
+            comments: comments.map(|mark| mark.clone().into_bytes()).collect(),
+            lines: self.lines.unwrap_or(0),
         }
     }
 }

@@ -226,6 +226,7 @@ impl TextArgs {
     /// Usage for separators that are none.
     pub fn flags(&self) -> Result<TextFlags> {
         Ok(TextFlags {
+            fastq: false,
             csv: self.csv,
             jsonl: self.jsonl,
             no_header: self.no_header,

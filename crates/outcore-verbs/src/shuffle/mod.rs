@@ -18,6 +18,7 @@ use outcore_front::output::{Consent, check_room, header_for, loses_header};
 use outcore_front::records;
 use outcore_front::resources::Resources;
 use outcore_front::text::csv_files::Look;
+use outcore_front::text::fastq_files::{self, RECORD_END};
 use outcore_front::text::output::{Dress, Pending};
 use outcore_front::text::sample::choose_in_random_order;
 use outcore_front::what::Asked;
@@ -112,6 +113,7 @@ fn shuffle_some(
             record: &args.record,
             lines: args.lines,
             rows,
+            header: args.header.rule(),
             memory_bytes: args.job.resources.memory_bytes,
             record_io: &args.job.record_io,
             name: Shuffle::NAME,
@@ -167,6 +169,7 @@ fn shuffle_files(
         record_io: &args.job.record_io,
         force: args.files.force,
         takes_records: has_type,
+        frames_fastq: matches!(rows, Rows::Fastq),
         recognition,
     };
     let mut job = LineJob::prepare(host, resources, &request)?;
@@ -175,7 +178,7 @@ fn shuffle_files(
         false => prepare_lines(host, args, rows, &mut job)?,
     };
     let unit = match prepared.unit {
-        Unit::Lines { .. } => "line",
+        Unit::Lines { .. } => rows.unit(),
         Unit::Records { .. } => "record",
     };
     if args.explain || args.dry_run {
@@ -233,7 +236,16 @@ fn prepare_lines(
             job.settle_json()?;
             (args.lines.terminator(), Dress::default())
         }
-        Rows::Lines => (args.lines.terminator(), Dress::default()),
+        Rows::Fastq => (RECORD_END, fastq_files::dress()),
+        Rows::Lines => {
+            let terminator = args.lines.terminator();
+            let header = job.settle_header(host, &args.header.rule(), terminator)?;
+            let dress = Dress {
+                header,
+                ..Dress::default()
+            };
+            (terminator, dress)
+        }
     };
     let (output, pending) = job.open_output(host, &dress)?;
     Ok(Prepared {
@@ -244,7 +256,7 @@ fn prepare_lines(
         inputs: job.inputs(),
         output,
         pending: Some(pending),
-        what: "lines".to_string(),
+        what: rows.plural().to_string(),
     })
 }
 

@@ -4,7 +4,7 @@
 
 use clap::Args;
 
-use crate::option::lines::{LineArgs, RowArgs};
+use crate::option::lines::{HeaderArgs, LineArgs, RowArgs};
 use crate::option::tables::TableArgs;
 use crate::option::{FileArgs, JobArgs, TypeArgs, parse_count};
 use crate::report::{WriteSummary, report};
@@ -49,6 +49,8 @@ pub(crate) struct ShuffleArgs {
     pub(crate) by: Vec<String>,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) header: HeaderArgs,
     #[command(flatten)]
     pub(crate) rows: RowArgs,
     #[command(flatten)]

@@ -25,6 +25,8 @@ use outcore_front::output::{Consent, Sink, Target};
 use outcore_front::resources::Resources;
 use outcore_front::streams::StreamReader;
 use outcore_front::text::csv_files::{CsvSort, Look};
+use outcore_front::text::fastq::FastqOrder;
+use outcore_front::text::fastq_files;
 use outcore_front::text::gnu::debug::Debug;
 use outcore_front::text::gnu::{GnuOrder, GnuSort};
 use outcore_front::text::json::JsonFields;
@@ -34,7 +36,7 @@ use serde_json::json;
 
 use super::page::{SortArgs, SortSummary};
 use crate::host::Host;
-use crate::lines::{LineDone, LineJob, LineRequest, Overwrite};
+use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, fastq_options};
 use crate::option::OnError;
 use crate::option::lines::{CheckHow, FormatArgs};
 use crate::report::Phase as ReportedPhase;
@@ -78,6 +80,7 @@ pub(super) fn sort(
         record_io: &args.job.record_io,
         force: args.force,
         takes_records: false,
+        frames_fastq: text.fastq,
         recognition: recognition_of(host, args, text)?,
     };
     let mut lines = LineJob::prepare_found(host, resources, &request, found)?;
@@ -96,7 +99,13 @@ pub(super) fn sort(
     let as_found = lines.files.clone();
     let settled = csv.as_ref().map(|csv| lines.settle_csv(host, csv, look));
     let settled = settled.transpose()?;
-    let plain = dress_of(&request);
+    let header = lines.settle_header(host, &args.header.rule(), options.terminator)?;
+    let plain = match text.fastq {
+        true => fastq_files::dress(),
+        false => dress_of(&request, header),
+    };
+    let options = fastq_options(text, options);
+    let unit = if text.fastq { "read" } else { "line" };
     let (order, dress, options) = match &settled {
         Some(csv) => (&csv.order as &dyn SortKey, &csv.dress, csv.options(options)),
         None => (order.as_ref() as &dyn SortKey, &plain, options),
@@ -108,20 +117,12 @@ pub(super) fn sort(
     let merge_plan = args.gnu.merge.then(merge_plan).transpose()?;
     if args.explain || args.dry_run {
         let _output = lines.set_aside(dress)?;
-        let plan = match &merge_plan {
-            Some(plan) => plan.to_string(),
-            None => {
-                let size = lines.watch(host, || {
-                    sample_lines(&lines.job, &lines.inputs(), order, options)
-                })?;
-                plan_lines(size)?.to_string()
-            }
-        };
+        let plan = plan_text(host, &lines, merge_plan.as_ref(), order, options)?;
         if args.dry_run {
             host.print_plan(&plan, json!({"text": plan}));
             return Ok(SortSummary::of(lines.report(
                 host,
-                "line",
+                unit,
                 LineDone::default(),
             )?));
         }
@@ -158,13 +159,30 @@ pub(super) fn sort(
         plan.beside(&mut summary.phases);
     }
     let done = LineDone::of_sort(&summary);
-    Ok(SortSummary::of(lines.report(host, "line", done)?))
+    Ok(SortSummary::of(lines.report(host, unit, done)?))
+}
+
+/// The plan in words: of the merge, or else of the sort.
+fn plan_text(
+    host: &dyn Host,
+    lines: &LineJob,
+    merge_plan: Option<&PassPlan>,
+    order: &dyn SortKey,
+    options: LineSortOptions,
+) -> Result<String> {
+    if let Some(plan) = merge_plan {
+        return Ok(plan.to_string());
+    }
+    let size = lines.watch(host, || {
+        sample_lines(&lines.job, &lines.inputs(), order, options)
+    })?;
+    plan_lines(size).map(|plan| plan.to_string())
 }
 
 /// What the output may replace. What GNU sort knows nothing of keeps the habits of all other
 /// commands, and so does a program that has no streams.
 fn overwrite_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Overwrite {
-    let is_of_gnu = !text.csv && !text.jsonl;
+    let is_of_gnu = !text.csv && !text.jsonl && !text.fastq;
     match host.streams() {
         Streams::Refused => Overwrite::of_consent(Consent {
             force: args.force,
@@ -207,9 +225,10 @@ fn recognition_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result
     })
 }
 
-/// How lines look that are not CSV: to GNU sort the output's name says nothing.
-fn dress_of(request: &LineRequest<'_>) -> Dress {
+/// How lines look that are not CSV, after `header`: to GNU sort the output's name says nothing.
+fn dress_of(request: &LineRequest<'_>, header: Vec<u8>) -> Dress {
     Dress {
+        header,
         is_plain: request.recognition.takes_packed,
         ..Dress::default()
     }
@@ -240,6 +259,11 @@ pub(super) fn order_of(args: &SortArgs, text: &FormatArgs, seed: u64) -> Result<
         }
         let is_stable = args.stable || args.unique;
         let order = JsonFields::new(&text.by, args.descending, is_stable)?;
+        return Ok(Arc::new(order));
+    }
+    if text.fastq {
+        let is_stable = args.stable || args.unique;
+        let order = FastqOrder::new(&text.by, args.descending, is_stable)?;
         return Ok(Arc::new(order));
     }
     Ok(Arc::new(GnuOrder::new(&gnu_sort(args, seed)?)?))
@@ -464,6 +488,9 @@ fn check(
         false => name.display().to_string(),
     };
     let shown = &disorder.line[..disorder.line.len().min(SHOWN_BYTES)];
+    // A record of several lines is known by the first of them.
+    let end = |byte: &u8| Some(*byte) == options.inner_end;
+    let shown = &shown[..shown.iter().position(end).unwrap_or(shown.len())];
     let text = String::from_utf8_lossy(shown);
     let cause = format!("{name}:{}: disorder: {text}", disorder.line_number);
     Err(Error::new(Kind::CheckFailed, "sort", cause).hint("sort it with the same options"))

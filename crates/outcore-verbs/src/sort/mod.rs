@@ -70,7 +70,7 @@ impl Verb for Sort {
         }
         match report.is_sorted {
             None => say_sorted(args, report, words),
-            Some(_) if report.wrote.unit == "line" => {
+            Some(_) if report.wrote.unit != "record" => {
                 say(&report.wrote, &Said::of("checked"), false, words);
             }
             Some(is_sorted) => {
@@ -105,7 +105,7 @@ fn say_sorted(args: &SortArgs, report: &SortSummary, words: &mut Words) {
     let wrote = &report.wrote;
     let what = match (&*wrote.unit, args.unique, args.gnu.merge) {
         ("row", true, _) => "kept",
-        ("line", _, true) => "merged",
+        ("line" | "read", _, true) => "merged",
         _ => "sorted",
     };
     let mut said = Said::of(what);
@@ -182,7 +182,8 @@ fn what_is_sorted(host: &dyn Host, args: &SortArgs) -> Result<What> {
 /// their order.
 fn note_csv(host: &dyn Host, args: &SortArgs, text: &FormatArgs) {
     let is_csv = |name: &&PathBuf| TextKind::of_name(name) == Some(TextKind::Csv);
-    let is_said = args.lines.is_lines() || args.order.is_given() || text.is_given();
+    let is_said =
+        args.lines.is_lines() || args.header.is_given() || args.order.is_given() || text.is_given();
     if host.is_gnu() || is_said || args.is_check() {
         return;
     }

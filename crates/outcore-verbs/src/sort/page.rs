@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use crate::option::lines::{CheckHow, FormatArgs, GnuArgs, LineArgs, OrderArgs};
+use crate::option::lines::{CheckHow, FormatArgs, GnuArgs, HeaderArgs, LineArgs, OrderArgs};
 use crate::option::tables::TableArgs;
 use crate::option::{JobArgs, TypeArgs};
 use crate::report::{WriteSummary, report};
@@ -27,6 +27,8 @@ Lines, with the options of GNU sort:
   outcore sort --csv --by country --by price:nr sales.csv -o by-price.csv
   outcore sort --jsonl --by .user.id events.jsonl.zst -o by-user.jsonl.zst
   zcat logs.gz | outcore sort -k4,4 -s | less
+  outcore sort --comment '#' -k1,1V -k2,2n calls.vcf -o sorted.vcf
+  outcore sort reads.fastq.gz -o by-length.fastq.gz --by length:desc
 
 If the program is called `sort` (ln -s \"$(command -v outcore)\" ~/bin/sort), it behaves as GNU sort does: \
 errors exit with 2, inputs are lines, and file names say nothing about contents (x.gz is not decompressed).";
@@ -78,6 +80,8 @@ pub(crate) struct SortArgs {
     pub(crate) order: OrderArgs,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) header: HeaderArgs,
     #[command(flatten)]
     pub(crate) text: FormatArgs,
     #[command(flatten)]

@@ -138,11 +138,13 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         record_io: &args.record_io,
         force: args.force,
         takes_records: holds == Holds::Records,
+        frames_fastq: false,
         recognition,
     };
     let resources = resources.measuring(args.explain);
     let is_copied = what.cut.needs_length() || holds == Holds::Records;
-    let job = LineJob::prepare_parts(host, resources, &request, is_copied)?;
+    let mut job = LineJob::prepare_parts(host, resources, &request, is_copied)?;
+    let header = job.settle_header(host, &args.header.rule(), args.lines.terminator())?;
     let of_files = match is_copied {
         true => Recognition::ANYTHING,
         false => recognition,
@@ -162,7 +164,7 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         what.inputs = job.sources.iter().filter_map(|source| source.key).collect();
         let files = job.files.clone();
         let of = (files.len(), data_bytes);
-        let mut reader = RecordReader::new(&job.job, files, frame, of_files);
+        let mut reader = RecordReader::new(&job.job, files, frame, of_files).after_header(header);
         let done = split(&job.job, &mut reader, of, what)?;
         read_bytes = match is_copied {
             true => data_bytes,
@@ -181,7 +183,7 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
     let unit = match frame {
         _ if holds == Holds::Bytes => "byte",
         Frame::Bytes(_) => "record",
-        Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => "line",
+        Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } | Frame::Fastq => rows.unit(),
     };
     let wrote = WriteSummary {
         output: Some(Place(args.output.clone())),
@@ -251,6 +253,7 @@ fn begin_pass(
     let files = plain_files(&job.files, frame, recognition)?;
     let (element_bytes, what) = match frame {
         Frame::Bytes(bytes) => (bytes, "records"),
+        Frame::Fastq => (1, "reads"),
         Frame::Terminator(_) | Frame::Json(_) | Frame::Csv { .. } => (1, "lines"),
     };
     let (files, steps) = (

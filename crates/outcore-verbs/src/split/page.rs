@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use outcore_io::units;
 
-use crate::option::lines::{LineArgs, RowArgs};
+use crate::option::lines::{HeaderArgs, LineArgs, RowArgs};
 use crate::option::tables::TableArgs;
 use crate::option::{BadRowArgs, DriveArgs, RecordingArgs, ResourceArgs, TypeArgs, parse_count};
 use crate::report::{Place, WriteSummary, report};
@@ -82,6 +82,8 @@ pub(crate) struct SplitArgs {
     pub(crate) record: TypeArgs,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) header: HeaderArgs,
     #[command(flatten)]
     pub(crate) rows: RowArgs,
     #[command(flatten)]

@@ -99,7 +99,7 @@ pub fn unpacked(
     let stdin = stdin.map(|place| files.swap_remove(place));
     // A stream may be silent for long, and much may be to be unpacked.
     watch(host, &job.control, &[], || {
-        let is_text = |file: &Path| kind.is_some() || TextKind::of_name(file).is_some();
+        let is_text = |file: &Path| kind.is_some() || TextKind::of_table_name(file).is_some();
         copies_of(host, (job, resources), (files, stdin), beside, &is_text)
     })
 }

@@ -114,12 +114,12 @@ fn format_of_input(request: &Request<'_>) -> TableFormat {
         return TableFormat::ArrowStream;
     }
     let separator = request.text.separator;
-    match request.text.kind.or_else(|| TextKind::of_name(first)) {
+    match request.text.kind.or_else(|| TextKind::of_table_name(first)) {
         Some(TextKind::JsonLines) => TableFormat::JsonLines,
         Some(TextKind::Csv) if separator.unwrap_or_else(|| usual_separator(first)) == b'\t' => {
             TableFormat::Tsv
         }
-        Some(TextKind::Csv) | None => TableFormat::Csv,
+        Some(TextKind::Csv | TextKind::Fastq) | None => TableFormat::Csv,
     }
 }
 

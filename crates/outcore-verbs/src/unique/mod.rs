@@ -20,6 +20,8 @@ use outcore::{Error, Result};
 use outcore_front::inputs::refuse_streams;
 use outcore_front::resources::Resources;
 use outcore_front::text::csv_files::{COUNT_COLUMN, CsvSort, Look};
+use outcore_front::text::fastq::FastqOrder;
+use outcore_front::text::fastq_files;
 use outcore_front::text::gnu::GnuOrder;
 use outcore_front::text::json::JsonFields;
 use outcore_front::text::output::Dress;
@@ -30,7 +32,7 @@ use serde_json::json;
 use page::UniqueArgs;
 
 use crate::host::{Host, Weight};
-use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, find, format_of};
+use crate::lines::{LineDone, LineJob, LineRequest, Overwrite, fastq_options, find, format_of};
 use crate::option::SEED;
 use crate::option::lines::FormatArgs;
 use crate::sequence::args::InputArgs;
@@ -127,6 +129,7 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
         record_io: &args.job.record_io,
         force: args.files.force,
         takes_records: false,
+        frames_fastq: text.fastq,
         recognition: args.lines.recognition(args.order.separator()?),
     };
     // Told before anything is read.
@@ -142,10 +145,12 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
         drops_blanks: text.jsonl,
         ..LineSortOptions::default()
     };
+    let options = fastq_options(text, options);
+    let unit = if text.fastq { "read" } else { "line" };
     let (order, dress, options) = settle(host, args, text, order, &mut lines, options)?;
     let order = order.as_ref();
     if args.explain || args.dry_run {
-        let output = lines.set_aside(&Dress::default())?;
+        let output = lines.set_aside(&dress)?;
         let size = lines.watch(host, || {
             let options = LineSortOptions {
                 places: match args.keep_order {
@@ -160,7 +165,7 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
         drop(output);
         if args.dry_run {
             host.print_plan(&plan, json!({"text": plan}));
-            let wrote = lines.report(host, "line", LineDone::default())?;
+            let wrote = lines.report(host, unit, LineDone::default())?;
             return Ok(UniqueSummary::of(wrote));
         }
         host.show_plan(&plan);
@@ -174,7 +179,7 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
             false => sort_lines(job, &inputs, output, order, options),
         })
     })?;
-    let wrote = lines.report(host, "line", LineDone::of_sort(&done))?;
+    let wrote = lines.report(host, unit, LineDone::of_sort(&done))?;
     Ok(UniqueSummary::of(wrote))
 }
 
@@ -212,6 +217,9 @@ fn order_of(args: &UniqueArgs, text: &FormatArgs) -> Result<Box<dyn SortKey>> {
             "letters and separators are not for JSON lines",
         )
         .hint("values compare by their types; for descending order write .price:desc"));
+    }
+    if text.fastq {
+        return Ok(Box::new(FastqOrder::new(&text.by, args.descending, true)?));
     }
     if text.jsonl && !text.by.is_empty() {
         let order = JsonFields::new(&text.by, args.descending, true)?;
@@ -251,8 +259,15 @@ fn settle(
     if text.jsonl {
         lines.settle_json()?;
     }
+    if text.fastq {
+        return Ok((order, fastq_files::dress(), options));
+    }
     if !text.csv {
-        return Ok((order, Dress::default(), options));
+        let dress = Dress {
+            header: lines.settle_header(host, &args.header.rule(), options.terminator)?,
+            ..Dress::default()
+        };
+        return Ok((order, dress, options));
     }
     let csv = CsvSort {
         by: text.by.clone(),

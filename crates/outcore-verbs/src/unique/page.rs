@@ -6,7 +6,7 @@ use clap::Args;
 use outcore::sort::lines::Occurrences;
 use outcore_front::text::part::LinePart;
 
-use crate::option::lines::{FormatArgs, LineArgs, OrderArgs};
+use crate::option::lines::{FormatArgs, HeaderArgs, LineArgs, OrderArgs};
 use crate::option::tables::TableArgs;
 use crate::option::{FileArgs, JobArgs, TypeArgs};
 
@@ -18,14 +18,15 @@ Examples:
   outcore unique --repeated -f 2 access.log
   outcore unique --keep-order urls.txt -o first-of-each.txt
   outcore unique --csv --by email users.csv
+  outcore unique reads.fastq --by sequence -o distinct.fastq
   outcore unique keys.bin --type u64 -o distinct.bin
   outcore unique --count ids.npy -o counts.npy";
 
 /// Keep one of each line or record, in order, or count them
 ///
 /// The output is that of `sort -u`; with --count, that of `sort | uniq -c`, or for records each
-/// record followed by an 8-byte count. With keys (-k, or --by for CSV and JSON lines), one line
-/// or record is kept for each key: of lines, the first in the input.
+/// record followed by an 8-byte count. With keys (-k, or --by for CSV, JSON lines and FASTQ),
+/// one line or record is kept for each key: of lines and of FASTQ, the first in the input.
 ///
 /// outcore compares all lines of the input, as `sort | uniq` does, and not only neighbours. The
 /// options of GNU uniq (-c -d -D -u -i -f -s -w -z) have its meaning; with -f, -s or -w, the part
@@ -62,6 +63,8 @@ pub(crate) struct UniqueArgs {
     pub(crate) order: OrderArgs,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
+    #[command(flatten)]
+    pub(crate) header: HeaderArgs,
     #[command(flatten)]
     pub(crate) text: FormatArgs,
     #[command(flatten)]

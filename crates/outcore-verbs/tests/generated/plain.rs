@@ -146,7 +146,7 @@ const PHRASES: [(&str, &str); 74] = [
     ),
     // Tools and options of a shell.
     (
-        "The output is that of `sort -u`; with --count, that of `sort | uniq -c`, or for records each record followed by an 8-byte count. With keys (-k, or --by for CSV and JSON lines)",
+        "The output is that of `sort -u`; with --count, that of `sort | uniq -c`, or for records each record followed by an 8-byte count. With keys (-k, or --by for CSV, JSON lines and FASTQ)",
         "The output is in order. With --count each line stands behind its count, as GNU uniq writes it, and each record in front of an 8-byte count. With keys (--key, or --by for columns)",
     ),
     ("as with `split -n l/K`, ", ""),

@@ -1,11 +1,12 @@
 //! Streams over a volume: blocks in ([`source`]), whole records of any length in order (`regions`),
-//! the records of CSV ([`csv`], [`separator`]), what JSON lacks ([`json`]), what text holds
-//! ([`text_kind`]), the ends of lines (`terminators`), how long lines are (`longest`), and random
-//! pieces for samples ([`sample`]).
+//! the records of CSV ([`csv`], [`separator`]) and of [`fastq`], what JSON lacks ([`json`]), what
+//! text holds ([`text_kind`]), the ends of lines (`terminators`), how long lines are (`longest`),
+//! and random pieces for samples ([`sample`]).
 
 pub(crate) mod by_drive;
 pub mod chunks;
 pub mod csv;
+pub mod fastq;
 pub(crate) mod framing;
 pub mod gather;
 pub mod json;

@@ -6,12 +6,14 @@
 use std::path::Path;
 
 /// How names of such files end.
-const ENDINGS: [(&str, TextKind); 5] = [
+const ENDINGS: [(&str, TextKind); 7] = [
     ("csv", TextKind::Csv),
     ("tsv", TextKind::Csv),
     ("jsonl", TextKind::JsonLines),
     ("ndjson", TextKind::JsonLines),
     ("json", TextKind::JsonLines),
+    ("fastq", TextKind::Fastq),
+    ("fq", TextKind::Fastq),
 ];
 /// How names of compressed files of text end.
 const PACKED: [&str; 4] = ["gz", "zst", "bz2", "xz"];
@@ -23,6 +25,8 @@ pub enum TextKind {
     Csv,
     /// A JSON object on each line.
     JsonLines,
+    /// Records of FASTQ, which are never a table.
+    Fastq,
 }
 
 impl TextKind {
@@ -31,6 +35,11 @@ impl TextKind {
         let ending = ending_of(name)?;
         let known = ENDINGS.iter().find(|(known, _)| *known == ending);
         known.map(|(_, kind)| *kind)
+    }
+
+    /// The same for text that can be a table.
+    pub fn of_table_name(name: &Path) -> Option<Self> {
+        Self::of_name(name).filter(|kind| *kind != TextKind::Fastq)
     }
 }
 
@@ -62,6 +71,8 @@ mod tests {
         assert_eq!(of("a/b.csv"), Some(TextKind::Csv));
         assert_eq!(of("b.tsv.gz"), Some(TextKind::Csv));
         assert_eq!(of("b.ndjson.zst"), Some(TextKind::JsonLines));
+        assert_eq!(of("b.fq.gz"), Some(TextKind::Fastq));
+        assert_eq!(TextKind::of_table_name(Path::new("b.fastq")), None);
         assert_eq!((of("csv"), of("b.txt"), of("b.gz")), (None, None, None));
         let between = |name: &str| usual_separator(Path::new(name));
         assert_eq!((between("a.tsv.xz"), between("a.tsv")), (b'\t', b'\t'));

@@ -3,7 +3,7 @@
 //! Contract: every exception names its reason.
 
 /// Options that change no result, and why; `*` stands for every kind.
-pub(super) const NEUTRAL: [(&str, &str); 26] = [
+pub(super) const NEUTRAL: [(&str, &str); 27] = [
     ("memory_bytes", "how much may be used, not what is made"),
     ("threads", "as --memory"),
     ("io", "as --memory"),
@@ -39,6 +39,7 @@ pub(super) const NEUTRAL: [(&str, &str); 26] = [
     ("is_lines", "says what the input is taken for anyhow"),
     ("csv", "says what the input is taken for anyhow"),
     ("jsonl", "says what the input is taken for anyhow"),
+    ("fastq", "says what the input is taken for anyhow"),
 ];
 
 /// The same of some commands and kinds of input.
@@ -301,13 +302,14 @@ pub(super) const OTHER_WORDS: [(&str, &str, &str, &str, &str); 25] = [
 
 /// Options that say what an input is, or how it is read: what is wrong after them may be something
 /// else.
-pub(super) const SAYS_WHAT: [&str; 11] = [
+pub(super) const SAYS_WHAT: [&str; 12] = [
     "format",
     "record_bytes",
     "keys",
     "is_lines",
     "csv",
     "jsonl",
+    "fastq",
     "from",
     "schema",
     "infer",
@@ -366,7 +368,7 @@ const fn sample(
     }
 }
 
-pub(super) const OF_ORDER: [Sample; 19] = [
+pub(super) const OF_ORDER: [Sample; 21] = [
     sample("sort", "lines", "lines.txt", "out"),
     sample("sort", "csv", "--csv --by a rows.csv", "out.csv"),
     sample("sort", "jsonl", "--jsonl --by a rows.jsonl", "out.jsonl"),
@@ -387,6 +389,8 @@ pub(super) const OF_ORDER: [Sample; 19] = [
         "@numbers --type u64 --volume drives.toml",
         "out",
     ),
+    sample("sort", "fastq", "reads.fq", "out"),
+    sample("unique", "fastq", "reads.fq", "out"),
     sample("unique", "lines", "lines.txt", "out"),
     sample("unique", "csv", "--csv --by b words.csv", "out.csv"),
     sample("unique", "jsonl", "--jsonl --by a rows.jsonl", "out.jsonl"),
@@ -403,7 +407,7 @@ pub(super) const OF_ORDER: [Sample; 19] = [
     sample("unique", "dataset", "@lines --volume drives.toml", "out"),
 ];
 
-pub(super) const OF_PLACES: [Sample; 40] = [
+pub(super) const OF_PLACES: [Sample; 45] = [
     sample("shuffle", "lines", "lines.txt", "out"),
     sample("shuffle", "csv", "rows.csv", "out.csv"),
     sample("shuffle", "jsonl", "rows.jsonl", "out.jsonl"),
@@ -412,6 +416,11 @@ pub(super) const OF_PLACES: [Sample; 40] = [
     sample("shuffle", "table", "t.parquet", "out.parquet"),
     sample("shuffle", "csv table", "rows.csv --infer", "out.parquet"),
     sample("shuffle", "dataset", "@lines --volume drives.toml", "out"),
+    sample("shuffle", "fastq", "reads.fq", "out"),
+    sample("head", "fastq", "reads.fq -n 2", "out"),
+    sample("tail", "fastq", "reads.fq -n 2", "out"),
+    sample("sample", "fastq", "reads.fq -n 3", "out"),
+    sample("split", "fastq", "reads.fq -n 2", "p-{part}"),
     sample("head", "lines", "lines.txt -n 2", "out"),
     sample("head", "csv", "rows.csv -n 2", "out.csv"),
     sample("head", "jsonl", "rows.jsonl -n 2", "out.jsonl"),
@@ -650,8 +659,11 @@ fn common_value_of(kind: &str, id: &str) -> Option<&'static str> {
         "line_keys" => "2",
         "skip_fields" | "skip_chars" | "check_chars" => "1",
         "rate" => "0.5",
+        "header_lines" => "1",
+        "comment" => "b2",
         "separator" => ";",
         "word" => "numeric",
+        "by" if kind == "fastq" => "length",
         "by" | "columns" | "on" | "bloom_filters" | "near" | "of" => "a",
         "on_error" => "skip",
         "null" => "NA",

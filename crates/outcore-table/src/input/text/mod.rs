@@ -161,13 +161,13 @@ impl TextOptions {
         match self.kind_of(name) {
             Some(TextKind::JsonLines) => true,
             Some(TextKind::Csv) => !is_empty,
-            None => false,
+            Some(TextKind::Fastq) | None => false,
         }
     }
 
     /// What text a file of this name is, as far as anybody has said.
     pub(super) fn kind_of(&self, name: &Path) -> Option<TextKind> {
-        self.kind.or_else(|| TextKind::of_name(name))
+        self.kind.or_else(|| TextKind::of_table_name(name))
     }
 }
 
@@ -242,6 +242,11 @@ impl TextFile {
                     .hint("leave --null out: null is null in JSON"));
             }
             TextKind::JsonLines => Records::Lines,
+            TextKind::Fastq => {
+                return Err(Error::usage(PARSE, "FASTQ is not a table")
+                    .path(name)
+                    .hint("sort, unique, shuffle, sample, head, tail and split read FASTQ"));
+            }
         };
         // Rows that are left out are known later.
         let rows_max = match options.on_bad {
