@@ -119,9 +119,9 @@ def zip(
     Args:
         src: Files to read, in order, as one input: raw records, .npy, or a manifest (.outcore.json) of
             shards.
+        key: As in `comm`.
         dst: As in `gen`.
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
 
@@ -149,9 +149,9 @@ def flat_map(
 
     Args:
         expressions: What to compute: a list of expressions, or a text with commas between them.
+        key: As in `comm`.
         dst: As in `gen`.
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -174,9 +174,9 @@ def enumerate(
     fields position and value. With where=, positions count only the records that are kept.
 
     Args:
+        key: As in `comm`.
         dst: As in `gen`.
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -201,9 +201,9 @@ def windows(
 
     Args:
         length: Number of records in each window, 2 to 8.
+        key: As in `comm`.
         dst: As in `gen`.
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -223,9 +223,9 @@ def reverse(
     """Write the last record first.
 
     Args:
+        key: As in `comm`.
         dst: As in `gen`.
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -258,8 +258,8 @@ def reduce(
         how: What to compute: sum, count, min, max or mean, several separated by commas, or an associative
             expression of a and b.
         map: Apply this expression to each record first.
+        key: As in `comm`.
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -286,10 +286,10 @@ def scan(
     Args:
         op: The operation.
         exclusive: Exclusive scan: start with the identity, and leave each number out of its own result.
+        key: As in `comm`.
         dst: As in `gen`.
         zip, where, force: As in `map`.
         map: As in `reduce`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -315,9 +315,9 @@ def histogram(
     Args:
         bins: Number of bins.
         range: Count only numbers in this range, its ends among them.
+        key: As in `comm`.
         zip, where, force: As in `map`.
         map: As in `reduce`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -340,9 +340,9 @@ def top(
     Args:
         count: How many numbers to find.
         smallest: Find the smallest numbers, smallest first.
+        key: As in `comm`.
         zip, where, force: As in `map`.
         map: As in `reduce`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -365,9 +365,9 @@ def find(
     Stops reading there. `position` is `None` if there is no such record.
 
     Args:
+        key: As in `comm`.
         condition: As in `filter`.
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -402,8 +402,8 @@ def partition(
         expression: The number of the file.
         dst: File name pattern: {part} in it becomes the number of the file.
         parts: Number of files.
+        key: As in `comm`.
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -429,9 +429,9 @@ def gather(
         at: File of positions, counted from 0: u64, or .npy of any integers. There may be more of them than
             the memory holds: they are sorted, the records are read in ascending order and sorted back.
         at_type: Type of positions without a header: u64, i64, u32, i32, u16, i16, u8 or i8 [default: u64].
+        key: As in `comm`.
         dst: As in `gen`.
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -480,9 +480,9 @@ def lookup_file(
         zero_terminated: As `lines`, where lines end with NUL.
         values: Instead of ranks, write the records or lines that have these keys: all of them for each key,
             and nothing for a key that no record has.
+        key: As in `comm`.
         dst: As in `gen`.
         force, zip, where: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
