@@ -316,6 +316,9 @@ fn records_of_one_column_are_those_of_a_naive_comparison() {
         &["its header says u32, not u64"],
         "--type",
     );
+    place
+        .run(&words("comm -12 a b --type u32 --scratch-limit 100KiB"))
+        .fails(5, &["both inputs take"], "--scratch-limit");
     place.write("odd", b"abc");
     place
         .run(&words("comm -12 a odd --type u32"))

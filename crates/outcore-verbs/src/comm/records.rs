@@ -12,7 +12,7 @@ use outcore::job::Job;
 use outcore::key::{Order, OrderOptions};
 use outcore::sort::lines::SideCounts;
 use outcore::sort::{self, SortOptions};
-use outcore::{Output, Result};
+use outcore::{Error, Kind, Output, Result};
 use outcore_front::content::Recognition;
 use outcore_front::cost::DriveTraffic;
 use outcore_front::inputs::{self, ResolvedInput, Source, Streams};
@@ -21,8 +21,9 @@ use outcore_front::output::{self, Consent, Holds, Target};
 use outcore_front::records;
 use outcore_front::resources::Resources;
 use outcore_front::spool::dir_for;
-use outcore_front::text::output::{Dress, LineWriter};
+use outcore_front::text::output::{Dress, LineWriter, not_one_file};
 use outcore_front::text::reader::{Frame, RecordReader};
+use outcore_io::units;
 use serde_json::json;
 
 use super::page::{CommArgs, CommSummary};
@@ -62,7 +63,8 @@ pub(super) fn comm(
     let mut job = host.adopt(job);
     note_scratch(host, &resources, &target, &job);
     let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
-    job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);
+    let data_bytes: u64 = looked.iter().map(|input| input.data_bytes).sum();
+    job.options.scratch_limit_bytes = room_beside(&job, spooled_bytes + data_bytes)?;
     if args.explain {
         host.show_plan(&plan);
     }
@@ -97,7 +99,6 @@ pub(super) fn comm(
         phases.extend(Phase::of_engine(&done.phases));
         sorted.push(inputs::find(&[path], Streams::Refused, host.names())?);
     }
-    let data_bytes: u64 = looked.iter().map(|input| input.data_bytes).sum();
     let compared = Compared {
         job: &job,
         sorted: &sorted,
@@ -145,6 +146,20 @@ pub(super) fn comm(
     })
 }
 
+/// What is left of the room for scratch with the copies of both inputs.
+fn room_beside(job: &Job, copies_bytes: u64) -> Result<u64> {
+    let limit_bytes = job.options.scratch_limit_bytes;
+    limit_bytes.checked_sub(copies_bytes).ok_or_else(|| {
+        let cause = format!(
+            "both inputs take {} when they are sorted, and {} may be used",
+            units::bytes(copies_bytes),
+            units::bytes(limit_bytes)
+        );
+        Error::new(Kind::NoSpace, "sort to scratch", cause)
+            .hint("name a drive with more room, or raise --scratch-limit")
+    })
+}
+
 /// Where the records go.
 fn target_of(
     host: &dyn Host,
@@ -162,7 +177,7 @@ fn target_of(
     let how = (host.streams(), Holds::Records);
     let target = output::choose_new(Some(&name), sources, resources.specs(), args.force, how)?;
     match &target {
-        Target::Shards { .. } => Err(outcore_front::text::output::not_one_file(&target)),
+        Target::Shards { .. } => Err(not_one_file(&target)),
         _ => Ok(target),
     }
 }
