@@ -379,8 +379,8 @@ def comm(
     tabs in front of the second and third. The inputs need not be sorted, so there is no check_order=. A line
     that is 3 times in `left` and 2 times in `right` is 2 times in both and once in `left` alone.
 
-    Records are compared by their key, and tables, CSV and JSON lines by row. Of all of these one column of
-    the three is kept. Null is equal to null.
+    Records are compared by their key, and tables, CSV and JSON lines by row. In both cases one column of the
+    three is kept. Null is equal to null.
 
     Examples:
         >>> outcore.comm("old.parquet", "new.parquet", "added.parquet", not_left=True, not_both=True)

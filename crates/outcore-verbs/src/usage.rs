@@ -140,7 +140,7 @@ fn not_a_number(error: &clap::Error) -> Option<Error> {
     Some(Error::usage("read arguments", cause).hint("see --help for the arguments and their order"))
 }
 
-/// What to say of two options that cannot be given together, or of one that is given twice.
+/// The error for two options that cannot be given together, or for one that is given twice.
 fn contradicts(error: &clap::Error) -> Option<Error> {
     if error.kind() != ErrorKind::ArgumentConflict {
         return None;

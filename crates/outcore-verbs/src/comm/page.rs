@@ -28,8 +28,8 @@ Examples:
 /// no --check-order. A line that is 3 times in LEFT and 2 times in RIGHT is 2 times in both and
 /// once in LEFT alone.
 ///
-/// Records are compared by their key, and tables, CSV and JSON lines by row. Of all of these
-/// one column of the three is kept, for example with -12. Null is equal to null.
+/// Records are compared by their key, and tables, CSV and JSON lines by row. In both
+/// cases one column of the three is kept, for example with -12. Null is equal to null.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = COMM_EXAMPLES,
@@ -87,7 +87,7 @@ pub(crate) struct CommArgs {
 }
 
 impl CommArgs {
-    /// The only column that is written of `items`, of which others cannot be told apart: 0, 1 or 2.
+    /// The only column of `items` that is written: 0, 1 or 2.
     ///
     /// # Errors
     /// Usage: several are, or none.

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use outcore::job::Job;
-use outcore::key::{Order, OrderOptions};
+use outcore::key::{Order, OrderOptions, RecordFormat};
 use outcore::sort::lines::SideCounts;
 use outcore::sort::{self, SortOptions};
 use outcore::{Error, Kind, Output, Result};
@@ -77,28 +77,14 @@ pub(super) fn comm(
     let parent = dir_for(&resources, &target)?;
     job.device.sweep_private_dirs(&parent)?;
     let dir = job.device.make_private_dir(&parent)?;
-    let mut moved = Moved::default();
-    let (mut phases, mut traffic, mut scratch_bytes) = (Vec::new(), Vec::new(), 0);
-    let mut sorted = Vec::new();
     let (left, right) = looked.split_at(left_sources);
-    for (name, side) in [("scratch-0", left), ("scratch-1", right)] {
-        let path = dir.path().join(name);
-        let files: Vec<_> = side.iter().map(ResolvedInput::to_sort).collect();
-        let output = Output::File {
-            path: path.clone(),
-            header: None,
-        };
-        let done = watch(host, &job.control, &[], || {
-            sort::sort(&job, &files, output, format, options)
-        })?;
-        moved.read_bytes += done.read_bytes;
-        moved.written_bytes += done.written_bytes;
-        moved.passes += done.passes;
-        scratch_bytes = done.scratch_bytes.max(scratch_bytes);
-        traffic.extend(done.drives.iter().map(DriveTraffic::of));
-        phases.extend(Phase::of_engine(&done.phases));
-        sorted.push(inputs::find(&[path], Streams::Refused, host.names())?);
-    }
+    let Sorted {
+        sources: sorted,
+        mut moved,
+        phases,
+        traffic,
+        scratch_bytes,
+    } = sort_both(host, &job, [left, right], dir.path(), format)?;
     let compared = Compared {
         job: &job,
         sorted: &sorted,
@@ -144,6 +130,49 @@ pub(super) fn comm(
             ..WriteSummary::of_nothing(used, "record")
         })
     })
+}
+
+/// Both inputs on scratch, and what it took to sort them.
+#[derive(Default)]
+struct Sorted {
+    sources: Vec<Vec<Source>>,
+    moved: Moved,
+    phases: Vec<Phase>,
+    traffic: Vec<DriveTraffic>,
+    scratch_bytes: u64,
+}
+
+/// Sorts each of two inputs into a file in `dir`.
+fn sort_both(
+    host: &dyn Host,
+    job: &Job,
+    sides: [&[ResolvedInput]; 2],
+    dir: &Path,
+    format: &RecordFormat,
+) -> Result<Sorted> {
+    let mut sorted = Sorted::default();
+    // Names of scratch, which a run that died leaves to the next.
+    for (name, side) in ["scratch-0", "scratch-1"].into_iter().zip(sides) {
+        let path = dir.join(name);
+        let files: Vec<_> = side.iter().map(ResolvedInput::to_sort).collect();
+        let output = Output::File {
+            path: path.clone(),
+            header: None,
+        };
+        let done = watch(host, &job.control, &[], || {
+            sort::sort(job, &files, output, format, SortOptions::default())
+        })?;
+        sorted.moved.read_bytes += done.read_bytes;
+        sorted.moved.written_bytes += done.written_bytes;
+        sorted.moved.passes += done.passes;
+        sorted.scratch_bytes = done.scratch_bytes.max(sorted.scratch_bytes);
+        let traffic = done.drives.iter().map(DriveTraffic::of);
+        sorted.traffic.extend(traffic);
+        sorted.phases.extend(Phase::of_engine(&done.phases));
+        let found = inputs::find(&[path], Streams::Refused, host.names())?;
+        sorted.sources.push(found);
+    }
+    Ok(sorted)
 }
 
 /// What is left of the room for scratch with the copies of both inputs.
