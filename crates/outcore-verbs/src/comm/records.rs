@@ -3,7 +3,7 @@
 //! Contract: as [`super`]: one column of the three is kept, the records in the order of their key.
 //! Each input is sorted to scratch, and both are read side by side; for an array, whose header says
 //! how many records follow, they are read twice. Records are matched by key, and those of both are
-//! the first input's.
+//! the first input's. The sorted files have no checksums.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
