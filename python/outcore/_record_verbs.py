@@ -130,7 +130,6 @@ def zip(
             shards.
         dst: Output: a file (.npy gets a header), or one shard per drive if the name contains {drive}.
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
 
@@ -159,7 +158,6 @@ def flat_map(
     Args:
         expressions: What to compute: a list of expressions, or a text with commas between them.
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src, dst: As in `zip`.
@@ -183,7 +181,6 @@ def enumerate(
 
     Args:
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src, dst: As in `zip`.
@@ -209,7 +206,6 @@ def windows(
     Args:
         length: Number of records in each window, 2 to 8.
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src, dst: As in `zip`.
@@ -230,7 +226,6 @@ def reverse(
 
     Args:
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src, dst: As in `zip`.
@@ -263,8 +258,8 @@ def reduce(
         how: What to compute: sum, count, min, max or mean, several separated by commas, or an associative
             expression of a and b.
         map: Apply this expression to each record first.
+        key: As in `comm`.
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -293,7 +288,6 @@ def scan(
         exclusive: Exclusive scan: start with the identity, and leave each number out of its own result.
         zip, where, force: As in `map`.
         map: As in `reduce`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src, dst: As in `zip`.
@@ -319,9 +313,9 @@ def histogram(
     Args:
         bins: Number of bins.
         range: Count only numbers in this range, its ends among them.
+        key: As in `comm`.
         zip, where, force: As in `map`.
         map: As in `reduce`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -344,9 +338,9 @@ def top(
     Args:
         count: How many numbers to find.
         smallest: Find the smallest numbers, smallest first.
+        key: As in `comm`.
         zip, where, force: As in `map`.
         map: As in `reduce`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -369,9 +363,9 @@ def find(
     Stops reading there. `position` is `None` if there is no such record.
 
     Args:
+        key: As in `comm`.
         condition: As in `filter`.
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -406,8 +400,8 @@ def partition(
         expression: The number of the file.
         dst: File name pattern: {part} in it becomes the number of the file.
         parts: Number of files.
+        key: As in `comm`.
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src: As in `zip`.
@@ -434,7 +428,6 @@ def gather(
             the memory holds: they are sorted, the records are read in ascending order and sorted back.
         at_type: Type of positions without a header: u64, i64, u32, i32, u16, i16, u8 or i8 [default: u64].
         zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src, dst: As in `zip`.
@@ -484,7 +477,6 @@ def lookup_file(
         values: Instead of ranks, write the records or lines that have these keys: all of them for each key,
             and nothing for a key that no record has.
         force, zip, where: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
         src, dst: As in `zip`.

@@ -198,11 +198,11 @@ class UniqueSummary(WriteSummary):
 class CommSummary(WriteSummary):
     """What a comparison of two inputs found."""
 
-    #: Lines of the first input alone; none of tables, of which only one column is found.
+    #: Lines or records of the first input alone; none of tables, of which only one column is found.
     first: int | None
-    #: Lines of the second input alone.
+    #: Lines or records of the second input alone.
     second: int | None
-    #: Lines of both inputs, each pair once.
+    #: Lines or records of both inputs, each pair once.
     both: int | None
 
 

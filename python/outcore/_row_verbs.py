@@ -97,7 +97,7 @@ def verify(
         ties: Expect records with equal keys to be ordered by their bytes, as `sort` writes them unless it is
             `stable`.
         force: Replace an existing trace.
-        key: As in `shuffle`.
+        key: As in `comm`.
         null, dtype, record, explain, memory, threads, io, record_io, volume, progress: As in `sort`.
         on_error: As in `split`.
 
@@ -204,8 +204,7 @@ def map(
             the second z; fields of records are x.key0, y.key0.
         where: Keep only records for which this is true; of several conditions all are.
         force: Replace existing files.
-        csv, jsonl, header, separator: As in `comm`.
-        key: As in `shuffle`.
+        key, csv, jsonl, header, separator: As in `comm`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
 
@@ -272,9 +271,8 @@ def filter(
 
     Args:
         condition: The condition.
-        csv, jsonl, header, separator: As in `comm`.
+        key, csv, jsonl, header, separator: As in `comm`.
         src, dst, zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
 
@@ -344,9 +342,8 @@ def merge(
         by: Columns by which all files are sorted, as in `sort`.
         descending: The largest keys come first.
         stable: Equal keys keep the order of the inputs.
-        csv, jsonl, header, separator: As in `comm`.
+        key, csv, jsonl, header, separator: As in `comm`.
         src, dst, zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
 
@@ -416,9 +413,8 @@ def count_by(
             counts of a table are a `Table`, others are in the report.
         by: The value to count; x is a plain number. For tables, names of columns.
         by_count: Put the most frequent values first.
-        csv, jsonl, header, separator: As in `comm`.
+        key, csv, jsonl, header, separator: As in `comm`.
         src, zip, where, force: As in `map`.
-        key: As in `shuffle`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, volume, progress: As in `sort`.
 

@@ -393,37 +393,41 @@ def comm(
     record_io: StrPath | None = None, force: bool = False, explain: bool = False, csv: bool = False,
     jsonl: bool = False, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> CommSummary | Table:
-    """Compare two inputs: lines or rows of the first alone, of the second alone, of both.
+    """Compare two inputs: lines, records or rows of the first alone, of the second alone, of both.
 
     For lines the output is that of `comm <(sort `left`) <(sort `right`)` in the C locale: three columns, with
     tabs in front of the second and third. The inputs need not be sorted, so there is no check_order=. A line
     that is 3 times in `left` and 2 times in `right` is 2 times in both and once in `left` alone.
 
-    Tables, CSV and JSON lines are compared by row, and one column of the three is kept. Null is equal to
-    null.
+    Records are compared by their key, and tables, CSV and JSON lines by row. In both cases one column of the
+    three is kept. Null is equal to null.
 
     Examples:
         >>> outcore.comm("old.parquet", "new.parquet", "added.parquet", not_left=True, not_both=True)
+        >>> outcore.comm("keys.bin", "done.bin", "left.bin", not_right=True, not_both=True, dtype="u64")
 
     Args:
-        left: The first input: a file of lines or a table. Compressed lines are decompressed.
+        left: The first input: a file of lines or records, or a table. Compressed lines are decompressed.
         right: The second input.
-        dst: Output: a file of lines, compressed if its name ends in .gz, .zst, .bz2 or .xz, or a table.
-            Without it the result is a `Table`.
+        dst: Output: a file of lines, compressed if its name ends in .gz, .zst, .bz2 or .xz, of records, or a
+            table. Without it the result is a `Table`.
         not_left: Leave out the first column: what `left` alone has.
         not_right: Leave out the second column: what `right` alone has.
         not_both: Leave out the third column: what both have.
         total: Write the numbers of lines of the three columns at the end.
-        by: Key columns by which rows of both tables are matched. Default: all columns. Rows of both are
-            written as `left` has them.
+        by: Key columns by which rows of both tables are matched, or fields of .npy files. Default: all
+            columns. Rows of both are written as `left` has them.
+        key: Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number type;
+            for structured .npy the name of a field, NAME[:desc]. Several keys are a list, the most
+            significant first. Default: the whole record.
         header: `False` if this is so: The CSV has no header line; its columns are called 1, 2, and so on.
         separator: Separator of CSV fields. Default: that of a sample of the records.
         csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
             line of each file names the columns.
         jsonl: Input is JSON lines, whatever its name: one JSON object per line.
-        lines, zero_terminated, columns, union, codec, group_rows, bloom, schema, infer, null, on_error,
-            memory, threads, io, drives, scratch_limit, record_io, force, explain, volume, progress: As in
-            `sort`.
+        dtype, record, lines, zero_terminated, columns, union, codec, group_rows, bloom, schema, infer, null,
+            on_error, memory, threads, io, drives, scratch_limit, record_io, force, explain, volume, progress:
+            As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -495,9 +499,6 @@ def shuffle(
         >>> outcore.shuffle("visits.parquet", "shuffled.parquet", by="user")
 
     Args:
-        key: Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number type;
-            for structured .npy the name of a field, NAME[:desc]. Several keys are a list, the most
-            significant first. Default: the whole record.
         count: Write so many lines, records or rows, chosen at random, and no more. Lines and records that are
             written are held in memory.
         seed: Random seed.
@@ -650,7 +651,7 @@ def tail(
 
     Args:
         count: Number of lines or records to take.
-        separator: As in `comm`.
+        key, separator: As in `comm`.
         memory: As in `head`.
         key, csv, jsonl, fastq: As in `shuffle`.
         force, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union, codec,
@@ -726,9 +727,9 @@ def sample(
         rate: Print each line or record with this probability, between 0 and 1. The sample may be of any size.
         with_replacement: Draw each of the lines or records from all of them, so that one may be printed
             several times, one after another. Streams are not possible, since they are counted first.
-        separator: As in `comm`.
+        key, separator: As in `comm`.
         memory: As in `head`.
-        seed, key, csv, jsonl: As in `shuffle`.
+        seed, csv, jsonl: As in `shuffle`.
         force, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows, bloom,
             schema, infer, null, on_error, parts, explain, record_io, volume, progress: As in `sort`.
         src, dst: As in `unique`.

@@ -108,7 +108,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _sort(src: str, **options: Any) -> Any:
-    is_by_column = bool(options.get("by")) and not options.get("csv") and not src.endswith(".npy")
+    by = str(options.get("by") or ".")
+    is_by_column = not by.startswith(".") and not options.get("csv") and not src.endswith(".npy")
     makes_table = {"columns", "codec", "schema", "null", "infer"} & options.keys()
     is_table = (is_by_column or bool(makes_table)) and not {"lines", "dtype", "record"} & options.keys()
     out = _output(src, True) if is_table and not src.endswith(".npy") else "out"

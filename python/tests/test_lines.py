@@ -401,7 +401,7 @@ def test_csv_is_shuffled_sampled_split_and_made_unique_by_whole_records(here: Pa
     lines = b"".join(line + b"\n" for line in all_of(table.shuffle(7, csv=True)))
     assert lines == (here / "shuffled.csv").read_bytes()
     (here / "b.csv").write_bytes(csv_text([names, *rows[100:]]))
-    done = outcore.shuffle(["a.csv", "b.csv"], "again.csv", lines=True, csv=True, seed=7)
+    done = outcore.shuffle(["a.csv", "b.csv"], "again.csv", csv=True, seed=7)
     assert done.records == 300
     assert (here / "again.csv").read_bytes() == lines
     head = table.head(5, csv=True)

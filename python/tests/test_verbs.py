@@ -123,3 +123,24 @@ def test_lines_are_split_as_the_command_splits_them(tmp_path: Path, monkeypatch:
     assert sum(int(Path(part).read_text()) for part in done.parts) == 1000
     with pytest.raises(OSError, match="exit status: 7"):
         outcore.split("l.txt", "q-{part}", parts=2, filter="cat > /dev/null; exit 7")
+
+
+def test_comm_compares_arrays_as_multisets(numbers: str) -> None:
+    numpy.save("o.npy", numpy.array([7, 7, 2, 1], "<u8"))
+    done = outcore.comm(numbers, "o.npy", "both.npy", not_left=True, not_right=True)
+    assert numpy.load("both.npy").tolist() == [1, 7]
+    assert (done.first, done.second, done.both) == (4, 2, 2)
+    with pytest.raises(ValueError, match="one column of the three"):
+        outcore.comm(numbers, "o.npy", "none.npy")
+
+
+def test_types_and_kinds_that_contradict_the_input_are_rejected(numbers: str) -> None:
+    for take in (outcore.head, outcore.tail, outcore.sample):
+        with pytest.raises(ValueError, match="its header says u64, not u32"):
+            take(numbers, "h.bin", count=2, dtype="u32")
+    Path("t.csv").write_text("id\n1\n")
+    with pytest.raises(ValueError, match="csv.*cannot be used with|cannot be used with.*csv"):
+        outcore.head("t.csv", "h.csv", lines=True, csv=True)
+    Path("l.txt").write_text("id\n1\n")
+    with pytest.raises(ValueError, match="inputs of one kind"):
+        outcore.comm("l.txt", "t.csv", "c.txt")

@@ -142,9 +142,13 @@ static RULES: [Rule; 55] = [
     )
     .instead(BY),
     rule(&["total"], LINES, "lines").of(&["comm"]),
-    rule(&["by"], TABLES, "columns of tables")
-        .of(&["comm"])
-        .instead("lines are compared as a whole; CSV and JSON lines are tables here"),
+    rule(
+        &["by"],
+        TABLES.and(ARRAYS),
+        "columns of tables and fields of .npy files",
+    )
+    .of(&["comm"])
+    .instead("lines are compared as a whole; CSV and JSON lines are tables here"),
     rule(&["dry_run"], LINES, "lines")
         .of(&["comm"])
         .instead(EXPLAIN),

@@ -58,7 +58,8 @@ fn wrong(error: &clap::Error) -> Error {
             None => wrong,
         };
     }
-    if let Some(wrong) = not_a_number(error).or_else(|| replaces_nothing(error)) {
+    let known = || replaces_nothing(error).or_else(|| contradicts(error));
+    if let Some(wrong) = not_a_number(error).or_else(known) {
         return wrong;
     }
     let text = error.render().to_string();
@@ -108,7 +109,6 @@ fn wrong(error: &clap::Error) -> Error {
             }
         }
         Some(tip) => format!("{tip}; see --help"),
-        None if error.kind() == ErrorKind::ArgumentConflict => "leave one of them out".to_owned(),
         None => match usage {
             Some(usage) => format!("usage: {usage}; see --help"),
             None => "see --help".to_string(),
@@ -138,6 +138,40 @@ fn not_a_number(error: &clap::Error) -> Option<Error> {
     let value = text(ContextKind::InvalidValue)?;
     let cause = format!("`{value}` is not {wanted}, which {flag} needs");
     Some(Error::usage("read arguments", cause).hint("see --help for the arguments and their order"))
+}
+
+/// The error for two options that cannot be given together, or for one that is given twice.
+fn contradicts(error: &clap::Error) -> Option<Error> {
+    if error.kind() != ErrorKind::ArgumentConflict {
+        return None;
+    }
+    // Without their values.
+    let plain = |name: &str| {
+        name.split([' ', '[', '='])
+            .next()
+            .unwrap_or(name)
+            .to_owned()
+    };
+    let Some(ContextValue::String(one)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let others = match error.get(ContextKind::PriorArg)? {
+        ContextValue::String(other) => plain(other),
+        ContextValue::Strings(others) => {
+            let others: Vec<String> = others.iter().map(|other| plain(other)).collect();
+            others.join(" and ")
+        }
+        _ => return None,
+    };
+    let one = plain(one);
+    let (cause, hint) = match one == others {
+        true => (format!("{one} is given twice"), "give it once"),
+        false => (
+            format!("{one} cannot be used with {others}"),
+            "leave one of them out",
+        ),
+    };
+    Some(Error::usage("read arguments", cause).hint(hint))
 }
 
 /// What to say of `--force` where there is nothing to replace but the trace of `--record-io`, which

@@ -160,7 +160,9 @@ fn what_comm_cannot_do_is_an_error_with_the_way_out() {
     place
         .run(&["map", "x", "n", "--type", "u64", "-o", "n.npy"])
         .ok();
-    place.run(&records).fails(2, &["records"], "lookup");
+    place
+        .run(&records)
+        .fails(2, &["records", "one column of the three"], "-12");
 }
 
 fn words(line: &str) -> Vec<&str> {
@@ -265,4 +267,69 @@ fn the_memory_that_is_named_is_enough_for_equal_long_lines() {
         }
     }
     assert!(place.read("both") == lines.as_bytes());
+}
+
+#[test]
+fn records_of_one_column_are_those_of_a_naive_comparison() {
+    let place = TestDir::new();
+    let mut numbers = Numbers(7);
+    let mut some = |count: usize| -> Vec<u32> {
+        (0..count)
+            .map(|_| (numbers.next() % 20_000) as u32)
+            .collect()
+    };
+    let sides = [some(40_000), some(30_000)];
+    let bytes = |side: &[u32]| -> Vec<u8> { side.iter().flat_map(|n| n.to_le_bytes()).collect() };
+    place.write("a", &bytes(&sides[0]));
+    place.write("b", &bytes(&sides[1]));
+    let mut wanted = [vec![], vec![], vec![]];
+    for number in 0..20_000 {
+        let [left, right] = [&sides[0], &sides[1]]
+            .map(|side| side.iter().filter(|other| **other == number).count());
+        let both = left.min(right);
+        for (column, count) in [(0, left - both), (1, right - both), (2, both)] {
+            wanted[column].extend(std::iter::repeat_n(number, count));
+        }
+    }
+    for (column, letters) in ["-23", "-13", "-12"].iter().enumerate() {
+        let line = format!("comm {letters} a b --type u32");
+        assert!(run(&place, &line) == bytes(&wanted[column]), "{letters}");
+        let small = format!("{line} -o out --force --memory 8MiB --json");
+        let answer = place.run(&words(&small)).ok();
+        assert!(place.read("out") == bytes(&wanted[column]), "{letters}");
+        assert_eq!(answer.event("summary")["both"], wanted[2].len());
+    }
+    run(&place, "map x a --type u32 -o a.npy");
+    run(&place, "map x b --type u32 -o b.npy");
+    run(&place, "comm -12 a.npy b.npy -o both.npy");
+    assert!(run(&place, "map x both.npy") == bytes(&wanted[2]));
+    // Matched by a part: the first two bytes of four.
+    let by_part = run(&place, "comm -12 a b --record 4 --key 0:2:u16");
+    assert!(by_part.len() >= bytes(&wanted[2]).len());
+    place.run(&words("comm a b --type u32")).fails(
+        2,
+        &["records are written for one column"],
+        "-12",
+    );
+    place.run(&words("comm -12 a.npy b --type u64")).fails(
+        2,
+        &["its header says u32, not u64"],
+        "--type",
+    );
+    place
+        .run(&words("comm -12 a b --type u32 --scratch-limit 100KiB"))
+        .fails(5, &["both inputs take"], "--scratch-limit");
+    place.write("odd", b"abc");
+    place
+        .run(&words("comm -12 a odd --type u32"))
+        .fails(2, &["3 bytes left over (odd)"], "");
+    place.write("l.txt", b"x\n");
+    place
+        .run(&words("comm -12 a.npy l.txt"))
+        .fails(2, &["inputs of one kind"], "");
+    let names = place.names();
+    assert!(
+        !names.iter().any(|name| name.starts_with(".outcore")),
+        "{names:?}"
+    );
 }

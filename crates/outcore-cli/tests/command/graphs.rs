@@ -814,3 +814,14 @@ fn results_have_no_names_that_promise_tabs_or_binary_numbers_in_text() {
     run(&place, "graph pagerank d.graph -o o.jsonl").fails(2, &["o.jsonl"], ".csv");
     assert!(!place.names().iter().any(|name| name.starts_with("o.")));
 }
+
+#[test]
+fn a_type_of_binary_pairs_is_rejected_for_a_file_that_its_name_says_is_text() {
+    let place = TestDir::in_memory();
+    place.write("g.csv", b"a,b\n1,2\n3,4\n5,6\n");
+    let convert = ["graph", "convert", "g.csv", "--type", "u32", "-o", "g"];
+    place
+        .run(&convert)
+        .fails(2, &["binary pairs", "(g.csv)"], "leave the type out");
+    assert_eq!(place.names(), ["g.csv"]);
+}

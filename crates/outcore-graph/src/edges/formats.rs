@@ -176,7 +176,7 @@ fn check_numbers(format: EdgeFormat, files: &[PathBuf], options: &ReadOptions) -
             "a type is for binary pairs of numbers, and its name says otherwise",
         )
         .path(name)
-        .hint("leave --type out: ids of text need no type")),
+        .hint("leave the type out: ids of text need none")),
     }
 }
 

@@ -1,9 +1,11 @@
 //! `comm`: lines or rows of the first input alone, of the second alone, and of both.
 //!
 //! Contract: as multisets, so that the inputs need not be sorted: outcore sorts both together, and
-//! the result is that of GNU `comm` on sorted files. Rows of tables keep one column of the three.
+//! the result is that of GNU `comm` on sorted files. Records and rows of tables keep one column of
+//! the three.
 
 mod page;
+mod records;
 #[cfg(feature = "tables")]
 mod table;
 
@@ -48,7 +50,10 @@ impl Verb for Comm {
             #[cfg(not(feature = "tables"))]
             return Err(crate::verb::without_tables());
         }
-        of_lines(host, args, &inputs)
+        match what.is_records() {
+            true => records::comm(host, args, &inputs, resources_of(host, args)?),
+            false => of_lines(host, args, &inputs),
+        }
     }
 
     fn say(args: &CommArgs, report: &CommSummary, words: &mut Words) {
@@ -89,6 +94,7 @@ fn what_is_read(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Resu
     let asked = Asked {
         inputs,
         output: args.output.as_deref(),
+        is_records: args.record.is_typed(),
         is_lines: args.lines.is_lines(),
         text: flags.kind(),
         is_table: args.tables.is_given() || !args.by.is_empty() || host.kept_table().is_some(),
@@ -129,15 +135,9 @@ fn kind_of(host: &dyn Host, asked: Asked<'_>, place: usize) -> Result<What> {
         What::Csv => What::CsvTable,
         What::JsonLines => What::JsonTable,
         What::Fastq => {
-            let cause = "comm takes lines and tables, and this is FASTQ";
+            let cause = "comm takes lines, records and tables, and this is FASTQ";
             return Err(Error::usage("read arguments", cause).path(&input[0]).hint(
                 "compare its lines with --lines, or find reads of equal sequences with `outcore unique -D --by sequence`",
-            ));
-        }
-        What::Records | What::Array => {
-            let cause = "comm takes lines and tables, and this is records";
-            return Err(Error::usage("read arguments", cause).path(&input[0]).hint(
-                "find records of one file in another with `outcore lookup`, after `outcore sort`",
             ));
         }
         what => what,

@@ -5,10 +5,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use outcore::{Error, Result};
 
-use crate::option::JobArgs;
 use crate::option::lines::{HeaderArgs, LineArgs};
 use crate::option::tables::{TableArgs, TextArgs};
+use crate::option::{JobArgs, TypeArgs};
 use crate::report::{WriteSummary, report};
 
 const COMM_EXAMPLES: &str = "\
@@ -17,17 +18,18 @@ Examples:
   outcore comm -23 urls.txt done.txt -o left.txt        lines of the first that the second has not
   outcore comm -3 --total old.txt new.txt               what differs, and how many lines
   outcore comm -13 old.parquet new.parquet -o added.parquet
-  outcore comm -12 a.csv b.csv --by id -o both.csv      rows of a.csv whose id is in b.csv";
+  outcore comm -12 a.csv b.csv --by id -o both.csv      rows of a.csv whose id is in b.csv
+  outcore comm -23 keys.bin done.bin --type u64 -o left.bin";
 
-/// Compare two inputs: lines or rows of the first alone, of the second alone, of both
+/// Compare two inputs: lines, records or rows of the first alone, of the second alone, of both
 ///
 /// For lines the output is that of `comm <(sort LEFT) <(sort RIGHT)` in the C locale: three
 /// columns, with tabs in front of the second and third. The inputs need not be sorted, so there is
 /// no --check-order. A line that is 3 times in LEFT and 2 times in RIGHT is 2 times in both and
 /// once in LEFT alone.
 ///
-/// Tables, CSV and JSON lines are compared by row, and one column of the three is kept, for example
-/// with -12. Null is equal to null.
+/// Records are compared by their key, and tables, CSV and JSON lines by row. In both
+/// cases one column of the three is kept, for example with -12. Null is equal to null.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = COMM_EXAMPLES,
@@ -36,8 +38,8 @@ Examples:
     mut_arg("parts", |option| option.hide(true)),
 )]
 pub(crate) struct CommArgs {
-    /// The first input: a file of lines or a table; - is standard input. Compressed lines are
-    /// decompressed
+    /// The first input: a file of lines or records, or a table; - is standard input. Compressed
+    /// lines are decompressed
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) left: PathBuf,
     /// The second input
@@ -55,14 +57,16 @@ pub(crate) struct CommArgs {
     /// Write the numbers of lines of the three columns at the end
     #[arg(long)]
     pub(crate) total: bool,
-    /// Key columns by which rows of both tables are matched, with commas between. Default: all
-    /// columns. Rows of both are written as LEFT has them
+    /// Key columns by which rows of both tables are matched, or fields of .npy files, with commas
+    /// between. Default: all columns. Rows of both are written as LEFT has them
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
-    /// Output: a file of lines, compressed if its name ends in .gz, .zst, .bz2 or .xz, or a table.
-    /// Default: standard output
+    /// Output: a file of lines, compressed if its name ends in .gz, .zst, .bz2 or .xz, of records,
+    /// or a table. Default: standard output
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) record: TypeArgs,
     #[command(flatten)]
     pub(crate) lines: LineArgs,
     #[command(flatten)]
@@ -85,6 +89,26 @@ pub(crate) struct CommArgs {
 }
 
 impl CommArgs {
+    /// The only column of `items` that is written: 0, 1 or 2.
+    ///
+    /// # Errors
+    /// Usage: several are, or none.
+    pub(crate) fn only_shown(&self, items: &str) -> Result<usize> {
+        match self.is_shown() {
+            [true, false, false] => Ok(0),
+            [false, true, false] => Ok(1),
+            [false, false, true] => Ok(2),
+            _ => {
+                let cause = format!(
+                    "{items} are written for one column of the three: two of --not-left, \
+                     --not-right and --not-both are needed"
+                );
+                Err(Error::usage("read arguments", cause)
+                    .hint("keep one: -23 for LEFT alone, -13 for RIGHT alone, -12 for both"))
+            }
+        }
+    }
+
     /// Whether what is in the first alone, in the second alone, and in both is written.
     pub(crate) fn is_shown(&self) -> [bool; 3] {
         [!self.not_left, !self.not_right, !self.not_both]
@@ -95,11 +119,12 @@ report! {
     /// What a comparison of two inputs found.
     pub(crate) struct CommSummary {
         [wrote: WriteSummary],
-        /// Lines of the first input alone; none of tables, of which only one column is found.
+        /// Lines or records of the first input alone; none of tables, of which only one column is
+        /// found.
         first: Option<u64>,
-        /// Lines of the second input alone.
+        /// Lines or records of the second input alone.
         second: Option<u64>,
-        /// Lines of both inputs, each pair once.
+        /// Lines or records of both inputs, each pair once.
         both: Option<u64>,
     }
 }

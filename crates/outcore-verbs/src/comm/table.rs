@@ -4,14 +4,14 @@
 
 use std::path::PathBuf;
 
+use outcore::Result;
 use outcore::key::column::column_names;
-use outcore::{Error, Result};
 use outcore_front::resources::Resources;
 use outcore_table::jobs::{self, CommColumn, RightTable, TableEnds};
 
 use super::page::{CommArgs, CommSummary};
 use crate::host::Host;
-use crate::tables::{READ, Request, run, text};
+use crate::tables::{Request, run, text};
 
 /// The rows of one column.
 pub(super) fn comm(
@@ -20,16 +20,10 @@ pub(super) fn comm(
     inputs: &[PathBuf; 2],
     resources: Resources,
 ) -> Result<CommSummary> {
-    let column = match args.is_shown() {
-        [true, false, false] => CommColumn::Left,
-        [false, true, false] => CommColumn::Right,
-        [false, false, true] => CommColumn::Both,
-        _ => {
-            let cause = "rows of tables are written for one column of the three: two of --not-left, \
-                         --not-right and --not-both are needed";
-            return Err(Error::usage(READ, cause)
-                .hint("keep one: -23 for LEFT alone, -13 for RIGHT alone, -12 for both"));
-        }
+    let column = match args.only_shown("rows of tables")? {
+        0 => CommColumn::Left,
+        1 => CommColumn::Right,
+        _ => CommColumn::Both,
     };
     text::check_from(&args.tables, inputs)?;
     let by = column_names(&args.by);

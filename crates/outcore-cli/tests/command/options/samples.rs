@@ -550,7 +550,7 @@ pub(super) const OF_EXPRESSIONS: [Sample; 37] = [
     sample("info", "jsonl table", "rows.jsonl", ""),
 ];
 
-pub(super) const OF_TABLES: [Sample; 23] = [
+pub(super) const OF_TABLES: [Sample; 24] = [
     sample("dedup", "table", "t.parquet --by name", "out.parquet"),
     sample("dedup", "csv table", "rows.csv --by b", "out.parquet"),
     sample("group-by", "table", "t.parquet --by name", "out.parquet"),
@@ -580,6 +580,12 @@ pub(super) const OF_TABLES: [Sample; 23] = [
         "out.parquet",
     ),
     sample("comm", "lines", "lines.txt lines.txt", "out"),
+    sample(
+        "comm",
+        "numbers",
+        "numbers.bin numbers.bin --type u64 --not-left --not-right",
+        "out",
+    ),
     sample(
         "comm",
         "table",
