@@ -13,7 +13,7 @@
 //! | `cli` | the flags |
 //! | `context` | what every subcommand gets |
 //! | `resources` | flags as what a job may use |
-//! | `pipe` | streams in and out |
+//! | `pipe` | streams out |
 //! | `floor` | the drive's own speed |
 //! | `lab` | the start of `outcore-lab` |
 //! | `commands` | the subcommands |

@@ -1,10 +1,10 @@
 //! Streams in and out: standard input and output, named pipes, character devices.
 //!
-//! Contract: a wait for the other end of a stream looks for a stop every 50 ms. A named pipe without
-//! a writer is opened at once, and the first read waits for one. The opening of a pipe without a
-//! reader waits for one. A [`PipeWriter`] writes all it is given, in order. It opens standard output
-//! a second time for that, so that processes that share the descriptor notice nothing. A reader that
-//! went away is `EPIPE`.
+//! Contract: a wait for the other end of a stream looks for a stop every 50 ms. A named pipe
+//! without a writer is opened at once, and the first read waits for one. The opening of a pipe
+//! without a reader waits for one. A [`PipeWriter`] writes all it is given, in order. It opens
+//! standard output a second time for that, so that processes that share the descriptor notice
+//! nothing. A reader that went away is `EPIPE`.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

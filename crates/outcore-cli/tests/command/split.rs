@@ -5,6 +5,8 @@
 
 use std::process::Command;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::support::*;
 
 /// The parts that GNU split makes of `in` with these words; nothing without GNU split.
@@ -231,4 +233,23 @@ fn a_command_that_fails_stops_the_split_and_one_without_all_of_its_part_is_kille
     .concat();
     assert_eq!(place.run(&torn).code, Some(4));
     assert!(!place.path("p-00000").exists());
+}
+
+#[test]
+fn a_signal_ends_a_split_and_the_command_that_has_its_part() {
+    let place = TestDir::new();
+    place.write("in", &text());
+    let command = "echo $$ > shell; sleep 1000; cat > $FILE";
+    let split = [
+        "split", "in", "-n", "2", "-o", "p-{part}", "--filter", command,
+    ];
+    let mut child = place.spawn(&split);
+    wait_until("the command", || {
+        std::fs::read(place.path("shell")).is_ok_and(|pid| pid.ends_with(b"\n"))
+    });
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::TERM).unwrap();
+    assert_eq!(wait_for(&mut child).code(), Some(130));
+    let shell = String::from_utf8(place.read("shell")).unwrap();
+    assert!(!std::path::Path::new("/proc").join(shell.trim()).exists());
+    assert_eq!(place.names(), ["in", "shell"]);
 }

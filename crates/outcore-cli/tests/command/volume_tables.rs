@@ -202,3 +202,46 @@ fn a_table_that_cannot_be_read_leaves_the_dataset_that_was_there() {
     assert_ne!(run(&place, &bad).code, Some(0));
     assert!(read_dataset(&place, "@t.parquet") == before);
 }
+
+#[test]
+fn a_fault_at_any_io_leaves_no_dataset_of_a_table_or_all_of_it() {
+    let place = place();
+    write_table(&place, 300);
+    run(&place, &["convert", "t.csv", "-o", "@whole.parquet"]).ok();
+    let whole = read_dataset(&place, "@whole.parquet");
+    let convert = [
+        "convert",
+        "t.csv",
+        "-o",
+        "@t.parquet",
+        "--volume",
+        "drives.toml",
+    ];
+    for (fault, counted) in [("eio", ""), ("enospc", ":write"), ("kill", "")] {
+        let mut number = 0;
+        loop {
+            number += 1;
+            let mut process = place.command(&convert);
+            process.env("OUTCORE_FAULT", format!("{fault}@{number}{counted}"));
+            let code = Answer::of(process.output().unwrap()).code;
+            let listed = run(&place, &["volume", "ls"]).ok().text();
+            let is_there = listed.contains("@t.parquet");
+            assert!(is_there || code != Some(0), "{fault}@{number}");
+            if is_there {
+                assert!(
+                    read_dataset(&place, "@t.parquet") == whole,
+                    "{fault}@{number}"
+                );
+                run(&place, &["volume", "rm", "@t.parquet"]).ok();
+            }
+            if code == Some(0) {
+                break;
+            }
+        }
+        assert!(number > 1, "{fault}");
+    }
+    run(&place, &["convert", "t.csv", "-o", "@t.parquet"]).ok();
+    for drive in ["d0", "d1", "d2"] {
+        assert_eq!(names_in(&place.path(drive)), ["outcore-volume"]);
+    }
+}

@@ -232,7 +232,7 @@ pub struct Weights<'a> {
 
 impl<'a> Weights<'a> {
     /// The bits of each, as the graph stores it; nothing where it has no weights.
-    pub fn bits(self) -> impl Iterator<Item = u64> + use<'a> {
+    pub(crate) fn bits(self) -> impl Iterator<Item = u64> + use<'a> {
         let step = self.of.map_or(1, WeightType::words);
         let bits = |words: &[u32]| match words {
             [low, high] => u64::from(*low) | u64::from(*high) << u32::BITS,
