@@ -129,6 +129,7 @@ def zip(
         src: Files to read, in order, as one input: raw records, .npy, or a manifest (.outcore.json) of
             shards.
         dst: Output: a file (.npy gets a header), or one shard per drive if the name contains {drive}.
+        key: As in `comm`.
         zip, where, force: As in `map`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
@@ -157,6 +158,7 @@ def flat_map(
 
     Args:
         expressions: What to compute: a list of expressions, or a text with commas between them.
+        key: As in `comm`.
         zip, where, force: As in `map`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
@@ -180,6 +182,7 @@ def enumerate(
     fields position and value. With where=, positions count only the records that are kept.
 
     Args:
+        key: As in `comm`.
         zip, where, force: As in `map`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
@@ -205,6 +208,7 @@ def windows(
 
     Args:
         length: Number of records in each window, 2 to 8.
+        key: As in `comm`.
         zip, where, force: As in `map`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
@@ -225,6 +229,7 @@ def reverse(
     """Write the last record first.
 
     Args:
+        key: As in `comm`.
         zip, where, force: As in `map`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
@@ -286,6 +291,7 @@ def scan(
     Args:
         op: The operation.
         exclusive: Exclusive scan: start with the identity, and leave each number out of its own result.
+        key: As in `comm`.
         zip, where, force: As in `map`.
         map: As in `reduce`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
@@ -427,6 +433,7 @@ def gather(
         at: File of positions, counted from 0: u64, or .npy of any integers. There may be more of them than
             the memory holds: they are sorted, the records are read in ascending order and sorted back.
         at_type: Type of positions without a header: u64, i64, u32, i32, u16, i16, u8 or i8 [default: u64].
+        key: As in `comm`.
         zip, where, force: As in `map`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.
@@ -476,6 +483,7 @@ def lookup_file(
         zero_terminated: As `lines`, where lines end with NUL.
         values: Instead of ranks, write the records or lines that have these keys: all of them for each key,
             and nothing for a key that no record has.
+        key: As in `comm`.
         force, zip, where: As in `map`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in
             `sort`.

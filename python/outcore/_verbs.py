@@ -42,6 +42,7 @@ _OPTIONS: dict[str, Option] = {
     "dtype": Option("dtype", "--type", None),
     "epoch": Option("number", "--epoch", 0),
     "explain": Option("flag", "--explain", False),
+    "fastq": Option("flag", "--fastq", False),
     "filter": Option("text", "--filter", None),
     "force": Option("flag", "--force", False),
     "group_rows": Option("number", "--group-rows", None),
@@ -351,7 +352,8 @@ def unique(
 @overload
 def comm(
     left: TableSource, right: TableSource, dst: StrPath, *, not_left: bool = False, not_right: bool = False,
-    not_both: bool = False, total: bool = False, by: Keys | None = None, lines: LinesHow = False,
+    not_both: bool = False, total: bool = False, by: Keys | None = None, dtype: npt.DTypeLike | None = None,
+    record: Record | None = None, key: Keys | None = None, lines: LinesHow = False,
     zero_terminated: bool = False, header_lines: SupportsIndex | None = None, comment: Keys | None = None,
     columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
@@ -368,6 +370,7 @@ def comm(
 def comm(
     left: TableSource, right: TableSource, dst: None = None, *, not_left: bool = False,
     not_right: bool = False, not_both: bool = False, total: bool = False, by: Keys | None = None,
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
     lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
     comment: Keys | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
@@ -383,6 +386,7 @@ def comm(
 def comm(
     left: TableSource, right: TableSource, dst: StrPath | None = None, *, not_left: bool = False,
     not_right: bool = False, not_both: bool = False, total: bool = False, by: Keys | None = None,
+    dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
     lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
     comment: Keys | None = None, columns: Keys | None = None, union: bool = False, codec: str | None = None,
     group_rows: SupportsIndex | None = None, bloom: Keys | None = None,
@@ -425,9 +429,9 @@ def comm(
         csv: Input is CSV, whatever its name: quoted fields may hold separators and newlines, and the first
             line of each file names the columns.
         jsonl: Input is JSON lines, whatever its name: one JSON object per line.
-        dtype, record, lines, zero_terminated, columns, union, codec, group_rows, bloom, schema, infer, null,
-            on_error, memory, threads, io, drives, scratch_limit, record_io, force, explain, volume, progress:
-            As in `sort`.
+        dtype, record, lines, zero_terminated, header_lines, comment, columns, union, codec, group_rows,
+            bloom, schema, infer, null, on_error, memory, threads, io, drives, scratch_limit, record_io,
+            force, explain, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -509,7 +513,7 @@ def shuffle(
             of each file names the columns, and comes first in every output, once.
         jsonl: Input is JSON lines, whatever its name: one JSON value per line.
         fastq: Input is FASTQ, whatever its name: records of four lines.
-        separator: As in `comm`.
+        key, separator: As in `comm`.
         force, replace, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union,
             codec, group_rows, bloom, schema, infer, null, on_error, parts, memory, threads, io, drives,
             scratch_limit, record_io, explain, volume, progress: As in `sort`.
@@ -583,8 +587,8 @@ def head(
         count: Number of lines or records to take; a negative number takes all but so many at the end.
         by: Take the first rows in the order of these columns: COLUMN:desc takes the last ones.
         memory: Memory to use. Default: half of the free memory.
-        separator: As in `comm`.
-        key, csv, jsonl, fastq: As in `shuffle`.
+        key, separator: As in `comm`.
+        csv, jsonl, fastq: As in `shuffle`.
         force, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, explain, record_io, volume, progress: As
             in `sort`.
@@ -653,7 +657,7 @@ def tail(
         count: Number of lines or records to take.
         key, separator: As in `comm`.
         memory: As in `head`.
-        key, csv, jsonl, fastq: As in `shuffle`.
+        csv, jsonl, fastq: As in `shuffle`.
         force, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union, codec,
             group_rows, bloom, schema, infer, null, on_error, parts, explain, record_io, volume, progress: As
             in `sort`.
@@ -729,9 +733,10 @@ def sample(
             several times, one after another. Streams are not possible, since they are counted first.
         key, separator: As in `comm`.
         memory: As in `head`.
-        seed, csv, jsonl: As in `shuffle`.
-        force, dtype, record, lines, zero_terminated, header, columns, union, codec, group_rows, bloom,
-            schema, infer, null, on_error, parts, explain, record_io, volume, progress: As in `sort`.
+        seed, csv, jsonl, fastq: As in `shuffle`.
+        force, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union, codec,
+            group_rows, bloom, schema, infer, null, on_error, parts, explain, record_io, volume, progress: As
+            in `sort`.
         src, dst: As in `unique`.
 
     Raises: What `sort` raises.
@@ -744,7 +749,8 @@ def split(
     by_lines: SupportsIndex | None = None, bytes: Size | None = None, line_bytes: Size | None = None,
     filter: str | None = None, train: float | None = None, by: Keys | None = None, seed: SupportsIndex = 1,
     dtype: npt.DTypeLike | None = None, record: Record | None = None, key: Keys | None = None,
-    lines: LinesHow = False, zero_terminated: bool = False, csv: bool = False, jsonl: bool = False,
+    lines: LinesHow = False, zero_terminated: bool = False, header_lines: SupportsIndex | None = None,
+    comment: Keys | None = None, csv: bool = False, jsonl: bool = False, fastq: bool = False,
     header: bool = True, separator: str | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (), force: bool = False,
     columns: Keys | None = None, union: bool = False, schema: str | Mapping[str, str] | None = None,
@@ -795,8 +801,8 @@ def split(
         codec: Compression of the parts; see `convert`.
         on_error: What to do with rows of CSV and JSON lines that do not have the columns, or values of their
             types.
-        separator: As in `comm`.
-        key, csv, jsonl, fastq: As in `shuffle`.
+        key, separator: As in `comm`.
+        csv, jsonl, fastq: As in `shuffle`.
         dtype, record, lines, zero_terminated, header_lines, comment, header, memory, threads, io, drives,
             null, explain, record_io, volume, progress: As in `sort`.
 

@@ -1,4 +1,6 @@
 //! `gen` of tables to try things on.
+//!
+//! Contract: all formats hold the same rows; `convert` reads them back.
 
 use crate::support::*;
 

@@ -1,7 +1,7 @@
 //! A table that is computed from the numbers of its rows.
 //!
-//! Contract: [`make`] writes the rows that a [`MakeRows`] gives, in the order of their numbers, with
-//! the job's threads. The output depends on the rows and the options alone, not on memory or
+//! Contract: [`make`] writes the rows that a [`MakeRows`] gives, in the order of their numbers,
+//! with the job's threads. The output depends on the rows and the options alone, not on memory or
 //! threads.
 //!
 //! Bounds: per thread a section of rows as they are made and a row group of the output.
@@ -20,9 +20,9 @@ use super::TableSummary;
 use super::copy::sum;
 use crate::output::{OutputOptions, TableOutput, WriterShape};
 
-/// What rows are made of at once, about.
+/// Bytes of rows that a thread makes at once, about.
 const BATCH_BYTES: u64 = 1 << 20;
-/// What a section has, about, where rows are not many: a row group or a stretch of text.
+/// Bytes of the rows of a section, about: a row group or a stretch of text.
 const SECTION_BYTES: u64 = 16 << 20;
 const GENERATE: &str = "generate";
 

@@ -3,12 +3,11 @@
 //! Contract: CSV has a line with the names of the columns in front; null is a field with nothing in
 //! it, an empty text one with nothing between quotes, and quotes stand around what has separators,
 //! quotes or ends of lines in it, so that what was written is read back. TSV is CSV with tabs.
-//! JSON lines have an object
-//! for each row, with all fields, null among them; numbers that are none and infinite ones are
-//! null, for JSON has none. Times are in ISO 8601, those with a zone in UTC; bytes are written in
-//! hexadecimal digits. CSV has no lists and objects. Lines are the values of one column of text. What is compressed is so by stretches, each a
-//! member of gzip or a frame of Zstandard by itself, which together are one file of these formats.
-//! Pure.
+//! JSON lines have an object for each row, with all fields, null among them; numbers that are none
+//! and infinite ones are null, for JSON has none. Times are in ISO 8601, those with a zone in UTC;
+//! bytes are written in hexadecimal digits. CSV has no lists and objects. Lines are the values of
+//! one column of text. Compressed text is compressed by stretches, each a member of gzip or a frame
+//! of Zstandard by itself, which together are one file of these formats. Pure.
 
 use std::io::Write as _;
 use std::sync::Arc;

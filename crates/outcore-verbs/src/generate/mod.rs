@@ -1,8 +1,8 @@
 //! `gen`: records and tables to try things on.
 //!
-//! Contract: the bytes depend on type, count, distribution, seed and format alone. The output follows the
-//! rules of `sort` (see [`outcore_front::output`]): whole or not at all, nothing overwritten
-//! unasked.
+//! Contract: the bytes depend on type, count, distribution, seed and format alone. The output
+//! follows the rules of `sort` (see [`outcore_front::output`]): whole or not at all, nothing
+//! overwritten unasked.
 
 #[cfg(feature = "tables")]
 mod table;
@@ -119,7 +119,7 @@ pub(crate) enum Generated {
     Table(outcore_gen::SampleKind),
 }
 
-/// What a generated table is on standard output.
+/// Formats of a generated table on standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GenFormat {
     /// An Arrow IPC stream
@@ -179,7 +179,7 @@ impl Verb for Gen {
         let format = match &args.format {
             Generated::Records(format) => format,
             #[cfg(feature = "tables")]
-            Generated::Table(kind) => return of_table(host, args, (*kind, resources)),
+            Generated::Table(kind) => return of_table(host, args, *kind, resources),
         };
         check_no_table_options(args)?;
         let item = item_of(format)?;
@@ -272,9 +272,10 @@ impl Verb for Gen {
 fn of_table(
     host: &dyn Host,
     args: &GenArgs,
-    (kind, resources): (outcore_gen::SampleKind, Resources),
+    kind: outcore_gen::SampleKind,
+    resources: Resources,
 ) -> Result<GenSummary> {
-    let wrote = table::generate(host, args, (kind, resources))?;
+    let wrote = table::generate(host, args, kind, resources)?;
     Ok(GenSummary {
         used: wrote.used,
         unit: match table::writes_lines(args, kind) {
@@ -330,7 +331,7 @@ fn make_generator(args: &GenArgs, item: &Decided) -> Result<Generator> {
     generator(&item.format, options, gensort)
 }
 
-/// What is made; graphs are asked for by name, and are a distribution.
+/// Reads the type of what is made; graphs are asked for by name, and are a distribution.
 fn parse_generated(text: &str) -> Result<Generated> {
     #[cfg(feature = "tables")]
     if let Ok(kind) = text.parse() {

@@ -35,7 +35,8 @@ const LINE_ENDINGS: [&str; 2] = ["txt", "log"];
 pub(super) fn generate(
     host: &dyn Host,
     args: &GenArgs,
-    (kind, resources): (SampleKind, Resources),
+    kind: SampleKind,
+    resources: Resources,
 ) -> Result<WriteSummary> {
     check(args, kind)?;
     let tables = TableArgs {

@@ -31,13 +31,13 @@ const BLOCK: u64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Documents {
     words: Words,
-    /// What a document is, and what differs from its original.
+    /// Draws the origin of a document, and its differences from the original.
     kinds: Stream,
     /// The words of an original.
     texts: Stream,
 }
 
-/// What a document is.
+/// The origin of a document.
 enum Origin {
     Original,
     Copy(u64),

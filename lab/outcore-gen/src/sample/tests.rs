@@ -1,4 +1,6 @@
 //! The rows of samples.
+//!
+//! Contract: pairs of words tell whether texts repeat others; no hash of the engine takes part.
 
 use std::collections::{HashMap, HashSet};
 

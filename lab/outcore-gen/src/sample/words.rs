@@ -1,4 +1,4 @@
-//! Words that nobody uses, and how often each is used.
+//! Made-up words, and how often each is used.
 //!
 //! Contract: [`Words::new`] makes the same words each time; rank 1 is the most frequent one, and
 //! frequent words are short. Ranks follow Zipf's law, as words of languages do.

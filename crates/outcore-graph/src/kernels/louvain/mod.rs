@@ -18,8 +18,8 @@
 //! equal gains, the smallest community wins, and staying before moving.
 //!
 //! Bounds: forty-eight bytes and a bit per vertex. Each pass, of which there are at most
-//! [`PASSES_MAX`], reads the tiles twice (the first one three times with weights), then the lists of
-//! the vertices that look, each round, and once more all to find the edges between communities
+//! [`PASSES_MAX`], reads the tiles twice (the first one three times with weights), then the lists
+//! of the vertices that look, each round, and once more all to find the edges between communities
 //! ([`adjacency`]); where these do not fit into memory, they are sorted, and read in each round.
 //! Threads read; one thread moves.
 
@@ -110,7 +110,14 @@ pub fn louvain(
     };
     for _ in 0..PASSES_MAX {
         let before = found.modularity;
-        found = pass((job, graph, scratch), (units, options), found)?;
+        let setting = Setting {
+            job,
+            graph,
+            scratch,
+            units,
+            options,
+        };
+        found = setting.pass(found)?;
         let least = options.threshold.max(PASS_GROWTH_MIN);
         if found.modularity - before <= least {
             break;
@@ -137,59 +144,76 @@ struct Found {
     levels: u32,
 }
 
-/// All levels, from vertices that are in the communities of `found` already. The partition does not
-/// become worse.
-fn pass(
-    (job, graph, scratch): (&Job, &Graph, &Path),
-    (units, options): (Units, LouvainOptions),
-    found: Found,
-) -> Result<Found> {
-    let mut level = Level::of(units.strengths(job, graph)?, options.resolution);
-    let Found {
-        mut labels,
-        mut levels,
-        ..
-    } = found;
-    level.join(&labels);
-    labels
-        .iter_mut()
-        .zip(0..)
-        .for_each(|(label, vertex)| *label = vertex);
-    let mut adjacency = Adjacency::OnDrives {
-        lists: ListHolder::new(job, graph, (Direction::Out, true))?,
-        degrees: graph.degrees(job, Direction::Out)?,
-        units,
-    };
-    let mut modularity = f64::NEG_INFINITY;
-    loop {
-        job.control.begin_phase("move vertices", graph.tile_bytes());
-        let draws = Draws::new(options.seed, levels);
-        let has_moved = level.move_all(job, &mut adjacency, (draws, options.threshold))?;
-        job.control
-            .begin_phase("contract communities", graph.tile_bytes());
-        level.number_communities();
-        for label in &mut labels {
-            *label = level.community[*label as usize];
+/// What all passes work with.
+struct Setting<'s> {
+    job: &'s Job,
+    graph: &'s Graph,
+    scratch: &'s Path,
+    units: Units,
+    options: LouvainOptions,
+}
+
+impl Setting<'_> {
+    /// All levels, from vertices that are in the communities of `found` already. The partition does not
+    /// become worse.
+    fn pass(&self, found: Found) -> Result<Found> {
+        let &Setting {
+            job,
+            graph,
+            scratch,
+            units,
+            options,
+        } = self;
+        let mut level = Level::of(units.strengths(job, graph)?, options.resolution);
+        let Found {
+            mut labels,
+            mut levels,
+            ..
+        } = found;
+        level.join(&labels);
+        labels
+            .iter_mut()
+            .zip(0..)
+            .for_each(|(label, vertex)| *label = vertex);
+        let mut adjacency = Adjacency::OnDrives {
+            lists: ListHolder::new(job, graph, (Direction::Out, true))?,
+            degrees: graph.degrees(job, Direction::Out)?,
+            units,
+        };
+        let mut modularity = f64::NEG_INFINITY;
+        loop {
+            job.control.begin_phase("move vertices", graph.tile_bytes());
+            let draws = Draws::new(options.seed, levels);
+            let has_moved = level.move_all(job, &mut adjacency, (draws, options.threshold))?;
+            job.control
+                .begin_phase("contract communities", graph.tile_bytes());
+            level.number_communities();
+            for label in &mut labels {
+                *label = level.community[*label as usize];
+            }
+            let inner = &mut level.inner;
+            adjacency = adjacency.contracted(
+                (job, scratch),
+                &level.community,
+                |vertex, other, weight| {
+                    // Others are met from both of their ends.
+                    inner[vertex as usize] += if vertex == other { 2 * weight } else { weight };
+                },
+            )?;
+            level = level.contracted();
+            let now = level.modularity();
+            levels += 1;
+            let growth = now - std::mem::replace(&mut modularity, now);
+            if !has_moved || growth <= options.threshold {
+                break;
+            }
         }
-        let inner = &mut level.inner;
-        adjacency =
-            adjacency.contracted((job, scratch), &level.community, |vertex, other, weight| {
-                // Others are met from both of their ends.
-                inner[vertex as usize] += if vertex == other { 2 * weight } else { weight };
-            })?;
-        level = level.contracted();
-        let now = level.modularity();
-        levels += 1;
-        let growth = now - std::mem::replace(&mut modularity, now);
-        if !has_moved || growth <= options.threshold {
-            break;
-        }
+        Ok(Found {
+            labels,
+            modularity,
+            levels,
+        })
     }
-    Ok(Found {
-        labels,
-        modularity,
-        levels,
-    })
 }
 
 fn check(graph: &Graph, options: LouvainOptions) -> Result<()> {

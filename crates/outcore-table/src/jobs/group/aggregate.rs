@@ -9,11 +9,10 @@ use arrow_schema::{DataType, Field, TimeUnit};
 use outcore::key::column::{column_name, listed};
 use outcore_io::{Error, Result};
 
+use super::GROUP;
 use super::operand::Operand;
 use crate::equal::plain_type;
 use crate::jobs::call::Call;
-
-pub(super) const GROUP: &str = "group rows";
 
 /// A value of a group.
 #[derive(Debug, Clone, Copy, PartialEq)]

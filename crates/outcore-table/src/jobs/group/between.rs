@@ -20,7 +20,7 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 use outcore_io::{Error, Result};
 
-use super::aggregate::GROUP;
+use super::GROUP;
 use super::numbers::{each_real, each_whole, retyped_as};
 
 const MICROSECONDS_A_DAY: i64 = 86_400_000_000;

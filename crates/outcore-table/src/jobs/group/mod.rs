@@ -48,6 +48,8 @@ use sink::GroupSink;
 use source::GroupSource;
 use to::Few;
 
+const GROUP: &str = "group rows";
+
 pub(super) use aggregate::sum_type;
 pub use aggregate::{Aggregate, AggregateKind};
 pub use operand::Operand;

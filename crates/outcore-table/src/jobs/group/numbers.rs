@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_schema::DataType;
 use outcore_io::{Error, Result};
 
-use super::aggregate::GROUP;
+use super::GROUP;
 use crate::fault;
 
 /// The same buffers as another type of that width.

@@ -11,7 +11,7 @@ use arrow_schema::{Field, FieldRef, SchemaRef};
 use outcore::key::column::{column_name, quoted};
 use outcore_io::{Error, Result};
 
-use super::aggregate::GROUP;
+use super::GROUP;
 use crate::expr::Expr;
 use crate::schema::FieldPlace;
 

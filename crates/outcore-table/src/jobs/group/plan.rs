@@ -14,7 +14,8 @@ use arrow_schema::{DataType, FieldRef, Schema, SchemaRef, SortOptions};
 use outcore::sort::lines::rows::LongRow;
 use outcore_io::{Error, Result};
 
-use super::aggregate::{Aggregate, AggregateKind, GROUP};
+use super::GROUP;
+use super::aggregate::{Aggregate, AggregateKind};
 use super::operand::{Operand, Source};
 use super::states::{Operands, States, Values};
 use crate::equal::{plain_type, with_one_zero};
@@ -244,22 +245,29 @@ impl Plan {
         Ok(keys.row(0).data().to_vec())
     }
 
-    /// An error of `batch` with the row where an expression has it, if one has; the batch begins at
-    /// a place of a piece of `input`.
-    pub(super) fn fault(
-        &self,
-        input: &TableInput,
-        (piece, place): (Piece, u64),
-        (batch, error): (&RecordBatch, Error),
-    ) -> Error {
+    /// The error of a batch with the row of `input` where an expression has it, if one has.
+    pub(super) fn fault(&self, input: &TableInput, at: BatchPlace<'_>, error: Error) -> Error {
+        let BatchPlace {
+            piece,
+            first_row,
+            batch,
+        } = at;
         let mut sources = self.values.iter().map(|value| &value.source);
         match sources.any(|source| matches!(source, Source::Computed(_))) {
-            true => input.row_at_fault((piece, place), (batch, error), |row| {
+            true => input.row_at_fault((piece, first_row), (batch, error), |row| {
                 self.take_apart(&row).map(drop)
             }),
             false => error,
         }
     }
+}
+
+/// A batch of the input, and where it begins.
+pub(super) struct BatchPlace<'b> {
+    pub(super) piece: Piece,
+    /// Its first row, of those of the piece.
+    pub(super) first_row: u64,
+    pub(super) batch: &'b RecordBatch,
 }
 
 /// The columns that are read, each once.

@@ -16,7 +16,7 @@ use outcore::Forecast;
 use outcore::sort::lines::rows::{RowPart, RowSink};
 use outcore_io::Result;
 
-use super::aggregate::GROUP;
+use super::GROUP;
 use super::plan::Plan;
 use super::states::{States, cut_short};
 use super::table::KeyTable;

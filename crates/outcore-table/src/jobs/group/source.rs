@@ -24,7 +24,7 @@ use outcore::Forecast;
 use outcore::sort::lines::rows::{LongRow, MeanRow, RowBatch, RowSource, TakeRows};
 use outcore_io::Result;
 
-use super::plan::Plan;
+use super::plan::{BatchPlace, Plan};
 use super::states::{States, Values};
 use super::table::KeyTable;
 use crate::input::{PieceQueue, TableInput};
@@ -79,7 +79,12 @@ impl<'a> GroupSource<'a> {
             let mut worker = Worker::new(plan);
             worker.is_apart = true;
             let added = worker.add(&batch, 0);
-            added.map_err(|error| plan.fault(input, (piece, 0), (&batch, error)))?;
+            let at = BatchPlace {
+                piece,
+                first_row: 0,
+                batch: &batch,
+            };
+            added.map_err(|error| plan.fault(input, at, error))?;
             let rows = &mut RowBatch::default();
             worker.empty(rows)?;
             rows_in += batch.num_rows() as u64;
@@ -346,10 +351,12 @@ impl RowSource for GroupSource<'_> {
                     let step = self.step_rows - worker.seen % self.step_rows;
                     let part = batch.slice(from, step.min(batch.num_rows() - from));
                     let added = worker.add(&part, position);
-                    added.map_err(|error| {
-                        let rows = (piece, place);
-                        self.plan.fault(self.input, rows, (&part, error))
-                    })?;
+                    let at = BatchPlace {
+                        piece,
+                        first_row: place,
+                        batch: &part,
+                    };
+                    added.map_err(|error| self.plan.fault(self.input, at, error))?;
                     from += part.num_rows();
                     place += part.num_rows() as u64;
                     position += part.num_rows() as u64;

@@ -29,7 +29,8 @@ use arrow_row::{RowConverter, Rows};
 use arrow_schema::DataType;
 use outcore_io::{Error, Result};
 
-use super::aggregate::{Aggregate, AggregateKind, GROUP};
+use super::GROUP;
+use super::aggregate::{Aggregate, AggregateKind};
 use super::between::{self, Part};
 use super::numbers::{each_real, each_whole, retyped_as};
 use crate::fault;
@@ -216,9 +217,7 @@ impl States {
                     (AggregateKind::First | AggregateKind::Last, _) => {
                         rows.for_each(|(row, group)| take(group, row));
                     }
-                    (kind, Some(by)) => {
-                        return Ok(chosen(kind, states, (values, by), present));
-                    }
+                    (kind, Some(by)) => return Ok(chosen(kind, states, values, by, present)),
                     _ => present.for_each(|(row, group)| take(group, row)),
                 }
                 return Ok(grown);
@@ -415,7 +414,8 @@ fn compared(state: &[u8]) -> &[u8] {
 fn chosen(
     kind: AggregateKind,
     states: &mut [Vec<u8>],
-    (values, by): (&Values, &Values),
+    values: &Values,
+    by: &Values,
     present: impl Iterator<Item = (usize, usize)>,
 ) -> usize {
     let (Some(of_rows), Some(by_rows)) = (&values.rows, &by.rows) else {

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use arrow_array::RecordBatch;
 use outcore_io::{Error, Result, units};
 
-use super::aggregate::GROUP;
+use super::GROUP;
 use crate::output::{Section, TableOutput};
 
 /// Takes groups.

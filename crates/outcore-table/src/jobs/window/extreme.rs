@@ -16,7 +16,7 @@ use arrow_select::take::take;
 use outcore_io::Result;
 
 use super::WINDOW;
-use super::columns::RowRank;
+use super::rank::RowRank;
 use crate::equal::with_one_zero;
 use crate::fault;
 

@@ -23,6 +23,7 @@ mod columns;
 mod extreme;
 mod function;
 mod plan;
+mod rank;
 mod sink;
 
 use std::path::PathBuf;

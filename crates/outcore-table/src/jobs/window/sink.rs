@@ -18,8 +18,9 @@ use outcore::sort::lines::rows::{RowPart, RowSink};
 use outcore_io::{Error, Kind, Result, units};
 
 use super::WINDOW;
-use super::columns::{Columns, Ready, RowRank};
+use super::columns::{Columns, Ready};
 use super::plan::{Placed, Plan};
+use super::rank::RowRank;
 use crate::fault;
 use crate::jobs::rows_out::{ROWS_AT_ONCE, WriteShape};
 use crate::output::{Section, TableOutput};
