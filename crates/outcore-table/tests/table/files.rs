@@ -117,7 +117,11 @@ fn by_library(path: &Path, format: TableFormat) -> RecordBatch {
                 reader.map(std::result::Result::unwrap).collect(),
             )
         }
-        TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines | TableFormat::Vectors => {
+        TableFormat::Csv
+        | TableFormat::Tsv
+        | TableFormat::JsonLines
+        | TableFormat::Lines
+        | TableFormat::Vectors => {
             unreachable!("text has tests of its own")
         }
     };

@@ -154,8 +154,8 @@ struct Setting<'s> {
 }
 
 impl Setting<'_> {
-    /// All levels, from vertices that are in the communities of `found` already. The partition does not
-    /// become worse.
+    /// All levels, from vertices that are in the communities of `found` already. The partition does
+    /// not become worse.
     fn pass(&self, found: Found) -> Result<Found> {
         let &Setting {
             job,
