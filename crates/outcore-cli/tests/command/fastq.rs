@@ -309,7 +309,7 @@ fn options_and_verbs_that_are_not_for_fastq_are_rejected() {
         ("sort --by name:nulls-first a.fq", "is not a key of FASTQ"),
         ("unique -c a.fq", "--count"),
         ("head --header 1 a.fq", "--header"),
-        ("comm a.fq a.fq", "comm takes lines and tables"),
+        ("comm a.fq a.fq", "comm takes lines, records and tables"),
         ("view build a.fq -o v", "FASTQ"),
         ("convert a.fq -o t.parquet", "a.fq"),
         ("sort a.fq --csv --fastq --by 1", "--fastq"),
