@@ -26,6 +26,7 @@ use outcore::{Error, Result};
 use outcore_io::drive::PrivateDir;
 use outcore_io::drive::link::refuse_link;
 use outcore_io::output::{parent_of, publish_together};
+use outcore_io::units;
 use outcore_store::dataset::Named;
 
 use crate::blocks::BlockWriter;
@@ -182,6 +183,12 @@ pub fn split(
         Frame::Bytes(_) | Frame::Terminator(_) | Frame::Json(_) | Frame::Fastq => 0,
     };
     let front_bytes = front.len() as u64;
+    if let (PartSize::LineBytes(size_bytes), Frame::Terminator(_)) = (cut, reader.frame())
+        && front_bytes >= size_bytes
+    {
+        let cause = format!("the header alone has {}", units::bytes_exact(front_bytes));
+        return Err(Error::usage(SPLIT, cause).hint("give each part more bytes than that"));
+    }
     let mut parts = Parts::new(job, request, front)?;
     let by_length = match cut {
         PartSize::Bytes(bytes) => Some(pieces::by_bytes(reader, bytes, &mut parts)?),
@@ -503,8 +510,11 @@ impl<'a> Parts<'a> {
             .map_err(|error| error.path(&part))
     }
 
-    /// Puts all parts in their places; gives their names.
+    /// Puts all parts in their places; gives their names. A header alone has a part, too.
     fn publish(mut self) -> Result<Vec<PathBuf>> {
+        if self.staged.is_empty() && !self.front.is_empty() {
+            self.begin(0)?;
+        }
         self.end()?;
         let Some(dir) = self.dir.take() else {
             return Ok(self.staged);

@@ -195,6 +195,9 @@ impl Staging {
     /// The name is taken, and must not be; a drive of the volume is missing.
     pub fn output(&mut self, name: &Path, replace: bool) -> Result<PathBuf> {
         let named = volumes::named(name)?;
+        if named.inside.is_some() {
+            return Err(sealed_error(name));
+        }
         self.volume.check_complete("write dataset")?;
         self.replace = replace;
         if !replace && self.volume.contains(&named.dataset) {

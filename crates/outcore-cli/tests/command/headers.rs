@@ -258,3 +258,56 @@ fn header_lines_are_options_of_lines_alone() {
     assert_eq!(lines.text(), "a,b\n1,y\n2,x\n");
     assert_eq!(lines.stderr, "");
 }
+
+#[test]
+fn parts_by_lines_and_bytes_begin_with_the_header_of_pipes_and_packed_files_too() {
+    let place = TestDir::new();
+    place.write("t.txt", b"H\n1\n2\n3\n4\n5\n");
+    let packed = place.run(&["sort", "-s", "--lines", "t.txt", "-k1,1", "-o", "t.txt.gz"]);
+    packed.ok();
+    let check = |how: &str, answer: Answer| {
+        answer.ok();
+        let parts: Vec<Vec<u8>> = ["p00000", "p00001"]
+            .iter()
+            .map(|part| place.read(part))
+            .collect();
+        assert_eq!(
+            parts
+                .iter()
+                .map(|part| part.iter().filter(|b| **b == b'\n').count())
+                .sum::<usize>(),
+            7
+        );
+        assert!(
+            parts.iter().all(|part| part.starts_with(&parts[0][..2])),
+            "{how}"
+        );
+        for part in ["p00000", "p00001"] {
+            std::fs::remove_file(place.path(part)).unwrap();
+        }
+    };
+    for cut in [&["-l", "4"][..], &["-C", "10"]] {
+        let words = [&["split", "--header", "1", "-o", "p{part}"], cut].concat();
+        check("a file", place.run(&[&words[..], &["t.txt"]].concat()));
+        check(
+            "a packed file",
+            place.run(&[&words[..], &["t.txt.gz"]].concat()),
+        );
+        check(
+            "a pipe",
+            place.run_with_input(&words, b"H\n1\n2\n3\n4\n5\n"),
+        );
+    }
+    place.write("h.txt", b"H\n");
+    place
+        .run(&[
+            "split", "-l", "4", "--header", "1", "h.txt", "-o", "q{part}",
+        ])
+        .ok();
+    assert_eq!(place.read("q00000"), b"H\n");
+    for (cut, said) in [("-C", "header alone"), ("-b", "--bytes cuts anywhere")] {
+        place
+            .run(&["split", cut, "2", "--header", "1", "t.txt", "-o", "r{part}"])
+            .fails(2, &[said], "");
+    }
+}

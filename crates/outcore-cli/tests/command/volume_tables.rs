@@ -245,3 +245,62 @@ fn a_fault_at_any_io_leaves_no_dataset_of_a_table_or_all_of_it() {
         assert_eq!(names_in(&place.path(drive)), ["outcore-volume"]);
     }
 }
+
+#[test]
+fn two_outputs_are_not_one_dataset_or_one_file_and_none_is_an_input() {
+    let place = place();
+    write_table(&place, 100);
+    run(&place, &["convert", "t.csv", "-o", "@t.parquet"]).ok();
+    let whole = read_dataset(&place, "@t.parquet");
+    place.make_dir("dir");
+    for (output, removed, said) in [
+        ("@o.parquet", "@o.parquet", "two outputs"),
+        ("@o.parquet", "@t.parquet", "it is an input"),
+        ("@t.parquet", "r.parquet", "it is an input"),
+        ("o.parquet", "dir/../o.parquet", "two outputs"),
+    ] {
+        let words = ["dedup", "@t.parquet", "--by", "name", "-o", output];
+        let answer = run(
+            &place,
+            &[&words[..], &["--removed", removed, "--force"]].concat(),
+        );
+        answer.fails(2, &[said], "another");
+        assert!(
+            read_dataset(&place, "@t.parquet") == whole,
+            "{output} {removed}"
+        );
+        assert!(!place.path("o.parquet").exists() && !place.path("r.parquet").exists());
+    }
+    run(
+        &place,
+        &["convert", "t.csv", "-o", "@t.parquet/inside.parquet"],
+    )
+    .fails(2, &["sealed"], "");
+    run(&place, &["sort", "@t.parquet", "--by", "id", "--replace"]).fails(2, &["sealed"], "");
+}
+
+#[test]
+fn counts_of_parts_and_rows_that_cannot_be_are_rejected() {
+    let place = place();
+    write_table(&place, 10);
+    for (words, option) in [
+        (
+            &["convert", "t.csv", "-o", "p", "--parts", "0"][..],
+            "--parts",
+        ),
+        (
+            &["convert", "t.csv", "-o", "p", "--parts", "99999999999"],
+            "--parts",
+        ),
+        (
+            &["gen", "sales", "-n", "2", "-o", "p", "--parts", "0"],
+            "--parts",
+        ),
+        (
+            &["convert", "t.csv", "-o", "p.parquet", "--group-rows", "0"],
+            "--group-rows",
+        ),
+    ] {
+        place.run(words).fails(2, &[option], "give 1");
+    }
+}

@@ -9,7 +9,7 @@ use outcore::read::csv::{fields, is_blank, value};
 use outcore::{Error, Result};
 
 use super::gnu::{Compare, OptionScope, Ordering, past_blanks};
-use super::{FieldOrder, append_whole};
+use super::{FieldOrder, append_whole, said_twice};
 
 pub(crate) use outcore::read::csv::BYTE_ORDER_MARK;
 pub use outcore::read::csv::Framer;
@@ -191,6 +191,9 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<Chosen> {
             _ => return Err(no_column(by, rest, options, place)),
         }
     };
+    if own.is_some_and(|own| own.reverse) && order.is_descending.is_some() {
+        return Err(said_twice(by, "asc or desc"));
+    }
     let mut ordering = own.unwrap_or(options.global);
     if let Some(names) = options.names {
         refuse_repeated(name, names)?;

@@ -476,6 +476,16 @@ fn aggregates_of_expressions_are_those_of_a_column_of_their_values() {
         .map(|at| out.column(at).as_primitive::<Int64Type>().value(0))
         .collect();
     assert_eq!(sums, [11, 0]);
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["x", "y"]));
+    let number: ArrayRef = Arc::new(Int64Array::from(vec![5, 6]));
+    let batch = RecordBatch::try_from_iter([("s", text), ("n", number)]).unwrap();
+    let asked = "arg_max(concat(s, ','), n),sum((n)),sum(((`n`)))";
+    let (_, out) = grouped(&[batch], 5, (64 << 20, 1), (&[], asked)).unwrap();
+    assert_eq!(out.column(0).as_string::<i32>().value(0), "y,");
+    let sums: Vec<i64> = (1..3)
+        .map(|at| out.column(at).as_primitive::<Int64Type>().value(0))
+        .collect();
+    assert_eq!(sums, [11, 11]);
 }
 
 #[test]

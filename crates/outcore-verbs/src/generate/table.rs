@@ -39,6 +39,11 @@ pub(super) fn generate(
     resources: Resources,
 ) -> Result<WriteSummary> {
     check(args, kind)?;
+    if writes_lines(args, kind) && !kind.has_lines() {
+        let cause = format!("{kind} have no form as lines of text");
+        return Err(Error::usage("generate", cause)
+            .hint("let the output end in .csv, .jsonl, .parquet or .arrow"));
+    }
     let tables = TableArgs {
         parts: args.parts,
         codec: args.codec.clone(),
@@ -164,10 +169,10 @@ impl MakeRows for Maker {
     fn rows(&self, numbers: Range<u64>) -> Result<RecordBatch> {
         match self.lines {
             None => self.sample.batch(numbers),
-            Some(_) => self.sample.lines(numbers)?.ok_or_else(|| {
-                Error::usage("generate", "sales have no form as lines of text")
-                    .hint("let the output end in .csv, .jsonl, .parquet or .arrow")
-            }),
+            Some(_) => {
+                let lines = self.sample.lines(numbers)?;
+                lines.ok_or_else(|| Error::usage("generate", "there are no lines of it"))
+            }
         }
     }
 }

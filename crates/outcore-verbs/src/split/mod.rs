@@ -142,7 +142,14 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         recognition,
     };
     let resources = resources.measuring(args.explain);
-    let is_copied = what.cut.needs_length() || holds == Holds::Records;
+    // Header lines are read first, by themselves.
+    let has_header = !args.header.rule().is_empty();
+    if has_header && holds == Holds::Bytes {
+        let cause = "--bytes cuts anywhere, and --header and --comment are for lines";
+        return Err(Error::usage("read arguments", cause)
+            .hint("use --line-bytes, or leave --header and --comment out"));
+    }
+    let is_copied = what.cut.needs_length() || holds == Holds::Records || has_header;
     let mut job = LineJob::prepare_parts(host, resources, &request, is_copied)?;
     let header = job.settle_header(host, &args.header.rule(), args.lines.terminator())?;
     let of_files = match is_copied {

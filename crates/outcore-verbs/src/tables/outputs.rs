@@ -9,8 +9,9 @@ use outcore::key::column::column_names;
 use outcore::read::text_kind::{TextKind, usual_separator};
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Source, Streams, is_stdout};
-use outcore_front::output::{check_is_file_name, file_or_pipe, is_stream};
+use outcore_front::output::{check_is_file_name, file_or_pipe, is_same_place, is_stream};
 use outcore_front::resources::Resources;
+use outcore_io::units;
 use outcore_table::input::{check_local, check_not_read_again, matching};
 use outcore_table::output::{Codec, OutputOptions, TableFormat};
 
@@ -18,6 +19,9 @@ use super::inputs::{READ, is_stdin};
 use super::request::Request;
 use crate::host::Host;
 use crate::option::tables::{PipeFormat, TableArgs};
+
+/// Files of a directory of parts, at most.
+const PARTS_MAX: u64 = 1_000_000;
 
 /// The files that a job writes.
 #[derive(Debug)]
@@ -67,6 +71,12 @@ pub fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outputs> {
                 .hint("let it end in .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl, or name a directory and --parts"));
         }
     };
+    if let Some(parts) = request.tables.parts {
+        check_range("--parts", parts, PARTS_MAX)?;
+    }
+    if let Some(rows) = request.tables.group_rows {
+        check_range("--group-rows", rows, u64::MAX)?;
+    }
     let directory = request.tables.parts.map(|_| name.to_path_buf());
     let outputs = match request.tables.parts {
         None => vec![name.into_owned()],
@@ -84,6 +94,19 @@ pub fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outputs> {
     check_has(request.tables, format)?;
     let files = outputs;
     Ok(Outputs { files, writes })
+}
+
+/// Fails for a count that is none, or larger than what there can be.
+fn check_range(option: &str, count: u64, most: u64) -> Result<()> {
+    if (1..=most).contains(&count) {
+        return Ok(());
+    }
+    let hint = match most {
+        u64::MAX => "give 1 or more".to_owned(),
+        most => format!("give 1 to {}", units::count(most)),
+    };
+    let cause = format!("{option} cannot be {}", units::count(count));
+    Err(Error::usage(READ, cause).hint(hint))
 }
 
 /// Fails for options of things that the output's format does not have.
@@ -175,29 +198,38 @@ pub(crate) fn further_output(
         tables: &tables,
         ..*request
     };
+    let sources = sources_of(host, request.inputs)?;
+    check_is_no_dataset_read(&sources, Some(name))?;
+    // A dataset is made at another place each time that it is named.
+    if request
+        .output
+        .is_some_and(|other| is_same_place(other, name))
+    {
+        return Err(Error::usage("create output", "two outputs have this name")
+            .path(name)
+            .hint("name another file"));
+    }
     let Outputs {
         files: mut paths,
         mut writes,
     } = outputs_of(host, &further)?;
-    check_inputs_kept(
-        &sources_of(host, request.inputs)?,
-        (request.inputs, &paths),
-        false,
-    )?;
+    check_inputs_kept(&sources, (request.inputs, &paths), false)?;
     let new: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
     check_not_read_again(request.inputs.iter().map(PathBuf::as_path), &new)?;
     let path = paths.swap_remove(0);
-    let is_same = |other: &Path| {
-        let absolute = |path: &Path| std::path::absolute(path).ok();
-        absolute(other) == absolute(&path)
-    };
-    if request.output.is_some_and(is_same) {
-        return Err(Error::usage("create output", "two outputs have this name")
-            .path(&path)
-            .hint("name another file"));
-    }
     writes.is_replacing = request.force;
     Ok((path, writes))
+}
+
+/// Fails for an output that is a dataset among the inputs.
+pub(crate) fn check_is_no_dataset_read(sources: &[Source], output: Option<&Path>) -> Result<()> {
+    let mut datasets = sources.iter().filter(|source| source.sealed.is_some());
+    match output.filter(|output| datasets.any(|source| source.name == *output)) {
+        Some(output) => Err(Error::usage("create output", "it is an input")
+            .path(output)
+            .hint("name another dataset")),
+        None => Ok(()),
+    }
 }
 
 /// The files that are named, for what must not be written over.

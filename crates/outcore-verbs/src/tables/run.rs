@@ -9,13 +9,16 @@ use outcore::{Error, Job, Result};
 use outcore_front::inputs::{Source, is_stdout};
 use outcore_front::output::{Consent, Holds, Target, check_replaced, check_terminal, is_stream};
 use outcore_front::resources::{Resources, default_scratch_dir};
+use outcore_front::staging::sealed_error;
 use outcore_table::input::check_not_read_again;
 use outcore_table::jobs::TableEnds;
 use outcore_table::output::{FileRows, TableStream, list_of};
 use serde_json::json;
 
 use super::inputs::{is_stdin, reads, unpacked};
-use super::outputs::{Outputs, check_inputs_kept, outputs_of, sources_of};
+use super::outputs::{
+    Outputs, check_inputs_kept, check_is_no_dataset_read, outputs_of, sources_of,
+};
 use super::report::{self, Done};
 use super::request::Request;
 use crate::host::{Host, Kept, watch};
@@ -105,6 +108,12 @@ pub(crate) fn run_with<T: Done>(
         mut writes,
     } = outputs;
     let sources = sources_of(host, request.inputs)?;
+    check_is_no_dataset_read(&sources, request.output)?;
+    if let Some(dataset) = sources.iter().find(|source| source.sealed.is_some())
+        && request.replace
+    {
+        return Err(sealed_error(&dataset.name));
+    }
     check_not_inputs(request, &sources, &outputs, writes.directory.as_deref())?;
     if let Some(list) = list_of(&outputs, writes.directory.as_deref()) {
         check_replaced(&list, &outputs, &sources)?;

@@ -37,10 +37,22 @@ pub fn listed(text: &str) -> impl Iterator<Item = &str> {
     text.split(move |letter| outside.is_outside(letter) && letter == ',')
 }
 
+/// The arguments of a call: what stands between its brackets, cut at commas.
+pub fn arguments(text: &str) -> impl Iterator<Item = &str> {
+    let mut outside = Outside {
+        depth: 1,
+        base: 1,
+        quote: None,
+    };
+    text.split(move |letter| outside.is_outside(letter) && letter == ',')
+}
+
 /// Tells which letters of a text stand outside of backquotes and brackets.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outside {
     depth: i32,
+    /// The depth that is outside; texts within any brackets have quotes.
+    base: i32,
     quote: Option<char>,
 }
 
@@ -61,7 +73,7 @@ impl Outside {
             (None, ')') => self.depth -= 1,
             _ => {}
         }
-        before.min(self.depth) == 0 && self.quote.is_none()
+        before.min(self.depth) == self.base && self.quote.is_none()
     }
 }
 
@@ -92,6 +104,8 @@ mod tests {
         assert_eq!(quoted("`a,b`:desc"), Some(("a,b".to_owned(), ":desc")));
         let parts: Vec<&str> = listed("it's,f(x == ',)', \"(\"),b").collect();
         assert_eq!(parts, ["it's", "f(x == ',)', \"(\")", "b"]);
+        let parts: Vec<&str> = arguments("s + ',(', f(a, b)").collect();
+        assert_eq!(parts, ["s + ',('", " f(a, b)"]);
         let parts: Vec<&str> = listed("a,`b,(`,f(x,y),``,").collect();
         assert_eq!(parts, ["a", "`b,(`", "f(x,y)", "``", ""]);
         let names = column_names(&["a,`b,c`".to_owned(), "``".to_owned()]);

@@ -6,7 +6,7 @@
 //! does not fit in is an error, never wrapped.
 
 use arrow_schema::{DataType, Field, TimeUnit};
-use outcore::key::column::{column_name, listed};
+use outcore::key::column::{arguments, column_name, listed};
 use outcore_io::{Error, Result};
 
 use super::GROUP;
@@ -97,7 +97,7 @@ impl Aggregate {
                 Some(of.trim())
             }
             ("arg_min" | "arg_max" | "min_by" | "max_by", Some(inner)) => {
-                let two: Vec<&str> = listed(inner).collect();
+                let two: Vec<&str> = arguments(inner).collect();
                 let &[of, order] = &two[..] else {
                     let cause = "takes two columns: the one whose value is wanted, and the one that is compared";
                     return Err(wrong(format!("`{text}`: {word} {cause}")));

@@ -40,9 +40,13 @@ impl Operand {
 
     /// The name that it is, if it can be nothing but a column.
     pub fn column(&self) -> Option<String> {
-        let is_quoted = quoted(&self.text).is_some_and(|(_, behind)| behind.is_empty());
-        let is_column = || Expr::parse(&self.text).is_ok_and(|expr| expr.column().is_some());
-        (is_quoted || is_column()).then(|| column_name(&self.text))
+        match quoted(&self.text) {
+            Some((name, "")) => Some(name),
+            _ => {
+                let expr = Expr::parse(&self.text).ok()?;
+                expr.column().map(str::to_owned)
+            }
+        }
     }
 
     /// Its source in a table of `schema`, and the field of its values.
@@ -50,12 +54,17 @@ impl Operand {
     /// # Errors
     /// Usage: neither a column nor an expression; an expression that has no type there.
     pub(super) fn source(&self, schema: &SchemaRef) -> Result<(Source, FieldRef)> {
-        let name = column_name(&self.text);
-        let place = FieldPlace::of(schema, &name, GROUP);
-        match place {
-            Ok(place) => Ok((Source::Column(name.clone()), place.field(schema, &name))),
-            Err(error) if self.column().is_some() => Err(error),
-            Err(_) => {
+        let whole = column_name(&self.text);
+        let is_there = FieldPlace::of(schema, &whole, GROUP).is_ok();
+        // A name may stand in brackets.
+        let column = if is_there { Some(whole) } else { self.column() };
+        match column {
+            Some(name) => {
+                let place = FieldPlace::of(schema, &name, GROUP)?;
+                let field = place.field(schema, &name);
+                Ok((Source::Column(name), field))
+            }
+            None => {
                 let value = Expr::parse(&self.text)?;
                 let data_type = value.check(schema).map_err(|error| self.named(error))?;
                 let field = Arc::new(Field::new(&self.text, data_type, true));
