@@ -234,7 +234,7 @@ pub fn export_npz(job: &Job, graph: &Graph, path: &Path, replace: bool) -> Resul
     let len_bytes = write_files(job, &volume, |appender| {
         let file = &staged.shards()[0].file;
         let mut archive = Archive {
-            file: appender.file(job, file, (BUFFER_BYTES, false))?,
+            file: appender.file(job, file, BUFFER_BYTES, false)?,
             len_bytes: 0,
             crc: Crc::new(),
             members: Vec::new(),

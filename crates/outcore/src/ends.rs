@@ -548,7 +548,8 @@ fn check_limit(job: &Job, live_bytes: u64, more_bytes: u64) -> Result<()> {
 /// Merges neighbours among `inputs` into files of ours, pass by pass, until there are no more than
 /// `width`; `merge` makes one file of at most as many. Files of ours keep to the limit of scratch.
 pub(crate) fn merge_to_few<S>(
-    (job, output): (&Job, &Output),
+    job: &Job,
+    output: &Output,
     inputs: &[Input],
     width: usize,
     mut merge: impl FnMut(&[Input], Output) -> Result<S>,

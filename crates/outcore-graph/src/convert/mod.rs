@@ -660,7 +660,7 @@ impl Conversion<'_> {
                     let shard = staged.shards().get(first_name + number);
                     let shard =
                         shard.ok_or_else(|| Error::usage(CONVERT, "a file is not planned"))?;
-                    appender.file(job, &shard.file, (256 << 10, true))
+                    appender.file(job, &shard.file, 256 << 10, true)
                 };
                 lens_bytes.extend(found.copy_names(job, file, &mut manifest)?);
             }

@@ -197,7 +197,7 @@ impl<K: EdgeKey> Packing<K> {
         let memory_bytes = job.budget.limit_bytes();
         let files = kinds.zip(files).map(|(GraphFile { kind, .. }, file)| {
             let is_hashed = *kind != FileKind::Edges;
-            appender.file(job, file, (kind.buffer_bytes(memory_bytes), is_hashed))
+            appender.file(job, file, kind.buffer_bytes(memory_bytes), is_hashed)
         });
         Ok(Packing {
             shape,

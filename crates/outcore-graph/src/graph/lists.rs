@@ -137,8 +137,14 @@ impl<'g> ListReader<'g> {
                     }
                 }
             };
-            let from = (&[input][..], LIST_BLOCK_BYTES);
-            let (made, done) = primitives::gather_each(self.job, from, &numbers, &state, show)?;
+            let (made, done) = primitives::gather_each(
+                self.job,
+                &[input][..],
+                LIST_BLOCK_BYTES,
+                &numbers,
+                &state,
+                show,
+            )?;
             self.graph.note_read(LISTS, None, &done);
             states.extend(made);
         }
@@ -289,8 +295,14 @@ impl<'g> ListReader<'g> {
                 ));
                 Ok(())
             };
-            let from = (&[input][..], LIST_BLOCK_BYTES);
-            let (kept, done) = primitives::gather_each(self.job, from, &numbers, Vec::new, keep)?;
+            let (kept, done) = primitives::gather_each(
+                self.job,
+                &[input][..],
+                LIST_BLOCK_BYTES,
+                &numbers,
+                Vec::new,
+                keep,
+            )?;
             self.graph.note_read(LISTS, None, &done);
             for (place, words) in kept.into_iter().flatten() {
                 self.kept

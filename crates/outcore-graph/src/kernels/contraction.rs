@@ -201,8 +201,9 @@ impl PairFiles<'_> {
             None => {
                 let path = self.work.new_path();
                 let file = self.work.volume.open(&path, Access::Create)?;
-                let sizes = (BUFFER_BYTES, false);
-                let appended = self.appender.file(self.work.job, &file, sizes)?;
+                let appended = self
+                    .appender
+                    .file(self.work.job, &file, BUFFER_BYTES, false)?;
                 (file, appended)
             }
         };

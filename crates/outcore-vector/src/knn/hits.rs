@@ -336,7 +336,7 @@ impl StoredFile {
         let dir = job.device.make_private_dir(&drive.dir)?;
         let path = std::path::absolute(dir.path().join("part-0")).unwrap_or_default();
         let file = volume.open(&path, Access::Create)?;
-        let appended = appender.file(job, &file, (BUFFER_BYTES, false))?;
+        let appended = appender.file(job, &file, BUFFER_BYTES, false)?;
         Ok(StoredFile {
             dir,
             path,

@@ -81,7 +81,7 @@ pub fn map_files<R: Send>(
     let mut phases = Phases::start();
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let none = Forecast::NOTHING;
-    let (results, plan) = each_file(job, &volume, (inputs, none), || Ok(()), |(), file| f(file))?;
+    let (results, plan) = each_file(job, &volume, inputs, none, || Ok(()), |(), file| f(file))?;
     phases.end(PHASE, &volume);
     let records = (inputs.len() as u64, results.len() as u64);
     let summary = Summary::of_pass(&volume, (phases, &[plan]), records, 0);
@@ -93,7 +93,8 @@ pub fn map_files<R: Send>(
 pub(super) fn each_file<T, R: Send>(
     job: &Job,
     volume: &Volume,
-    (inputs, written): (&[Input], Forecast),
+    inputs: &[Input],
+    written: Forecast,
     state: impl Fn() -> Result<T> + Sync,
     f: impl Fn(&mut T, LoadedFile<'_>) -> Result<R> + Sync,
 ) -> Result<(Vec<R>, PhasePlan)> {

@@ -72,7 +72,8 @@ pub fn gather(
 /// As [`gather`], and what `visit` fails with.
 pub fn gather_each<S: Send>(
     job: &Job,
-    (inputs, element_bytes): (&[Input], usize),
+    inputs: &[Input],
+    element_bytes: usize,
     positions: &[u64],
     state: impl Fn() -> S + Sync,
     visit: impl Fn(&mut S, usize, &[u8]) -> Result<()> + Sync,

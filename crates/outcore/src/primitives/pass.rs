@@ -271,7 +271,7 @@ impl<'a> Pass<'a> {
         lanes: Lanes,
         demand: Demand,
     ) -> Result<Self> {
-        Self::open_part(volume, job, (sources, lanes), demand, None)
+        Self::open_part(volume, job, sources, lanes, demand, None)
     }
 
     /// A pass over a sample: about `pieces` pieces of `positions` positions, evenly spread.
@@ -282,13 +282,14 @@ impl<'a> Pass<'a> {
         demand: Demand,
         sample: (u64, u64),
     ) -> Result<Self> {
-        Self::open_part(volume, job, (sources, Lanes::Drives), demand, Some(sample))
+        Self::open_part(volume, job, sources, Lanes::Drives, demand, Some(sample))
     }
 
     fn open_part(
         volume: Arc<Volume>,
         job: &'a Job,
-        (sources, lanes): (&[Source], Lanes),
+        sources: &[Source],
+        lanes: Lanes,
         demand: Demand,
         sample: Option<(u64, u64)>,
     ) -> Result<Self> {

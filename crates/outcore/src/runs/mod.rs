@@ -140,7 +140,7 @@ impl SortedView {
             }
             read => read?,
         };
-        let (set, index) = open_runs(job, volume, dir, (&manifest, orders))?;
+        let (set, index) = open_runs(job, volume, dir, &manifest, orders)?;
         Ok(SortedView {
             set: Arc::new(set),
             job: job.clone(),
@@ -454,7 +454,7 @@ impl ViewReader {
             Measure::Units => (range.start, range.end),
             Measure::Records => (from.iter().sum(), to.iter().sum()),
         };
-        self.start((&from, &to), given, is_long)?;
+        self.start(&from, &to, given, is_long)?;
         self.skip_to(from.iter().sum(), begin)?;
         self.end = end;
         Ok(())
@@ -476,7 +476,8 @@ impl ViewReader {
 
     fn start(
         &mut self,
-        (from, to): (&[u64], &[u64]),
+        from: &[u64],
+        to: &[u64],
         mut given: Vec<fetch::RunBlocks>,
         is_long: bool,
     ) -> Result<()> {
@@ -485,7 +486,7 @@ impl ViewReader {
         given.retain(|piece| piece.stretch.first_block == set.block_of(from[piece.stretch.run]));
         self.since_seek = 0;
         self.merge
-            .start(&mut self.fetcher, (from, to), given, is_long)
+            .start(&mut self.fetcher, from, to, given, is_long)
     }
 
     /// Reads as many whole records as fit `out` and are left of the range; gives the bytes. Of
@@ -630,7 +631,7 @@ impl ViewReader {
         let from = selector.cut_at(Measure::Units, unit)?.before;
         let to: Vec<u64> = runs.iter().map(|run| run.units).collect();
         let given = selector.into_pieces();
-        self.start((&from, &to), given, false)?;
+        self.start(&from, &to, given, false)?;
         self.skip_to(from.iter().sum(), unit)?;
         self.end = units;
         Ok(())

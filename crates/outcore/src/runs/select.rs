@@ -450,7 +450,7 @@ impl<'a> Selector<'a> {
             let mut cuts = Vec::with_capacity(runs.len());
             let mut estimated = 0.0;
             for (run, facts) in runs.iter().enumerate() {
-                let cut = lo[run] + facts.index.count_less((lo[run], hi[run]), &prefix);
+                let cut = lo[run] + facts.index.count_less(lo[run], hi[run], &prefix);
                 // The cut is somewhere in the block in front of that.
                 estimated += match cut {
                     0 => 0.0,

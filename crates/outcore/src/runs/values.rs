@@ -50,8 +50,8 @@ impl SortedView {
                 *unit = cut.unit;
             }
         };
-        let (from, first) = self.search(keys, false, (runs, unit))?;
-        let (to, second) = self.search(keys, true, (runs, unit))?;
+        let (from, first) = self.search(keys, false, runs, unit)?;
+        let (to, second) = self.search(keys, true, runs, unit)?;
         let mut phases = Phases::start_on(&self.set.volume);
         let unit_bytes = self.set.shape.unit_bytes;
         let ranges = || from.iter().copied().zip(to.iter().copied()).enumerate();
