@@ -201,15 +201,7 @@ pub fn export_npz(job: &Job, graph: &Graph, path: &Path, replace: bool) -> Resul
     let names = graph.names(job)?;
     let ids = names.as_ref().and_then(Names::numbers);
     let beside_bytes = ListHolder::bytes(graph, true) + 8 * BUFFER_BYTES as u64;
-    let _state = State::reserve(
-        job,
-        graph,
-        KERNEL,
-        StateBytes {
-            vertex_bytes: 8,
-            beside_bytes,
-        },
-    )?;
+    let _state = State::reserve(job, graph, KERNEL, StateBytes::new(8, beside_bytes))?;
     let degrees = graph.degrees(job, Direction::Out)?;
     let with_edges = |vertex: &u32| degrees[*vertex as usize] > 0;
     let vertices: Vec<u32> = (0..graph.vertices() as u32).filter(with_edges).collect();

@@ -253,15 +253,19 @@ impl<S> Passed<S> {
 /// A phase that reads this much in pieces.
 fn plan_phase(job: &Job, name: &'static str, read_bytes: u64) -> PhasePlan {
     let requests = read_bytes as f64 / PIECE_BYTES as f64;
-    let on = (&job.options.rates, 1);
-    PhasePlan::of_drives(name, (read_bytes.into(), Forecast::NOTHING), requests, on)
+    PhasePlan::of_drives(
+        name,
+        read_bytes.into(),
+        Forecast::NOTHING,
+        requests,
+        &job.options.rates,
+        1,
+    )
 }
 
 /// Shows the plan of a pass of the engine's writer, which reads and writes this much.
 pub(crate) fn show_copy(job: &Job, steps: &str, read_bytes: u64, written_bytes: u64) {
     let requests = (read_bytes + written_bytes) as f64 / PIECE_BYTES as f64;
-    let moved = (read_bytes.into(), written_bytes.into());
-    let on = (&job.options.rates, 1);
     job.control.show_plan(&PassPlan {
         steps: steps.to_string(),
         reads: 1,
@@ -269,7 +273,14 @@ pub(crate) fn show_copy(job: &Job, steps: &str, read_bytes: u64, written_bytes: 
         piece_bytes: 0,
         window: 0,
         threads: job.options.threads,
-        phases: vec![PhasePlan::of_drives("write", moved, requests, on)],
+        phases: vec![PhasePlan::of_drives(
+            "write",
+            read_bytes.into(),
+            written_bytes.into(),
+            requests,
+            &job.options.rates,
+            1,
+        )],
         rates: job.options.rates,
     });
 }

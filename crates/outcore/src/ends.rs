@@ -159,9 +159,11 @@ impl PhasePlan {
     /// `drive_count` drives of these `rates`.
     pub fn of_drives(
         name: &'static str,
-        (read_bytes, written_bytes): (Forecast, Forecast),
+        read_bytes: Forecast,
+        written_bytes: Forecast,
         requests: f64,
-        (rates, drive_count): (&DriveRates, usize),
+        rates: &DriveRates,
+        drive_count: usize,
     ) -> Self {
         let moved = read_bytes.bytes().zip(written_bytes.bytes());
         PhasePlan {

@@ -25,6 +25,16 @@ pub struct StateBytes {
     pub beside_bytes: u64,
 }
 
+impl StateBytes {
+    /// This much for each vertex, and this much beside that.
+    pub fn new(vertex_bytes: usize, beside_bytes: u64) -> Self {
+        StateBytes {
+            vertex_bytes,
+            beside_bytes,
+        }
+    }
+}
+
 /// The memory of a kernel; given back when dropped.
 #[derive(Debug)]
 pub struct State {

@@ -65,10 +65,7 @@ pub fn bfs_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<Search> {
         graph,
         KERNEL,
         EdgeReads::Frontiers,
-        StateBytes {
-            vertex_bytes: 12,
-            beside_bytes,
-        },
+        StateBytes::new(12, beside_bytes),
     )?;
     let mut frontiers = Frontiers::new(job, graph)?;
     let levels = numbers(vertices, |_| NO_VERTEX);

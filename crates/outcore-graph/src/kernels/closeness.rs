@@ -60,10 +60,7 @@ pub fn closeness(job: &Job, graph: &Graph, options: ClosenessOptions) -> Result<
     }
     let vertices = graph.vertices();
     let beside_bytes = Frontiers::bytes(vertices);
-    let state = StateBytes {
-        vertex_bytes: VERTEX_BYTES,
-        beside_bytes,
-    };
+    let state = StateBytes::new(VERTEX_BYTES, beside_bytes);
     let _state = State::planned(job, graph, KERNEL, EdgeReads::Frontiers, state)?;
     let mut draw = Draw::of(options.seed, 0, 0);
     let sources = without_repeats(&mut draw, vertices as u32, options.sources_count);

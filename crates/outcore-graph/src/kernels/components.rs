@@ -58,10 +58,7 @@ pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
         graph,
         KERNEL,
         EdgeReads::Passes(1),
-        StateBytes {
-            vertex_bytes: 4,
-            beside_bytes: 0,
-        },
+        StateBytes::new(4, 0),
     )?;
     let parents = numbers(graph.vertices(), |vertex| vertex);
     job.control.begin_phase("components", graph.tile_bytes());

@@ -55,10 +55,7 @@ impl<'g> Peeling<'g> {
             graph,
             KERNEL,
             EdgeReads::Frontiers,
-            StateBytes {
-                vertex_bytes: 16,
-                beside_bytes,
-            },
+            StateBytes::new(16, beside_bytes),
         )?;
         let degrees = graph.degrees(job, Direction::Both)?;
         Ok(Peeling {

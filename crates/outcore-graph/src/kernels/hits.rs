@@ -96,16 +96,7 @@ pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
         each: 2,
         most: iterations_max,
     };
-    let _state = State::planned(
-        job,
-        graph,
-        KERNEL,
-        reads,
-        StateBytes {
-            vertex_bytes: 24,
-            beside_bytes: 0,
-        },
-    )?;
+    let _state = State::planned(job, graph, KERNEL, reads, StateBytes::new(24, 0))?;
     let mut hubs = vec![1.0 / vertices.max(1) as f64; vertices];
     let mut flows = vec![0u64; vertices];
     let arrived = sums(vertices);

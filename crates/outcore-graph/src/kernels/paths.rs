@@ -59,10 +59,7 @@ pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<
         graph,
         KERNEL,
         EdgeReads::Frontiers,
-        StateBytes {
-            vertex_bytes: 20,
-            beside_bytes,
-        },
+        StateBytes::new(20, beside_bytes),
     )?;
     let mut frontiers = Frontiers::new(job, graph)?;
     // The bits of floats that are not negative are in the order of the floats.

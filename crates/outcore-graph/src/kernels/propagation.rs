@@ -62,10 +62,7 @@ pub fn label_propagation(job: &Job, graph: &Graph, rounds_max: u32) -> Result<Co
         graph,
         KERNEL,
         EdgeReads::Lists,
-        StateBytes {
-            vertex_bytes: 12,
-            beside_bytes,
-        },
+        StateBytes::new(12, beside_bytes),
     )?;
     let _sets = job.budget.reserve("vertices to look at", set_bytes)?;
     let degrees = graph.degrees(job, Direction::Both)?;

@@ -44,10 +44,7 @@ pub fn strong_components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
         graph,
         KERNEL,
         EdgeReads::Frontiers,
-        StateBytes {
-            vertex_bytes: 24,
-            beside_bytes,
-        },
+        StateBytes::new(24, beside_bytes),
     )?;
     let mut search = Search::new(job, graph)?;
     let all = 0..vertices as u32;

@@ -68,10 +68,7 @@ pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
         graph,
         KERNEL,
         EdgeReads::HeldParts,
-        StateBytes {
-            vertex_bytes,
-            beside_bytes,
-        },
+        StateBytes::new(vertex_bytes, beside_bytes),
     )?;
     let mut lists = ListReader::new(job, graph)?;
     let _passing = job.budget.reserve("lists that pass by", PASSING_BYTES)?;

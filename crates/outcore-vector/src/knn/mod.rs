@@ -322,10 +322,8 @@ fn plan<'b>(
 ) -> Result<(usize, Scan<'b>)> {
     let mut group = left;
     loop {
-        match {
-            let (each_bytes, shared_bytes) = memory(group);
-            Scan::plan(job, base, each_bytes, shared_bytes)
-        } {
+        let (each_bytes, shared_bytes) = memory(group);
+        match Scan::plan(job, base, each_bytes, shared_bytes) {
             Ok(scan) => {
                 let has_all = scan.threads() == Scan::threads_wanted(job, base);
                 if has_all || group <= GROUP_MIN {

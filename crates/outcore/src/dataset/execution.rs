@@ -436,14 +436,8 @@ impl Execution {
             }
             Step::Unique | Step::Count { .. } => {
                 let table = &self.records()?.table;
-                let done = group(
-                    &self.job()?,
-                    table,
-                    table.format(),
-                    grouping(ending),
-                    &output,
-                    replace,
-                )?;
+                let (job, how) = (self.job()?, grouping(ending));
+                let done = group(&job, table, table.format(), how, &output, replace)?;
                 Ok(done.pass)
             }
             Step::Scan(op, inclusion) => {

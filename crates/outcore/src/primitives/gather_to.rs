@@ -215,8 +215,14 @@ fn sort_gather_sort(
     phases.end("gather", &volume);
     job.device.remove(&path("items"))?;
     let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
-    let records = (data_bytes / element_bytes as u64, back.records);
-    let gathered = Summary::of_pass(&volume, (phases, &[]), records, 0);
+    let gathered = Summary::of_pass(
+        &volume,
+        phases,
+        &[],
+        data_bytes / element_bytes as u64,
+        back.records,
+        0,
+    );
     let placed = Placed {
         input: Input::raw(path("sorted")),
         element_bytes,

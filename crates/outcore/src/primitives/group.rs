@@ -330,12 +330,13 @@ fn sample_and_plan(
         true => Forecast::AtMost(result_bytes),
         false => Forecast::About(result_bytes),
     };
-    let on = (&job.options.rates, job.options.drives.len());
-    let phase = |name, moves| PhasePlan::of_drives(name, moves, 0.0, on);
+    let (rates, drive_count) = (&job.options.rates, job.options.drives.len());
+    let phase = |name, read_bytes, written_bytes| {
+        PhasePlan::of_drives(name, read_bytes, written_bytes, 0.0, rates, drive_count)
+    };
     match by {
         GroupedBy::Hash => {
-            pass.phases
-                .push(phase("write", (Forecast::NOTHING, written)));
+            pass.phases.push(phase("write", Forecast::NOTHING, written));
         }
         GroupedBy::Sort => {
             let items_bytes = sample.items * item_bytes as u64;
@@ -352,13 +353,13 @@ fn sample_and_plan(
             pass.phases.clear();
             match can_sort_made(producer, options) {
                 true => sort.reads_instead(read.bytes().unwrap_or(items_bytes).into()),
-                false => pass.phases.push(phase("write", (read, items_bytes.into()))),
+                false => pass.phases.push(phase("write", read, items_bytes.into())),
             }
             pass.phases.extend(&sort.phases);
             match pass.phases.last_mut() {
                 Some(sort) if is_whole => sort.written_bytes = written,
                 _ => {
-                    let count = phase(COUNT_RUNS, (items_bytes.into(), written));
+                    let count = phase(COUNT_RUNS, items_bytes.into(), written);
                     pass.phases.push(count);
                 }
             }
@@ -419,7 +420,7 @@ fn sample_items(job: &Job, producer: &dyn Producer, few: u64) -> Result<(Sampled
         };
         return Ok((all, Summary::default()));
     }
-    pass.begin_reading("sample", (Forecast::Unknown, Forecast::NOTHING));
+    pass.begin_reading("sample", Forecast::Unknown, Forecast::NOTHING);
     let all = Mutex::new(Seen::default());
     pass.each_piece(
         || {

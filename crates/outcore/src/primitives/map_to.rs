@@ -119,7 +119,7 @@ pub fn map_files_to(
     staged.publish_each(&volume, &lens)?;
     phases.end("publish", &volume);
     let count = lens.len() as u64;
-    let done = Summary::of_pass(&volume, (phases, &[plan]), (count, count), 0);
+    let done = Summary::of_pass(&volume, phases, &[plan], count, count, 0);
     Ok((lens, done))
 }
 

@@ -419,7 +419,7 @@ fn merge_runs(
         (None, Output::Pipe(pipe)) => Appender::to_pipe(&result, pipe),
         (None, _) => return Ok(result.summary(0, 0)),
     };
-    result.begin_reading(MERGE, (left_bytes.into(), left_bytes.into()));
+    result.begin_reading(MERGE, left_bytes.into(), left_bytes.into());
     let begun = passes.iter().map(Run::begin);
     let mut runs: Vec<Run<'_>> = begun.collect::<Result<_>>()?;
     runs.iter_mut().try_for_each(Run::advance)?;

@@ -103,7 +103,7 @@ pub fn plan_of(
     let written = written_by(producer, sources.count);
     let rates = job.options.rates;
     let phase = |fate: &Fate| {
-        let (name, moves) = match *fate {
+        let (name, (read, written)) = match *fate {
             Fate::Folded(name) => (name, (data_bytes.into(), Forecast::NOTHING)),
             Fate::Sought(name) => (name, (Forecast::AtMost(data_bytes), Forecast::NOTHING)),
             Fate::Distributed(name) => (name, (data_bytes.into(), written)),
@@ -113,8 +113,16 @@ pub fn plan_of(
                 (producer.phase(), (data_bytes.into(), most))
             }
         };
-        let on = (&rates, volume.drives().len());
-        plan_phase(name, &sources, sizes.items, moves, on)
+        let drive_count = volume.drives().len();
+        plan_phase(
+            name,
+            &sources,
+            sizes.items,
+            read,
+            written,
+            &rates,
+            drive_count,
+        )
     };
     Ok(PassPlan {
         steps: format!("{} -> {consumer}", producer.steps()),

@@ -142,9 +142,16 @@ impl SortedView {
                 .sum(),
         );
         let bytes = blocks * slot_bytes as u64;
-        let on = (&self.job.options.rates, self.set.volume.drives().len());
-        let moves = (Forecast::AtMost(bytes), Forecast::NOTHING);
-        let plan = PhasePlan::of_drives(PHASE, moves, blocks as f64, on);
+        let drive_count = self.set.volume.drives().len();
+        let read_bytes = Forecast::AtMost(bytes);
+        let plan = PhasePlan::of_drives(
+            PHASE,
+            read_bytes,
+            Forecast::NOTHING,
+            blocks as f64,
+            &self.job.options.rates,
+            drive_count,
+        );
         Ok((
             all,
             Phase {

@@ -220,8 +220,15 @@ impl SortedView {
             false => Forecast::About(read_bytes),
         };
         let reads = read_bytes as f64 / PIECE_BYTES_MAX as f64;
-        let on = (&self.job.options.rates, set.volume.drives().len());
-        PhasePlan::of_drives(name, (read, written), reads, on)
+        let drive_count = set.volume.drives().len();
+        PhasePlan::of_drives(
+            name,
+            read,
+            written,
+            reads,
+            &self.job.options.rates,
+            drive_count,
+        )
     }
 
     /// What it is.

@@ -289,8 +289,14 @@ fn plan_copies(size: ShuffleSize) -> ShufflePlan {
     let mut common = PartitionPlan::new(size.job, buckets, wishes);
     let moved = Forecast::About(size.data_bytes);
     let requests = 2.0 * (size.data_bytes / LARGE_BYTES as u64) as f64;
-    let on = (&size.job.rates, size.job.drive_count);
-    let phase = PhasePlan::of_drives(COPY, (moved, moved), requests, on);
+    let phase = PhasePlan::of_drives(
+        COPY,
+        moved,
+        moved,
+        requests,
+        &size.job.rates,
+        size.job.drive_count,
+    );
     common.predicted_read_bytes = size.data_bytes;
     common.predicted_written_bytes = size.data_bytes;
     common.predicted_seconds = phase.seconds.unwrap_or(0.0);

@@ -227,16 +227,10 @@ where
     let paths = source.files().iter().map(|input| input.path.as_path());
     let consumed = is_consumed.then(|| Consumed::new(paths));
     phases.end("prepare", &ends.volume);
+    let (volume, threads) = (&ends.volume, plan.size.threads);
     let sizes = plan.segment_sizes();
     let shared = Shared {
-        partition: Partition::new(
-            job,
-            &*ends.volume,
-            &scratch,
-            sizes,
-            plan.size.threads,
-            data_bytes,
-        )?,
+        partition: Partition::new(job, volume, &scratch, sizes, threads, data_bytes)?,
         elements,
         plan: &plan,
         consumed: consumed.map(|consumed| (consumed, staged.as_ref())),

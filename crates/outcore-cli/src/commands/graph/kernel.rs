@@ -40,10 +40,7 @@ pub(super) fn degrees(context: &Context, args: &KernelArgs, is_in: bool) -> Resu
             graph,
             "degrees",
             EdgeReads::Nothing,
-            StateBytes {
-                vertex_bytes: 4,
-                beside_bytes: 0,
-            },
+            StateBytes::new(4, 0),
         )?;
         Ok(Values::Numbers(graph.degrees(job, direction_of(is_in))?))
     })

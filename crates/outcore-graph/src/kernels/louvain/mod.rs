@@ -99,10 +99,7 @@ pub fn louvain(
         graph,
         KERNEL,
         EdgeReads::Lists,
-        StateBytes {
-            vertex_bytes: VERTEX_BYTES,
-            beside_bytes,
-        },
+        StateBytes::new(VERTEX_BYTES, beside_bytes),
     )?;
     let _set = job.budget.reserve("vertices to look at", set_bytes)?;
     job.control.begin_phase("weights", graph.tile_bytes());

@@ -179,16 +179,7 @@ fn ranked(
         each: 1,
         most: options.iterations_max,
     };
-    let _state = State::planned(
-        job,
-        graph,
-        KERNEL,
-        reads,
-        StateBytes {
-            vertex_bytes,
-            beside_bytes: 0,
-        },
-    )?;
+    let _state = State::planned(job, graph, KERNEL, reads, StateBytes::new(vertex_bytes, 0))?;
     let incoming = sums(vertices);
     match options.by_weight {
         true => {

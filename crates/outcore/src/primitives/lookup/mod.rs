@@ -156,11 +156,16 @@ fn find_ranks(
     let expected_bytes =
         lookup_read_bytes(count as u64, data_bytes, element_bytes, index.is_some());
     let requests = expected_bytes as f64 / sorted.block_bytes() as f64;
-    let on = (&job.options.rates, volume.drives().len());
-    let moves = (expected_bytes.into(), Forecast::NOTHING);
-    let plan = PhasePlan::of_drives("look up", moves, requests, on);
-    let records = (sorted.count, count as u64);
-    let mut summary = Summary::of_pass(&volume, (phases, &[plan]), records, 0);
+    let drive_count = volume.drives().len();
+    let plan = PhasePlan::of_drives(
+        "look up",
+        expected_bytes.into(),
+        Forecast::NOTHING,
+        requests,
+        &job.options.rates,
+        drive_count,
+    );
+    let mut summary = Summary::of_pass(&volume, phases, &[plan], sorted.count, count as u64, 0);
     // Each gathering has counted its own.
     summary.read_bytes = read_bytes;
     for phase in &mut summary.phases {

@@ -244,16 +244,10 @@ pub(super) fn sort_from<S: ItemSource>(
     job.control.show_plan(&plan);
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.scratch_bytes > 0)?;
+    let (volume, threads) = (&ends.volume, plan.size.threads);
     let sizes = plan.segment_sizes();
     let context = Context {
-        partition: Partition::new(
-            job,
-            &*ends.volume,
-            &scratch,
-            sizes,
-            plan.size.threads,
-            data_bytes,
-        )?,
+        partition: Partition::new(job, volume, &scratch, sizes, threads, data_bytes)?,
         order,
         options,
         framing: lines.framing,
