@@ -341,7 +341,7 @@ pub fn write_rows(
     primitives::write(job, &all, &output, replace)
 }
 
-/// Where values go, and whether they may replace a file that is there.
+/// An output, which may replace a file that is there.
 struct Target {
     to: Output,
     replace: bool,

@@ -49,7 +49,7 @@ use item::ItemShape;
 use crate::format::weight::WeightType;
 
 const READ: &str = "read edges";
-/// SamplePlaces at which files are looked at before they are read, all together, and bytes at each.
+/// Places at which files are looked at before they are read, all together, and bytes at each.
 pub(crate) const PLACES: usize = 128;
 const PLACE_BYTES: usize = 4 << 10;
 
@@ -196,14 +196,14 @@ pub(crate) fn item_files(files: &[PathBuf], options: &ReadOptions) -> Result<Opt
     }))
 }
 
-/// Where the data of a file are.
+/// The place and length of the data in a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DataSpan {
     pub(crate) at_bytes: u64,
     pub(crate) len_bytes: u64,
 }
 
-/// SamplePlaces of data that consist of items.
+/// Places to look at, in data that consist of items.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SamplePlaces {
     pub(crate) item_bytes: u64,

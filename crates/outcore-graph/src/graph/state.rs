@@ -21,12 +21,12 @@ const READING_BYTES: u64 = 1 << 20;
 pub struct StateBytes {
     /// For each vertex.
     pub vertex_bytes: usize,
-    /// Beside that.
+    /// For all else.
     pub beside_bytes: u64,
 }
 
 impl StateBytes {
-    /// This much for each vertex, and this much beside that.
+    /// This much for each vertex, and this much for all else.
     pub fn new(vertex_bytes: usize, beside_bytes: u64) -> Self {
         StateBytes {
             vertex_bytes,
@@ -42,7 +42,7 @@ pub struct State {
 }
 
 impl State {
-    /// Takes the `bytes` for vertices, beside which the others will be taken, for `kernel`.
+    /// Takes the part of `bytes` that is for vertices, for `kernel`, which will take the rest.
     ///
     /// # Errors
     /// [`Kind::Memory`], with how much would do.

@@ -117,7 +117,7 @@ fn told_by(path: &Path) -> (Container, Option<Element>) {
     })
 }
 
-/// What the vectors of a file are: a kind of number, and how many of them.
+/// A type of vectors: a kind of number, and how many of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// The kind of number.

@@ -60,7 +60,7 @@ struct DrawnRow {
     row: u64,
 }
 
-/// What a thread has drawn.
+/// Rows that a thread has drawn.
 type Drawn = BinaryHeap<DrawnRow>;
 
 impl Seeding<'_> {

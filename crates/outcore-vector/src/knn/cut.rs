@@ -46,8 +46,8 @@ pub(super) struct Cuts<'c> {
     pub(super) levels: &'c [f32],
 }
 
-/// What is known of a row before it is measured: an upper bound of its norm, and what its products
-/// are compared with.
+/// Bounds of a row before it is measured: an upper bound of its norm, and the number that its
+/// products are compared with.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RowBound {
     pub(super) norm: f32,

@@ -249,9 +249,9 @@ impl Scatter {
         self.capacity_bytes
     }
 
-    /// Appends the record that lies in `area` `at` this place to a
-    /// bucket's buffer; false if that has no room for it. A buffer that is filled so is never
-    /// passed to the methods for elements of one size.
+    /// Appends the record of `len_bytes` that `area` has `at` a place to a bucket's buffer; false
+    /// if that has no room for it. A buffer that is filled so is never passed to the methods for
+    /// elements of one size.
     ///
     /// # Panics
     /// When there is no such bucket, or no such record.

@@ -177,7 +177,7 @@ pub(super) struct Cut {
     pub(super) rank: u64,
 }
 
-/// Where the cut in a run is: at `lo` or behind it, and not behind `hi`.
+/// Bounds of the cut in a run: it is at `lo` or behind it, and not behind `hi`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bounds {
     lo: u64,

@@ -134,7 +134,7 @@ impl Table {
     }
 }
 
-/// Where a line is, with its terminator.
+/// The place and length of a line, with its terminator.
 #[derive(Debug, Clone, Copy, Default)]
 struct Span {
     at: usize,
