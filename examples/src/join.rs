@@ -70,7 +70,7 @@ pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
     let sorted = read::<Row>(&[Input::raw(step("sorted"))]);
     let scanned = crate::to_file(&step("output"));
     let (none, all) = (Row::zeroed(), Inclusion::Inclusive);
-    scan(job, &sorted, none, last_left, all, (&scanned, false))?;
+    scan(job, &sorted, none, last_left, all, &scanned, false)?;
     let matched = read::<Row>(&[Input::raw(step("output"))])
         .filter(|row| row.side + row.has_left == 2 && row.left_key == row.key)
         .map(|row| [row.key, row.left, row.right]);

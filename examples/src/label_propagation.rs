@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use outcore::Result;
 use outcore::job::Job;
 use outcore_graph::graph::Graph;
-use outcore_graph::graph::state::{State, numbers, values};
+use outcore_graph::graph::state::{State, StateBytes, numbers, values};
 
 /// The smallest vertex of each vertex's component, of the graph in `dir`.
 ///
@@ -19,7 +19,7 @@ use outcore_graph::graph::state::{State, numbers, values};
 /// [`outcore::Kind::Memory`] where four bytes a vertex do not fit; what reading fails with.
 pub fn label_propagation(job: &Job, dir: &Path) -> Result<Vec<u32>> {
     let graph = Graph::open(job, dir)?;
-    let _state = State::reserve(job, &graph, "label propagation", (4, 0))?;
+    let _state = State::reserve(job, &graph, "label propagation", StateBytes::new(4, 0))?;
     let labels = numbers(graph.vertices(), |vertex| vertex);
     loop {
         let is_changed = AtomicBool::new(false);

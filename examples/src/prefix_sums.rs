@@ -15,13 +15,13 @@ use outcore::primitives::{Inclusion, Summary, read, scan};
 /// What the pass fails with.
 pub fn prefix_sums(job: &Job, from: &Path, to: &Path) -> Result<Summary> {
     let lengths = read::<u64>(&[Input::raw(from)]);
-    let output = (&crate::to_file(to), false);
     scan(
         job,
         &lengths,
         0,
         u64::wrapping_add,
         Inclusion::Exclusive,
-        output,
+        &crate::to_file(to),
+        false,
     )
 }

@@ -121,7 +121,7 @@ pub fn npz() -> Option<Vec<u8>> {
     let job = job();
     let graph = Graph::open(&job, &small.dir.path().join("graph")).ok()?;
     let path = small.dir.path().join("matrix.npz");
-    export_npz(&job, &graph, (&path, false)).ok()?;
+    export_npz(&job, &graph, &path, false).ok()?;
     std::fs::read(path).ok()
 }
 

@@ -20,7 +20,7 @@ use outcore_graph::graph::files::GraphFiles;
 use outcore_graph::graph::names::Names;
 use outcore_graph::graph::{Direction, Graph};
 use outcore_graph::kernels::{
-    self, ClosenessOptions, Components, HitsOptions, LouvainOptions, PageRankOptions,
+    self, ClosenessOptions, Components, HitsOptions, JumpTarget, LouvainOptions, PageRankOptions,
 };
 use outcore_io::output::parent_of;
 use pyo3::FromPyObject;
@@ -253,7 +253,11 @@ pub(crate) fn kernel(request: KernelRequest, run: &Run) -> Result<Vec<u8>> {
             };
             let found = match request.targets.as_slice() {
                 [] => kernels::pagerank(&job, &graph, options)?,
-                targets => kernels::personalized_pagerank(&job, &graph, options, targets)?,
+                targets => {
+                    let target = |&(vertex, weight): &(u32, f64)| JumpTarget { vertex, weight };
+                    let targets: Vec<JumpTarget> = targets.iter().map(target).collect();
+                    kernels::personalized_pagerank(&job, &graph, options, &targets)?
+                }
             };
             return Ok(bytes_of(found.ranks, f64::to_le_bytes));
         }

@@ -52,7 +52,7 @@ impl Opened {
 
     /// What draws for a call, which can be stopped.
     fn sampler<'o>(&'o self, job: &'o Job) -> Result<Sampler<'o>> {
-        Sampler::new(job, &self.graph, (&self.degrees, self.direction))
+        Sampler::new(job, &self.graph, &self.degrees, self.direction)
     }
 }
 

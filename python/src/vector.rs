@@ -68,16 +68,18 @@ pub(crate) fn convert(mut request: VectorConvertRequest, run: &Run) -> Result<u6
     let is_dir = request.input.is_dir();
     let read = (!is_dir).then_some(&mut request.input);
     let staged = Staged::begin(&request.resources, read, Some(written), run)?;
-    let output = (request.output.as_path(), request.force);
+    let (path, replace) = (request.output.as_path(), request.force);
     let rows = match request.is_table {
         true => {
             let column = request.column.as_deref();
-            write_vectors(&staged.job, &request.input, column, output)?.rows_count
+            write_vectors(&staged.job, &request.input, column, (path, replace))?.rows_count
         }
         false => {
             let from = staged.open(&request.input, request.type_name.as_deref())?;
             let element = request.element.as_deref().and_then(Element::named);
-            run_convert(&staged.job, &from, output, element)?.0.rows
+            run_convert(&staged.job, &from, path, replace, element)?
+                .0
+                .rows
         }
     };
     staged.datasets.put(run).map(|()| rows)
@@ -103,13 +105,13 @@ pub(crate) fn index(mut request: IndexRequest, run: &Run) -> Result<u64> {
     let written = (&mut request.output, request.force);
     let staged = Staged::begin(&request.resources, [&mut request.base], Some(written), run)?;
     let base = staged.open(&request.base, request.type_name.as_deref())?;
-    let output = (request.output.as_path(), request.force);
+    let (path, replace) = (request.output.as_path(), request.force);
     let built = match request.nlist {
-        None => index::build(&staged.job, &base, output)?,
+        None => index::build(&staged.job, &base, path, replace)?,
         Some(lists) => {
             let mut drives = staged.resources.named_drives(0)?;
             if drives.is_empty() {
-                let dir = default_scratch_dir(parent_of(output.0))?;
+                let dir = default_scratch_dir(parent_of(path))?;
                 drives.push(ScratchDrive::new(dir));
             }
             let options = ListOptions {
@@ -117,7 +119,13 @@ pub(crate) fn index(mut request: IndexRequest, run: &Run) -> Result<u64> {
                 is_spherical: request.spherical,
                 seed: request.seed,
             };
-            index::build_lists(&run.job(&staged.resources, drives), &base, output, &options)?
+            index::build_lists(
+                &run.job(&staged.resources, drives),
+                &base,
+                path,
+                replace,
+                &options,
+            )?
         }
     };
     staged.datasets.put(run).map(|()| built.index_bytes)
@@ -381,7 +389,8 @@ pub(crate) fn label(mut request: LabelRequest, run: &Run) -> Result<()> {
     let centroids = staged.open(&request.centroids, None)?;
     let clustering = Clustering::of_centroids(
         load(&staged.job, &centroids)?,
-        (centroids.dimension, &base),
+        centroids.dimension,
+        &base,
         request.spherical,
     )?;
     let output = LabelOutput {

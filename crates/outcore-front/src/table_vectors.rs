@@ -48,7 +48,7 @@ pub fn write_vectors(
     let element = Element::named(kind)
         .ok_or_else(|| Error::usage("read vectors", format!("{kind} is not a kind of number")))?;
     let (dimension, rows_count) = (vectors.dimension(), vectors.rows_count());
-    let fronts = VectorFile::fronts(path, (element, dimension), rows_count)?;
+    let fronts = VectorFile::fronts(path, element, dimension, rows_count)?;
     let done = vectors.write(job, (path, replace), fronts)?;
     Ok(WrittenColumn {
         column: vectors.name().to_string(),

@@ -23,7 +23,7 @@ use outcore_io::units;
 use crate::format::weight::WeightType;
 use crate::graph::held::{HeldLists, ListHolder, runs};
 use crate::graph::names::Names;
-use crate::graph::state::State;
+use crate::graph::state::{State, StateBytes};
 use crate::graph::{Direction, Graph};
 use outcore::primitives::appended::{AppendedFile, write_files};
 
@@ -63,7 +63,8 @@ impl Archive {
     fn array(
         &mut self,
         name: &'static str,
-        (descr, shape): (&str, &str),
+        descr: &str,
+        shape: &str,
         fill: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<()> {
         let at_bytes = self.len_bytes;
@@ -191,7 +192,7 @@ fn npy_header(descr: &str, shape: &str) -> Vec<u8> {
 /// # Errors
 /// [`Kind::Usage`] for a file that is there and may not be replaced, [`Kind::Memory`] if the state
 /// does not fit; what reading and writing fail with.
-pub fn export_npz(job: &Job, graph: &Graph, (path, replace): (&Path, bool)) -> Result<(u64, u64)> {
+pub fn export_npz(job: &Job, graph: &Graph, path: &Path, replace: bool) -> Result<(u64, u64)> {
     let manifest = graph.manifest();
     let entries = match manifest.directed {
         true => manifest.edges,
@@ -200,7 +201,7 @@ pub fn export_npz(job: &Job, graph: &Graph, (path, replace): (&Path, bool)) -> R
     let names = graph.names(job)?;
     let ids = names.as_ref().and_then(Names::numbers);
     let beside_bytes = ListHolder::bytes(graph, true) + 8 * BUFFER_BYTES as u64;
-    let _state = State::reserve(job, graph, KERNEL, (8, beside_bytes))?;
+    let _state = State::reserve(job, graph, KERNEL, StateBytes::new(8, beside_bytes))?;
     let degrees = graph.degrees(job, Direction::Out)?;
     let with_edges = |vertex: &u32| degrees[*vertex as usize] > 0;
     let vertices: Vec<u32> = (0..graph.vertices() as u32).filter(with_edges).collect();
@@ -214,7 +215,7 @@ pub fn export_npz(job: &Job, graph: &Graph, (path, replace): (&Path, bool)) -> R
         len_bytes: 12 * entries + 16 * manifest.vertices + HEADERS_BYTES,
     };
     let staged = StagedOutput::stage(&volume, vec![plan], None, replace, Room::AtMost)?;
-    let mut lists = ListHolder::new(job, graph, (Direction::Out, true))?;
+    let mut lists = ListHolder::new(job, graph, Direction::Out, true)?;
     let mut each_run = |take: &mut dyn FnMut(&HeldLists) -> Result<()>| {
         job.control.begin_phase("export", 0);
         runs(&vertices, &degrees).try_for_each(|run| {
@@ -225,17 +226,17 @@ pub fn export_npz(job: &Job, graph: &Graph, (path, replace): (&Path, bool)) -> R
     let len_bytes = write_files(job, &volume, |appender| {
         let file = &staged.shards()[0].file;
         let mut archive = Archive {
-            file: appender.file(job, file, (BUFFER_BYTES, false))?,
+            file: appender.file(job, file, BUFFER_BYTES, false)?,
             len_bytes: 0,
             crc: Crc::new(),
             members: Vec::new(),
         };
-        archive.array("format.npy", ("|S3", ""), |archive| archive.append(b"csr"))?;
-        archive.array("shape.npy", ("<i8", "2,"), |archive| {
+        archive.array("format.npy", "|S3", "", |archive| archive.append(b"csr"))?;
+        archive.array("shape.npy", "<i8", "2,", |archive| {
             archive.numbers([manifest.vertices; 2].into_iter(), true)
         })?;
         let shape = format!("{},", manifest.vertices + 1);
-        archive.array("indptr.npy", (index, &shape), |archive| {
+        archive.array("indptr.npy", index, &shape, |archive| {
             let mut end = 0;
             let ends = degrees.iter().map(|degree| {
                 end += u64::from(*degree);
@@ -244,7 +245,7 @@ pub fn export_npz(job: &Job, graph: &Graph, (path, replace): (&Path, bool)) -> R
             archive.numbers(std::iter::once(0).chain(ends), is_wide)
         })?;
         let shape = format!("{entries},");
-        archive.array("indices.npy", (index, &shape), |archive| {
+        archive.array("indices.npy", index, &shape, |archive| {
             let mut count = 0;
             each_run(&mut |lists| {
                 for place in 0..lists.vertices().len() {
@@ -267,7 +268,7 @@ pub fn export_npz(job: &Job, graph: &Graph, (path, replace): (&Path, bool)) -> R
         })?;
         let weights = manifest.weights().unwrap_or(WeightType::F32);
         let is_long = weights.words() == 2;
-        archive.array("data.npy", (weights.descr(), &shape), |archive| {
+        archive.array("data.npy", weights.descr(), &shape, |archive| {
             if !manifest.weighted {
                 let one = u64::from(1f32.to_bits());
                 return archive.numbers((0..entries).map(|_| one), false);
@@ -281,7 +282,7 @@ pub fn export_npz(job: &Job, graph: &Graph, (path, replace): (&Path, bool)) -> R
         })?;
         if let Some(ids) = ids {
             let shape = format!("{},", ids.len());
-            archive.array("ids.npy", ("<i8", &shape), |archive| {
+            archive.array("ids.npy", "<i8", &shape, |archive| {
                 archive.numbers(ids.iter().copied(), true)
             })?;
         }

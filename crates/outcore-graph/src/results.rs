@@ -136,8 +136,11 @@ pub fn write(
 ) -> Result<Summary> {
     let names = options.names;
     let vertex = if names.is_some() { "name" } else { "vertex" };
-    let to = (titled(to.into(), &[vertex, "value"]), options.replace);
-    if options.by_name || is_called(&to.0, "csv") {
+    let to = Target {
+        to: titled(to.into(), &[vertex, "value"]),
+        replace: options.replace,
+    };
+    if options.by_name || is_called(&to.to, "csv") {
         let numbers = names.and_then(Names::numbers);
         let held = match (values, names) {
             (Values::Vertices(vertices) | Values::Parents(vertices), Some(names))
@@ -201,9 +204,12 @@ pub fn write_stored(
     labels: &LabelFile,
     options: WriteOptions<'_>,
 ) -> Result<Summary> {
-    let to = (titled(to.into(), &["vertex", "value"]), options.replace);
+    let to = Target {
+        to: titled(to.into(), &["vertex", "value"]),
+        replace: options.replace,
+    };
     let count = labels.vertices() as usize;
-    let is_csv = is_called(&to.0, "csv");
+    let is_csv = is_called(&to.to, "csv");
     if options.by_name || is_csv && options.names.is_some() {
         let cause = "the vertices do not fit into memory, and lines by name need them there";
         return Err(Error::usage("write labels", cause)
@@ -215,7 +221,8 @@ pub fn write_stored(
     write_sequence(
         job,
         to,
-        ("u32", count),
+        "u32",
+        count,
         &primitives::read::<u32>(&[labels.input()]),
     )
 }
@@ -276,8 +283,10 @@ fn push_name(name: &[u8], line: &mut Vec<u8>) {
 /// As [`write`].
 pub fn write_rows(
     job: &Job,
-    (to, replace): (impl Into<Output>, bool),
-    (vertices, columns): (&[u32], &[String]),
+    to: impl Into<Output>,
+    replace: bool,
+    vertices: &[u32],
+    columns: &[String],
     names: Option<&Names>,
 ) -> Result<Summary> {
     let width = columns.len();
@@ -314,7 +323,7 @@ pub fn write_rows(
             line
         };
         let count = vertices.len() / width.max(1);
-        return write_lines(job, (to, replace), &Lines { count, line });
+        return write_lines(job, Target { to, replace }, &Lines { count, line });
     }
     let number = Number::new(NumberType::I64, Endian::Little);
     let header = match is_called(&to, "npy") {
@@ -332,21 +341,28 @@ pub fn write_rows(
     primitives::write(job, &all, &output, replace)
 }
 
+/// An output, which may replace a file that is there.
+struct Target {
+    to: Output,
+    replace: bool,
+}
+
 fn write_as<T: Pod + Send>(
     job: &Job,
-    (to, replace): (Output, bool),
+    Target { to, replace }: Target,
     format: &str,
     count: usize,
     value: impl Fn(usize) -> T + Sync,
 ) -> Result<Summary> {
     let all = tabulate(count as u64, |index| value(index as usize));
-    write_sequence(job, (to, replace), (format, count), &all)
+    write_sequence(job, Target { to, replace }, format, count, &all)
 }
 
 fn write_sequence<S: Sequence>(
     job: &Job,
-    (to, replace): (Output, bool),
-    (format, count): (&str, usize),
+    Target { to, replace }: Target,
+    format: &str,
+    count: usize,
     all: &S,
 ) -> Result<Summary>
 where
@@ -415,7 +431,7 @@ impl<F: Fn(usize) -> Vec<u8> + Sync> Sequence for Lines<F> {
 
 fn write_lines(
     job: &Job,
-    (to, replace): (Output, bool),
+    Target { to, replace }: Target,
     lines: &impl Sequence<Item = u8>,
 ) -> Result<Summary> {
     primitives::write(job, lines, &to, replace)

@@ -27,7 +27,8 @@ use crate::scan::show_copy;
 pub fn convert(
     job: &Job,
     from: &VectorFile,
-    (path, replace): (&Path, bool),
+    path: &Path,
+    replace: bool,
     element: Option<Element>,
 ) -> Result<(VectorFile, Summary)> {
     let told = VectorFile::element_of_name(path);
@@ -43,8 +44,12 @@ pub fn convert(
         header,
     };
     let rows = Converted { from, to: &to };
-    let moved = (from.data_bytes(), to.header_bytes + to.data_bytes());
-    show_copy(job, "read -> convert -> write", moved);
+    show_copy(
+        job,
+        "read -> convert -> write",
+        from.data_bytes(),
+        to.header_bytes + to.data_bytes(),
+    );
     let summary = produce(job, &rows, &output, replace)?;
     Ok((to, summary))
 }

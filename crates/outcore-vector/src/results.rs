@@ -277,7 +277,8 @@ fn header_of(file: &VectorFile, dimension: Option<usize>) -> Vec<u8> {
 /// may not be replaced. Memory. What writing fails with.
 pub fn write(
     job: &Job,
-    (path, replace): (&Path, bool),
+    path: &Path,
+    replace: bool,
     array: Array<'_>,
     dimension: Option<usize>,
 ) -> Result<Summary> {

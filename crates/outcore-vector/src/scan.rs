@@ -74,7 +74,8 @@ impl<'f> Scan<'f> {
     pub fn plan(
         job: &Job,
         file: &'f VectorFile,
-        (beside_bytes, shared_bytes): (u64, u64),
+        beside_bytes: u64,
+        shared_bytes: u64,
     ) -> Result<Self> {
         let row_bytes = file.row_bytes();
         let threads = Self::threads_wanted(job, file);
@@ -112,7 +113,7 @@ impl<'f> Scan<'f> {
 
     /// Shows the plan of a phase that reads this many bytes in this way: what is done with them, in
     /// words.
-    pub(crate) fn show(&self, job: &Job, (name, steps): (&'static str, &str), read_bytes: u64) {
+    pub(crate) fn show(&self, job: &Job, name: &'static str, steps: &str, read_bytes: u64) {
         job.control.show_plan(&PassPlan {
             steps: steps.to_string(),
             reads: 1,
@@ -252,15 +253,19 @@ impl<S> Passed<S> {
 /// A phase that reads this much in pieces.
 fn plan_phase(job: &Job, name: &'static str, read_bytes: u64) -> PhasePlan {
     let requests = read_bytes as f64 / PIECE_BYTES as f64;
-    let on = (&job.options.rates, 1);
-    PhasePlan::of_drives(name, (read_bytes.into(), Forecast::NOTHING), requests, on)
+    PhasePlan::of_drives(
+        name,
+        read_bytes.into(),
+        Forecast::NOTHING,
+        requests,
+        &job.options.rates,
+        1,
+    )
 }
 
 /// Shows the plan of a pass of the engine's writer, which reads and writes this much.
-pub(crate) fn show_copy(job: &Job, steps: &str, (read_bytes, written_bytes): (u64, u64)) {
+pub(crate) fn show_copy(job: &Job, steps: &str, read_bytes: u64, written_bytes: u64) {
     let requests = (read_bytes + written_bytes) as f64 / PIECE_BYTES as f64;
-    let moved = (read_bytes.into(), written_bytes.into());
-    let on = (&job.options.rates, 1);
     job.control.show_plan(&PassPlan {
         steps: steps.to_string(),
         reads: 1,
@@ -268,7 +273,14 @@ pub(crate) fn show_copy(job: &Job, steps: &str, (read_bytes, written_bytes): (u6
         piece_bytes: 0,
         window: 0,
         threads: job.options.threads,
-        phases: vec![PhasePlan::of_drives("write", moved, requests, on)],
+        phases: vec![PhasePlan::of_drives(
+            "write",
+            read_bytes.into(),
+            written_bytes.into(),
+            requests,
+            &job.options.rates,
+            1,
+        )],
         rates: job.options.rates,
     });
 }
@@ -489,7 +501,7 @@ pub(crate) fn strange(file: &VectorFile, row: u64, column: usize, number: f64) -
 /// # Errors
 /// As [`Scan::run`], and usage for a number that is none or infinite.
 pub fn load(job: &Job, file: &VectorFile) -> Result<Vec<f64>> {
-    let scan = Scan::plan(job, file, (0, 0))?;
+    let scan = Scan::plan(job, file, 0, 0)?;
     let state = || Ok((Tile::new(file), Vec::new()));
     let passed = scan.run(job, "read vectors", state, |(tile, found), piece| {
         let mut all = Vec::with_capacity(piece.bytes.len() / file.row_bytes() * file.dimension);

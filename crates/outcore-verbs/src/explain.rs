@@ -37,12 +37,7 @@ impl FilePass {
         moved: impl Fn(u64) -> (Forecast, Forecast),
     ) -> Result<Self> {
         let plan = match files {
-            Some(files) => Some(plan_files(
-                job,
-                (files, element_bytes),
-                (steps, name),
-                moved,
-            )?),
+            Some(files) => Some(plan_files(job, files, element_bytes, steps, name, moved)?),
             None => None,
         };
         Ok(FilePass {

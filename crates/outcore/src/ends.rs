@@ -159,9 +159,11 @@ impl PhasePlan {
     /// `drive_count` drives of these `rates`.
     pub fn of_drives(
         name: &'static str,
-        (read_bytes, written_bytes): (Forecast, Forecast),
+        read_bytes: Forecast,
+        written_bytes: Forecast,
         requests: f64,
-        (rates, drive_count): (&DriveRates, usize),
+        rates: &DriveRates,
+        drive_count: usize,
     ) -> Self {
         let moved = read_bytes.bytes().zip(written_bytes.bytes());
         PhasePlan {
@@ -548,7 +550,8 @@ fn check_limit(job: &Job, live_bytes: u64, more_bytes: u64) -> Result<()> {
 /// Merges neighbours among `inputs` into files of ours, pass by pass, until there are no more than
 /// `width`; `merge` makes one file of at most as many. Files of ours keep to the limit of scratch.
 pub(crate) fn merge_to_few<S>(
-    (job, output): (&Job, &Output),
+    job: &Job,
+    output: &Output,
     inputs: &[Input],
     width: usize,
     mut merge: impl FnMut(&[Input], Output) -> Result<S>,

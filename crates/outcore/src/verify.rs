@@ -102,8 +102,15 @@ pub fn verify(
     let check = checked.into_report(blocks.parts())?;
     phases.end(VERIFY, &volume);
     let reads = data_bytes as f64 / block_bytes as f64;
-    let on = (&job.options.rates, volume.drives().len());
-    let plan = PhasePlan::of_drives(VERIFY, (data_bytes.into(), Forecast::NOTHING), reads, on);
+    let drive_count = volume.drives().len();
+    let plan = PhasePlan::of_drives(
+        VERIFY,
+        data_bytes.into(),
+        Forecast::NOTHING,
+        reads,
+        &job.options.rates,
+        drive_count,
+    );
     Ok(VerifyReport {
         check,
         seconds: phases.started.elapsed().as_secs_f64(),

@@ -92,18 +92,16 @@ impl Primitive {
                 std::hint::black_box(sum(&job, &numbers)?);
                 Ok(())
             }
-            Primitive::Scan => {
-                let to = (&output, true);
-                scan(
-                    &job,
-                    &numbers,
-                    0,
-                    u64::wrapping_add,
-                    Inclusion::Inclusive,
-                    to,
-                )
-                .map(|_| ())
-            }
+            Primitive::Scan => scan(
+                &job,
+                &numbers,
+                0,
+                u64::wrapping_add,
+                Inclusion::Inclusive,
+                &output,
+                true,
+            )
+            .map(|_| ()),
             Primitive::Shuffle => {
                 let options = ShuffleOptions {
                     unit: ShuffleUnit::Records {

@@ -44,8 +44,8 @@ use crate::format::weight::WeightType;
 use key::{EdgeKey, KeyShape, Placed};
 use outcore::primitives::Sequence;
 use outcore::primitives::appended::write_files;
-use pack::{FILES, GraphKind, KeyWriter, Packed, Packing, Sizes, SizesOf};
-use relabel::Relabelled;
+use pack::{FILES, GraphKind, GraphSize, KeyWriter, Packed, Packing, Sizes, SizesOf};
+use relabel::{Relabelled, Traffic};
 
 const CONVERT: &str = "convert edges";
 /// More vertices are made only where there is an edge for each [`VERTICES_AN_EDGE`] of them, or
@@ -166,12 +166,12 @@ fn run_from(
     let job = &job;
     let scratch = job.options.drives[0].dir.clone();
     let once = match from {
-        EdgesFrom::Files(inputs) => once::convert_once(job, inputs, (dir, options))?,
+        EdgesFrom::Files(inputs) => once::convert_once(job, inputs, dir, options)?,
         EdgesFrom::Rows(_) => None,
     };
     let done = match once {
         Some(done) => done,
-        None => convert_files(job, from, (dir, &scratch), options)?,
+        None => convert_files(job, from, dir, &scratch, options)?,
     };
     made.keep();
     let mut phases = done.summary.phases;
@@ -184,8 +184,8 @@ fn run_from(
         comments: done.skipped,
         manifest: done.manifest,
         seconds: started.elapsed().as_secs_f64(),
-        read_bytes: done.before.0 + done.summary.read_bytes,
-        written_bytes: done.before.1 + done.summary.written_bytes + done.graph_bytes,
+        read_bytes: done.before.read_bytes + done.summary.read_bytes,
+        written_bytes: done.before.written_bytes + done.summary.written_bytes + done.graph_bytes,
         graph_bytes: done.graph_bytes,
         phases,
     })
@@ -198,7 +198,7 @@ struct Done {
     /// What the sort has done.
     summary: Summary,
     /// Bytes that were read and written before it.
-    before: (u64, u64),
+    before: Traffic,
     /// Comments that were skipped.
     skipped: u64,
     graph_bytes: u64,
@@ -208,17 +208,21 @@ struct Done {
 fn convert_files(
     job: &Job,
     from: &EdgesFrom<'_>,
-    (dir, scratch): (&Path, &Path),
+    dir: &Path,
+    scratch: &Path,
     options: &ConvertOptions,
 ) -> Result<Done> {
     let (edges, relabelled) = read_all(job, from, scratch, options)?;
-    let mut before = (edges.parsed_bytes, 0);
+    let mut before = Traffic {
+        read_bytes: edges.parsed_bytes,
+        written_bytes: 0,
+    };
     let skipped = relabelled
         .as_ref()
         .map_or(edges.skipped, |found| found.skipped);
     if let Some(found) = &relabelled {
-        before.0 += found.read_bytes;
-        before.1 += found.written_bytes;
+        before.read_bytes += found.read_bytes;
+        before.written_bytes += found.written_bytes;
     }
     check_directions(edges.is_mixed, options)?;
     let vertices = count_vertices(job, &edges, options)?;
@@ -233,7 +237,10 @@ fn convert_files(
         options,
         shape: KeyShape::of(vertices, weights).check()?,
         kind: options.kind(weights, edges.is_undirected),
-        about: (vertices, edges_in),
+        about: GraphSize {
+            vertices,
+            edges: edges_in,
+        },
     };
     let sizes = conversion.kind.sizes(options, vertices, edges_in);
     let sizes_of: SizesOf = Box::new(move || Ok(sizes));
@@ -491,7 +498,7 @@ struct Conversion<'a> {
     shape: KeyShape,
     kind: GraphKind,
     /// About how many vertices and edges there are.
-    about: (u64, u64),
+    about: GraphSize,
 }
 
 /// Edges in files of pairs.
@@ -524,7 +531,7 @@ impl SourceEdges<'_> {
             inputs: &self.edges.inputs,
             make,
         };
-        let keys = (conversion.about.1 > 0).then_some(keys);
+        let keys = (conversion.about.edges > 0).then_some(keys);
         conversion.run(keys, sizes_of, relabelled)
     }
 
@@ -547,7 +554,7 @@ impl SourceEdges<'_> {
         // What was parsed or numbered is not where the user has it.
         let is_as_given = self.edges.parsed_bytes == 0 && self.options.relabel == Relabel::No;
         fail(match is_as_given {
-            true => at_edge(error, (self.edges.shape, &self.edges.inputs), position),
+            true => at_edge(error, self.edges.shape, &self.edges.inputs, position),
             false => error,
         });
     }
@@ -629,8 +636,8 @@ impl Conversion<'_> {
         let _tiles: Reservation = job.budget.reserve("a row of tiles", row_bytes)?;
         let (manifest, lens_bytes, summary) = write_files(job, &volume, |appender| {
             let files = staged.shards().iter().map(|shard| &shard.file);
-            let what = (self.shape, self.kind, sizes_of);
-            let packing = Packing::<K>::new(job, &appender, what, files)?;
+            let packing =
+                Packing::<K>::new(job, &appender, self.shape, self.kind, sizes_of, files)?;
             let shared = Arc::new(Mutex::new(packing));
             let output = Output::Pipe(Mutex::new(Box::new(KeyWriter::new(&shared))));
             let sorted = match keys {
@@ -653,7 +660,7 @@ impl Conversion<'_> {
                     let shard = staged.shards().get(first_name + number);
                     let shard =
                         shard.ok_or_else(|| Error::usage(CONVERT, "a file is not planned"))?;
-                    appender.file(job, &shard.file, (256 << 10, true))
+                    appender.file(job, &shard.file, 256 << 10, true)
                 };
                 lens_bytes.extend(found.copy_names(job, file, &mut manifest)?);
             }

@@ -24,7 +24,7 @@ use outcore_io::drive::Access;
 use outcore_io::memory::{Budget, Pool};
 use outcore_io::port::{Volume, WAIT_MAX};
 
-use super::relabel::{NamesFile, Relabelled, number_edges};
+use super::relabel::{NamesFile, Relabelled, Traffic, number_edges};
 use super::{CONVERT, VERTICES_MAX};
 use crate::edges::borders::Borders;
 use crate::edges::named::{NAME_BYTES_MAX, NamedEdge, NamedFile};
@@ -91,12 +91,12 @@ pub(super) fn relabel_rows(
     }
     // Each end is also written as a pair of place and number.
     let end_bytes = if weights.is_some() { 24 } else { 16 };
-    let traffic = (
-        done.read_bytes,
-        done.written_bytes + done.lines_in * end_bytes,
-    );
+    let traffic = Traffic {
+        read_bytes: done.read_bytes,
+        written_bytes: done.written_bytes + done.lines_in * end_bytes,
+    };
     let names = NamesFile::Text(names);
-    number_edges(job, dir, (&ends, names), (vertices, weights), traffic)
+    number_edges(job, dir, &ends, names, vertices, weights, traffic)
 }
 
 /// Adds the rows of both ends of an edge; its place is below 2^62.
@@ -211,8 +211,11 @@ impl<'a> NamedRows<'a> {
     /// Adds the rows of whole lines, the first of which begins `at_bytes` into the data of a file.
     fn take_lines(
         &self,
-        (part, at_bytes, lines): (usize, u64, &[u8]),
-        (rows, take): (&mut RowBatch, &mut TakeRows<'_>),
+        part: usize,
+        at_bytes: u64,
+        lines: &[u8],
+        rows: &mut RowBatch,
+        take: &mut TakeRows<'_>,
     ) -> Result<()> {
         let Some(file) = self.files.get(part) else {
             return Ok(());
@@ -313,7 +316,7 @@ impl RowSource for NamedRows<'_> {
                         .hint("check --from, or that the file is text"));
                 }
                 let (lines_bytes, lines) = self.borders[part].whole(at_bytes, text, line_end);
-                self.take_lines((part, lines_bytes, lines), (&mut rows, take))?;
+                self.take_lines(part, lines_bytes, lines, &mut rows, take)?;
                 let bytes = text.len() as u64;
                 let is_last = self.left_bytes.fetch_sub(bytes, Ordering::AcqRel) == bytes;
                 if !is_last {
@@ -321,7 +324,7 @@ impl RowSource for NamedRows<'_> {
                 }
                 for (part, borders) in self.borders.iter().enumerate() {
                     borders.each_cut(|at_bytes, line| {
-                        self.take_lines((part, at_bytes, line), (&mut rows, take))
+                        self.take_lines(part, at_bytes, line, &mut rows, take)
                     })?;
                 }
                 Ok(())

@@ -17,7 +17,8 @@ use outcore::primitives::{Batch, Sequence, Summary};
 use outcore::{Error, Job, Result};
 
 use super::key::{EdgeKey, KeyShape};
-use super::pack::SizesOf;
+use super::pack::{GraphSize, SizesOf};
+use super::relabel::Traffic;
 use super::{
     CONVERT, Conversion, ConvertOptions, Done, VERTICES_MAX, check_density, check_directions,
     input_items, not_finite, vertices_of,
@@ -67,17 +68,18 @@ impl Seen {
 pub(super) fn convert_once(
     job: &Job,
     inputs: &[PathBuf],
-    (dir, options): (&Path, &ConvertOptions),
+    dir: &Path,
+    options: &ConvertOptions,
 ) -> Result<Option<Done>> {
     if options.relabel != Relabel::No || job.budget.free_bytes() < MEMORY_BYTES_LEAST {
         return Ok(None);
     }
     if let Some(lines) = LineFiles::open(job, inputs, &options.read)? {
-        return convert_lines(job, lines, (dir, options));
+        return convert_lines(job, lines, dir, options);
     }
     match item_files(inputs, &options.read)? {
         // With a number of vertices, other pairs are read once, too.
-        Some(edges) if options.vertices.is_none() => convert_items(job, &edges, (dir, options)),
+        Some(edges) if options.vertices.is_none() => convert_items(job, &edges, dir, options),
         _ => Ok(None),
     }
 }
@@ -108,7 +110,8 @@ fn unless_beyond(seen: &Seen, done: Result<Done>) -> Result<Option<Done>> {
 fn convert_items(
     job: &Job,
     edges: &EdgeFiles,
-    (dir, options): (&Path, &ConvertOptions),
+    dir: &Path,
+    options: &ConvertOptions,
 ) -> Result<Option<Done>> {
     let is_file = |path: &Path| path.metadata().is_ok_and(|facts| facts.is_file());
     if !edges.inputs.iter().all(|input| is_file(&input.path)) {
@@ -126,7 +129,10 @@ fn convert_items(
         options,
         shape,
         kind: options.kind(weights, false),
-        about: (shape.vertices_max(), edges_in),
+        about: GraphSize {
+            vertices: shape.vertices_max(),
+            edges: edges_in,
+        },
     };
     let seen = Arc::new(Seen::default());
     let sizes_of: SizesOf = {
@@ -138,14 +144,14 @@ fn convert_items(
         })
     };
     let made = match shape.is_narrow() {
-        true => run_items::<u64>(&conversion, edges, (&seen, sizes_of)),
-        false => run_items::<u128>(&conversion, edges, (&seen, sizes_of)),
+        true => run_items::<u64>(&conversion, edges, &seen, sizes_of),
+        false => run_items::<u128>(&conversion, edges, &seen, sizes_of),
     };
     let done = made.map(|(manifest, summary, graph_bytes)| Done {
         edges_in,
         manifest,
         summary,
-        before: (0, 0),
+        before: Traffic::default(),
         skipped: 0,
         graph_bytes,
     });
@@ -155,16 +161,16 @@ fn convert_items(
 fn run_items<K: EdgeKey>(
     conversion: &Conversion<'_>,
     edges: &EdgeFiles,
-    (seen, sizes_of): (&Seen, SizesOf),
+    seen: &Seen,
+    sizes_of: SizesOf,
 ) -> Result<(Manifest, Summary, u64)> {
     let make = |bytes: &[u8], first: u64| {
         let mut keys: Vec<K> = Vec::with_capacity(2 * bytes.len() / edges.shape.bytes());
         let (mut largest, mut position) = (None, first);
         edges.shape.each(bytes, |edge| {
             if !conversion.shape.accepts(edge.weight) {
-                let inputs = (edges.shape, &edges.inputs[..]);
                 let error = not_finite(&edge, edges.shape.weights());
-                fail(at_edge(error, inputs, position))
+                fail(at_edge(error, edges.shape, &edges.inputs, position))
             }
             largest = largest.max(Some(edge.source.max(edge.target)));
             conversion.push_keys(&edge, &mut keys);
@@ -178,14 +184,15 @@ fn run_items<K: EdgeKey>(
         inputs: &edges.inputs,
         make,
     };
-    let keys = (conversion.about.1 > 0).then_some(keys);
+    let keys = (conversion.about.edges > 0).then_some(keys);
     conversion.run(keys, sizes_of, None)
 }
 
 fn convert_lines(
     job: &Job,
     lines: LineFiles,
-    (dir, options): (&Path, &ConvertOptions),
+    dir: &Path,
+    options: &ConvertOptions,
 ) -> Result<Option<Done>> {
     check_directions(lines.is_mixed, options)?;
     let told = options.vertices.or(lines.vertices);
@@ -199,7 +206,10 @@ fn convert_lines(
         options,
         shape,
         kind: options.kind(lines.weights, lines.is_undirected),
-        about: (shape.vertices_max(), sampled.edges),
+        about: GraphSize {
+            vertices: shape.vertices_max(),
+            edges: sampled.edges,
+        },
     };
     let lines = Arc::new(lines);
     let seen = Arc::new(Seen::default());
@@ -216,15 +226,15 @@ fn convert_lines(
         })
     };
     let made = match shape.is_narrow() {
-        true => run_lines::<u64>(&conversion, &lines, (&seen, sizes_of)),
-        false => run_lines::<u128>(&conversion, &lines, (&seen, sizes_of)),
+        true => run_lines::<u64>(&conversion, &lines, &seen, sizes_of),
+        false => run_lines::<u128>(&conversion, &lines, &seen, sizes_of),
     };
     let done = made.and_then(|(manifest, summary, graph_bytes)| {
         Ok(Done {
             edges_in: lines.finish()?,
             manifest,
             summary,
-            before: (0, 0),
+            before: Traffic::default(),
             skipped: lines.skipped(),
             graph_bytes,
         })
@@ -235,7 +245,8 @@ fn convert_lines(
 fn run_lines<K: EdgeKey>(
     conversion: &Conversion<'_>,
     lines: &LineFiles,
-    (seen, sizes_of): (&Seen, SizesOf),
+    seen: &Seen,
+    sizes_of: SizesOf,
 ) -> Result<(Manifest, Summary, u64)> {
     let job = conversion.job;
     let keys_bytes = job.options.threads.max(1) as u64 * PIECE_KEYS_BYTES;

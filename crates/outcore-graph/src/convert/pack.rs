@@ -82,6 +82,13 @@ pub(super) struct Sizes {
 /// Says how large the graph is, when all keys have been made.
 pub(super) type SizesOf = Box<dyn FnMut() -> Result<Sizes> + Send>;
 
+/// How many vertices and edges a graph has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GraphSize {
+    pub(super) vertices: u64,
+    pub(super) edges: u64,
+}
+
 impl GraphKind {
     /// Whether it has that file.
     pub(super) fn has(self, file: &GraphFile) -> bool {
@@ -89,16 +96,16 @@ impl GraphKind {
     }
 
     /// About how long the file will be, of this many vertices and edges.
-    pub(super) fn about_bytes(self, file: &GraphFile, (vertices, edges): (u64, u64)) -> u64 {
+    pub(super) fn about_bytes(self, file: &GraphFile, size: GraphSize) -> u64 {
         let directions = match (file.part, self.is_directed) {
             (Part::Out, false) => 2,
             _ => 1,
         };
-        let edges_bytes = directions * edges * 4 * edge_words(self.weights) as u64;
+        let edges_bytes = directions * size.edges * 4 * edge_words(self.weights) as u64;
         match file.kind {
             FileKind::Edges => edges_bytes + edges_bytes / 16,
             FileKind::Index => edges_bytes / 1000,
-            FileKind::Degrees => vertices * 4,
+            FileKind::Degrees => size.vertices * 4,
         }
     }
 }
@@ -181,14 +188,16 @@ impl<K: EdgeKey> Packing<K> {
     pub(super) fn new<'f>(
         job: &Job,
         appender: &Appender,
-        (shape, kind, sizes_of): (KeyShape, GraphKind, SizesOf),
+        shape: KeyShape,
+        kind: GraphKind,
+        sizes_of: SizesOf,
         files: impl Iterator<Item = &'f VolumeFile>,
     ) -> Result<Self> {
         let kinds = FILES.iter().filter(|file| kind.has(file));
         let memory_bytes = job.budget.limit_bytes();
         let files = kinds.zip(files).map(|(GraphFile { kind, .. }, file)| {
             let is_hashed = *kind != FileKind::Edges;
-            appender.file(job, file, (kind.buffer_bytes(memory_bytes), is_hashed))
+            appender.file(job, file, kind.buffer_bytes(memory_bytes), is_hashed)
         });
         Ok(Packing {
             shape,

@@ -96,9 +96,12 @@ pub(super) fn relabel(job: &Job, edges: &EdgeFiles, scratch: &Path) -> Result<Re
     }
 
     let ends_bytes = first.records * 16;
-    let traffic = (first.read_bytes, written(&first) + ends_bytes);
+    let traffic = Traffic {
+        read_bytes: first.read_bytes,
+        written_bytes: written(&first) + ends_bytes,
+    };
     let names = NamesFile::Numbers(names);
-    let mut found = number_edges(job, dir, (&ends, names), (vertices, None), traffic)?;
+    let mut found = number_edges(job, dir, &ends, names, vertices, None, traffic)?;
     found.skipped = edges.skipped;
     if edges.shape.weights().is_some() {
         found.add_weights(job, edges)?;
@@ -106,14 +109,23 @@ pub(super) fn relabel(job: &Job, edges: &EdgeFiles, scratch: &Path) -> Result<Re
     Ok(found)
 }
 
+/// Bytes that were read and written.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Traffic {
+    pub(super) read_bytes: u64,
+    pub(super) written_bytes: u64,
+}
+
 /// Sorts ends by place, so that the numbers of an edge's two ends are neighbours. An end is its
 /// place, its number and, if there are weights, the weight of its edge.
 pub(super) fn number_edges(
     job: &Job,
     dir: PrivateDir,
-    (ends, names): (&Path, NamesFile),
-    (vertices, weights): (u64, Option<WeightType>),
-    (read_bytes, written_bytes): (u64, u64),
+    ends: &Path,
+    names: NamesFile,
+    vertices: u64,
+    weights: Option<WeightType>,
+    traffic: Traffic,
 ) -> Result<Relabelled> {
     let pairs = std::path::absolute(dir.path().join("part-2")).unwrap_or_default();
     let width = weights.map_or(0, WeightType::words) * size_of::<u32>();
@@ -150,8 +162,8 @@ pub(super) fn number_edges(
         inputs: vec![Input::raw(&pairs)],
         shape: ItemShape::new(false, weights),
         vertices,
-        read_bytes: read_bytes + done.read_bytes,
-        written_bytes: written_bytes + written(&done) + pairs_bytes,
+        read_bytes: traffic.read_bytes + done.read_bytes,
+        written_bytes: traffic.written_bytes + written(&done) + pairs_bytes,
         skipped: 0,
         names,
         _scratch: dir,

@@ -57,7 +57,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// Some bytes of a file.
-fn bytes_of(job: &Job, path: &Path, (at_bytes, len_bytes): (u64, u64)) -> Result<Vec<u8>> {
+fn bytes_of(job: &Job, path: &Path, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>> {
     let input = Input {
         path: path.to_path_buf(),
         header_bytes: at_bytes,
@@ -74,7 +74,7 @@ pub(super) fn members_of(job: &Job, path: &Path) -> Result<Vec<Member>> {
     if tail_bytes < END_BYTES as u64 {
         return Err(none());
     }
-    let tail = bytes_of(job, path, (found.len() - tail_bytes, tail_bytes))?;
+    let tail = bytes_of(job, path, found.len() - tail_bytes, tail_bytes)?;
     let end = (0..=tail.len() - END_BYTES)
         .rev()
         .find(|at| tail[*at..].starts_with(b"PK\x05\x06"))
@@ -97,7 +97,7 @@ pub(super) fn members_of(job: &Job, path: &Path) -> Result<Vec<Member>> {
     if !is_inside || len_bytes > DIRECTORY_BYTES_MAX {
         return Err(corrupt(path, "its directory does not lie inside the file"));
     }
-    let entries = bytes_of(job, path, (at_bytes, len_bytes))?;
+    let entries = bytes_of(job, path, at_bytes, len_bytes)?;
     let (mut members, mut at) = (Vec::new(), 0);
     while entries
         .get(at..)
@@ -194,7 +194,7 @@ pub(super) fn unpack(
     take: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<u64> {
     let damaged = || corrupt(path, format!("`{}` is not what was packed", member.name));
-    let local = bytes_of(job, path, (member.local_at_bytes, LOCAL_BYTES as u64))?;
+    let local = bytes_of(job, path, member.local_at_bytes, LOCAL_BYTES as u64)?;
     let skipped = match (u16_at(&local, 26), u16_at(&local, 28)) {
         (Some(name), Some(extra)) if local.starts_with(b"PK\x03\x04") => name + extra,
         _ => return Err(damaged()),

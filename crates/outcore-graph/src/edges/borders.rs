@@ -130,14 +130,15 @@ impl CutLines {
     /// [`outcore::Kind::Corrupt`] for a line that is too long; what `take` fails with.
     pub(crate) fn each(
         &self,
-        (first_bytes, piece): (u64, &[u8]),
+        first_bytes: u64,
+        piece: &[u8],
         text: &Range<u64>,
         line_end: u8,
         mut take: impl FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let end_bytes = first_bytes + piece.len() as u64;
         let (has_begin, has_end) = (first_bytes == text.start, end_bytes == text.end);
-        let whole = whole_lines(piece, (has_begin, has_end), line_end);
+        let whole = whole_lines(piece, WholeEnds { has_begin, has_end }, line_end);
         let part = |bytes: Range<usize>, (has_begin, has_end): (bool, bool)| Part {
             at_bytes: first_bytes + bytes.start as u64,
             bytes: piece[bytes].to_vec(),
@@ -195,11 +196,18 @@ fn check_length(line: &[u8]) -> Result<()> {
     Err(Error::corrupt(READ, cause).hint("check --from, or that the file is text"))
 }
 
+/// Whether a line begins at the beginning of a piece, and whether one ends at its end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WholeEnds {
+    pub(crate) has_begin: bool,
+    pub(crate) has_end: bool,
+}
+
 /// Where the lines lie that are whole in a piece, of which a line may begin at its beginning, or
 /// end at its end; nothing if it is a part of a single line.
 pub(crate) fn whole_lines(
     piece: &[u8],
-    (has_begin, has_end): (bool, bool),
+    WholeEnds { has_begin, has_end }: WholeEnds,
     line_end: u8,
 ) -> Option<Range<usize>> {
     let begin = match has_begin {
@@ -255,7 +263,7 @@ mod tests {
                         }
                         Ok(())
                     };
-                    cut.each((first, piece), &at, b'\n', take).unwrap();
+                    cut.each(first, piece, &at, b'\n', take).unwrap();
                 }
                 assert!(cut.is_over());
                 assert_eq!(lines_of(found.strip_suffix(b"\n").unwrap()), lines_of(text));
@@ -269,7 +277,7 @@ mod tests {
         let mut pieces = (0..5).map(|number| {
             let first = number * piece.len() as u64;
             let text = 0..5 * piece.len() as u64;
-            cut.each((first, &piece), &text, b'\n', |_, _| Ok(()))
+            cut.each(first, &piece, &text, b'\n', |_, _| Ok(()))
         });
         assert!(pieces.any(|done| done.is_err()));
     }

@@ -328,7 +328,7 @@ pub(super) fn header_of(
                 .path(path)
                 .hint("convert a .wsg file, or leave --weights out"));
         }
-        let serial = serial::open(job, path, (is_stored, options.is_weighted))?;
+        let serial = serial::open(job, path, is_stored, options.is_weighted)?;
         header.vertices = Some(serial.vertices);
         header.is_undirected = !serial.is_directed;
         header.weights = header
@@ -338,7 +338,7 @@ pub(super) fn header_of(
         return Ok(header);
     }
     if format == EdgeFormat::Npz {
-        let matrix = npz::open(job, path, (options.is_weighted, options.is_bipartite))?;
+        let matrix = npz::open(job, path, options)?;
         header.vertices = Some(matrix.vertices());
         header.weights = options.weight_type.or(matrix.weights());
         header.weights = header.weights.filter(|_| options.is_weighted);
@@ -357,7 +357,7 @@ pub(super) fn header_of(
         header.syntax.line_end = line_end(text);
     }
     match format {
-        EdgeFormat::MatrixMarket => matrix_market(path, text, (options, &mut header))?,
+        EdgeFormat::MatrixMarket => matrix_market(path, text, options, &mut header)?,
         EdgeFormat::Csv => csv(path, text, options, &mut header)?,
         _ => {}
     }
@@ -386,7 +386,8 @@ fn corrupt(path: &Path, cause: impl Into<String>) -> Error {
 fn matrix_market(
     path: &Path,
     head: &[u8],
-    (options, header): (&ReadOptions, &mut Header),
+    options: &ReadOptions,
+    header: &mut Header,
 ) -> Result<()> {
     let mut at = header.bytes as usize;
     let mut is_symmetric = None;
@@ -445,7 +446,7 @@ fn matrix_market(
                 "the line of sizes is not `rows columns entries`",
             ));
         };
-        let sides = MatrixSides::new(path, (*rows, *columns), options.is_bipartite)?;
+        let sides = MatrixSides::new(path, *rows, *columns, options.is_bipartite)?;
         header.bytes = at as u64;
         header.vertices = Some(sides.vertices);
         header.entries = Some(*entries);

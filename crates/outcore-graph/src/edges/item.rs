@@ -9,7 +9,7 @@ use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::{Batch, Sequence};
 use outcore::{Error, Input, Job, Result, primitives};
 
-use super::{PLACES, look_at_places};
+use super::{DataSpan, PLACES, SamplePlaces, look_at_places};
 use crate::format::weight::WeightType;
 
 /// What a file has of an edge.
@@ -234,7 +234,8 @@ impl<T: Send, F: Fn(&[u8], u64) -> Vec<T> + Sync> Sequence for Edges<'_, F> {
 /// `inputs`.
 pub(crate) fn at_edge(
     error: Error,
-    (shape, inputs): (ItemShape, &[Input]),
+    shape: ItemShape,
+    inputs: &[Input],
     mut position: u64,
 ) -> Error {
     for input in inputs {
@@ -254,11 +255,14 @@ pub(crate) fn largest_of_sample(inputs: &[Input], shape: ItemShape) -> Option<u6
     let mut largest = None;
     for input in inputs {
         let len_bytes = std::fs::metadata(&input.path).map_or(0, |facts| facts.len());
-        let data = (
-            input.header_bytes,
-            len_bytes.saturating_sub(input.header_bytes),
-        );
-        let places = (shape.bytes() as u64, PLACES / inputs.len().max(1));
+        let data = DataSpan {
+            at_bytes: input.header_bytes,
+            len_bytes: len_bytes.saturating_sub(input.header_bytes),
+        };
+        let places = SamplePlaces {
+            item_bytes: shape.bytes() as u64,
+            count: PLACES / inputs.len().max(1),
+        };
         look_at_places(&input.path, data, places, |_, items| {
             shape.each(items, |edge| {
                 largest = largest.max(Some(edge.source.max(edge.target)));

@@ -18,12 +18,12 @@ use outcore::primitives::Batch;
 use outcore::primitives::batch::Source;
 use outcore::{Error, Input, Job, Result};
 
-use super::borders::{CutLines, whole_lines};
+use super::borders::{CutLines, WholeEnds, whole_lines};
 use super::formats::{EdgeFormat, format_of, header_of, weights_of};
 use super::item::{Edge, fail};
 use super::syntax::Syntax;
 use super::text::{Place, not_an_edge};
-use super::{PLACES, READ, ReadOptions, check_entries, look_at_places};
+use super::{DataSpan, PLACES, READ, ReadOptions, SamplePlaces, check_entries, look_at_places};
 use crate::format::weight::WeightType;
 
 /// Files of text.
@@ -147,8 +147,15 @@ impl LineFiles {
         let mut sampled = Sampled::default();
         for file in &self.files {
             let (mut edges, mut bytes) = (0u64, 0);
-            let data = (file.header_bytes, file.len_bytes());
-            look_at_places(&file.path, data, (1, places), |at_bytes, piece| {
+            let data = DataSpan {
+                at_bytes: file.header_bytes,
+                len_bytes: file.len_bytes(),
+            };
+            let places = SamplePlaces {
+                item_bytes: 1,
+                count: places,
+            };
+            look_at_places(&file.path, data, places, |at_bytes, piece| {
                 let borders = file.borders(file.text.start + at_bytes, piece.len());
                 let whole = whole_lines(piece, borders, file.syntax.line_end());
                 let whole = whole.unwrap_or_default();
@@ -183,7 +190,8 @@ impl LineFiles {
             take(edge);
         };
         let done = self.cut.each(
-            (batch.first, piece),
+            batch.first,
+            piece,
             &file.text,
             file.syntax.line_end(),
             |at_bytes, lines| {
@@ -240,9 +248,12 @@ impl LineFile {
     }
 
     /// Whether a piece begins where the file does, and whether it ends there.
-    fn borders(&self, first_bytes: u64, len_bytes: usize) -> (bool, bool) {
+    fn borders(&self, first_bytes: u64, len_bytes: usize) -> WholeEnds {
         let end_bytes = first_bytes + len_bytes as u64;
-        (first_bytes == self.text.start, end_bytes == self.text.end)
+        WholeEnds {
+            has_begin: first_bytes == self.text.start,
+            has_end: end_bytes == self.text.end,
+        }
     }
 
     /// Shows the edges of whole lines, and counts comments.

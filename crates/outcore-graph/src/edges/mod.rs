@@ -157,10 +157,10 @@ pub(crate) fn read_edges(
     for file in files {
         headers.push(formats::header_of(job, file, format, options)?);
     }
-    let mut parsed = parse_all(job, (files, &headers), &dir, false)?;
+    let mut parsed = parse_all(job, files, &headers, &dir, false)?;
     if parsed.is_none() {
         // An id that does not fit into four bytes: once more, with eight.
-        parsed = parse_all(job, (files, &headers), &dir, true)?;
+        parsed = parse_all(job, files, &headers, &dir, true)?;
     }
     let Some(mut edges) = parsed else {
         return Err(Error::usage(READ, "an id has more than 64 bits"));
@@ -196,13 +196,27 @@ pub(crate) fn item_files(files: &[PathBuf], options: &ReadOptions) -> Result<Opt
     }))
 }
 
+/// The place and length of the data in a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DataSpan {
+    pub(crate) at_bytes: u64,
+    pub(crate) len_bytes: u64,
+}
+
+/// Places to look at, in data that consist of items.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SamplePlaces {
+    pub(crate) item_bytes: u64,
+    pub(crate) count: usize,
+}
+
 /// Shows up to `count` stretches of a file's data, evenly spread with the first and the last of
 /// them, to `take`, each with its place among the data. They have `item_bytes` or a multiple of
 /// that, about 4 KiB, and begin at such a multiple. What cannot be read is left out.
 pub(crate) fn look_at_places(
     path: &Path,
-    (data_at_bytes, data_bytes): (u64, u64),
-    (item_bytes, count): (u64, usize),
+    data: DataSpan,
+    SamplePlaces { item_bytes, count }: SamplePlaces,
     mut take: impl FnMut(u64, &[u8]),
 ) {
     let Ok(file) = File::open(path) else {
@@ -210,14 +224,14 @@ pub(crate) fn look_at_places(
     };
     // Items of any alignment can be looked at.
     let mut words = [0u64; PLACE_BYTES / size_of::<u64>()];
-    let items = (PLACE_BYTES as u64).min(data_bytes) / item_bytes;
+    let items = (PLACE_BYTES as u64).min(data.len_bytes) / item_bytes;
     let place: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
     let place = &mut place[..(items * item_bytes) as usize];
-    let last_item = data_bytes / item_bytes - items;
+    let last_item = data.len_bytes / item_bytes - items;
     let gaps = (count as u64).saturating_sub(1).clamp(1, last_item.max(1));
     for number in 0..=gaps {
         let at_bytes = last_item * number / gaps * item_bytes;
-        if file.read_exact_at(place, data_at_bytes + at_bytes).is_ok() {
+        if file.read_exact_at(place, data.at_bytes + at_bytes).is_ok() {
             take(at_bytes, place);
         }
     }
@@ -226,7 +240,8 @@ pub(crate) fn look_at_places(
 /// Parses all files; nothing if an id is too large for items that are not wide.
 fn parse_all(
     job: &Job,
-    (files, headers): (&[PathBuf], &[Header]),
+    files: &[PathBuf],
+    headers: &[Header],
     dir: &PrivateDir,
     is_wide: bool,
 ) -> Result<Option<EdgeFiles>> {
@@ -247,17 +262,19 @@ fn parse_all(
         let number = 2 * (2 * index + usize::from(is_wide));
         let to = [number, number + 1].map(|number| dir.path().join(format!("part-{number}")));
         let found = match (&header.serial, &header.matrix) {
-            (Some(serial), _) => serial::parse(job, file, (serial, weights), &to[0])?,
+            (Some(serial), _) => serial::parse(job, file, serial, weights, &to[0])?,
             (_, Some(matrix)) => {
                 // Behind the numbers of all others.
                 let first = 4 * files.len() + npz::FILES_MAX * index;
-                npz::parse(job, file, (matrix, weights), (dir.path(), first))?
+                npz::parse(job, file, matrix, weights, dir.path(), first)?
             }
             _ => match text::parse(
                 job,
                 file,
-                (header.bytes, header.syntax.with_weights(weights)),
-                (edges.shape, [&to[0], &to[1]]),
+                header.bytes,
+                header.syntax.with_weights(weights),
+                edges.shape,
+                [&to[0], &to[1]],
             )? {
                 Some((found, edges_count)) => {
                     check_entries(file, header.entries, edges_count)?;

@@ -78,7 +78,7 @@ pub(crate) fn named_files(
             },
             _ => header.syntax,
         };
-        are_names |= has_names(job, path, (header.bytes, syntax))?;
+        are_names |= has_names(job, path, header.bytes, syntax)?;
         named.push(NamedFile {
             path: path.clone(),
             header_bytes: header.bytes,
@@ -90,7 +90,7 @@ pub(crate) fn named_files(
 }
 
 /// Whether a whole line in the head of a file has an id that is not a whole number.
-fn has_names(job: &Job, path: &Path, (header_bytes, syntax): (u64, Syntax)) -> Result<bool> {
+fn has_names(job: &Job, path: &Path, header_bytes: u64, syntax: Syntax) -> Result<bool> {
     let mut head = vec![0; HEAD_BYTES];
     let found = job.device.read_head(path, &mut head)?;
     head.truncate(found);

@@ -16,7 +16,7 @@ use outcore_io::units;
 
 use super::archive::{Member, corrupt, member, members_of, unpack};
 use super::sides::MatrixSides;
-use super::{Parsed, READ};
+use super::{Parsed, READ, ReadOptions};
 use crate::format::weight::WeightType;
 use outcore::primitives::appended::append_to;
 
@@ -219,7 +219,11 @@ fn head_bytes_of(bytes: &[u8]) -> Option<usize> {
 pub(super) fn open(
     job: &Job,
     path: &Path,
-    (is_weighted, is_bipartite): (bool, bool),
+    &ReadOptions {
+        is_weighted,
+        is_bipartite,
+        ..
+    }: &ReadOptions,
 ) -> Result<Matrix> {
     let members = members_of(job, path)?;
     let mut text = Vec::new();
@@ -263,7 +267,7 @@ pub(super) fn open(
         true => Some(kind_of(job, path, member(path, &members, "data.npy")?)?.weights()),
         false => None,
     };
-    let sides = MatrixSides::new(path, (rows, columns), is_bipartite)?;
+    let sides = MatrixSides::new(path, rows, columns, is_bipartite)?;
     if sides.vertices > INDEX_LIMIT {
         let cause = format!("its shape is {rows} x {columns}, {INDEX_LIMIT} vertices are the most");
         return Err(Error::usage(READ, cause).path(path));
@@ -285,8 +289,10 @@ pub(super) const FILES_MAX: usize = 5;
 pub(super) fn parse(
     job: &Job,
     path: &Path,
-    (matrix, weights): (&Matrix, Option<WeightType>),
-    (dir, first): (&Path, usize),
+    matrix: &Matrix,
+    weights: Option<WeightType>,
+    dir: &Path,
+    first: usize,
 ) -> Result<Parsed> {
     let named = |number: usize| {
         let file = dir.join(format!("part-{}", first + number));
@@ -333,7 +339,7 @@ pub(super) fn parse(
             let _held = job
                 .budget
                 .reserve("pointers of a matrix", 16 * (sides + 1))?;
-            let starts = starts_of(job, path, matrix, (sides, count))?;
+            let starts = starts_of(job, path, matrix, sides, count)?;
             let places = outcore::primitives::tabulate(count, |place| {
                 (starts.partition_point(|start| *start <= place) - 1) as u32
             });
@@ -390,12 +396,7 @@ pub(super) fn parse(
 }
 
 /// Where the entries of each row, or column, begin, and where the last end.
-fn starts_of(
-    job: &Job,
-    path: &Path,
-    matrix: &Matrix,
-    (sides, count): (u64, u64),
-) -> Result<Vec<u64>> {
+fn starts_of(job: &Job, path: &Path, matrix: &Matrix, sides: u64, count: u64) -> Result<Vec<u64>> {
     let mut starts: Vec<u64> = Vec::with_capacity(sides as usize + 1);
     let array = member(path, &matrix.members, "indptr.npy")?;
     numbers(job, path, array, |place, start| {

@@ -57,7 +57,7 @@ impl Serial {
 }
 
 /// Reads the head.
-pub(super) fn open(job: &Job, path: &Path, (is_stored, is_wanted): (bool, bool)) -> Result<Serial> {
+pub(super) fn open(job: &Job, path: &Path, is_stored: bool, is_wanted: bool) -> Result<Serial> {
     let corrupt = |cause: String| {
         Error::corrupt(READ, cause).path(path).hint(
             "write the graph again: it is cut short or too long, or no serialized graph of GAP",
@@ -148,11 +148,11 @@ impl<T: Item> Lists<'_, T> {
                 }
             };
             let weight_bits = if self.serial.is_wanted { word[1] } else { 0 };
-            let ends = (source.min(target), source.max(target), weight_bits);
+            let number = mixed(source.min(target), source.max(target), weight_bits);
             sum = match source.cmp(&target) {
-                std::cmp::Ordering::Less => sum.wrapping_add(mixed(ends)),
+                std::cmp::Ordering::Less => sum.wrapping_add(number),
                 std::cmp::Ordering::Equal => sum,
-                std::cmp::Ordering::Greater => sum.wrapping_sub(mixed(ends)),
+                std::cmp::Ordering::Greater => sum.wrapping_sub(number),
             };
             if !self.serial.is_directed && target > source {
                 continue;
@@ -197,7 +197,7 @@ impl<T: Item> Lists<'_, T> {
 }
 
 /// A number of an edge, as good as drawn.
-fn mixed((low, high, weight_bits): (u64, u64, i32)) -> u64 {
+fn mixed(low: u64, high: u64, weight_bits: i32) -> u64 {
     bytes_checksum(bytemuck::cast_slice(&[low, high, weight_bits as u64]))
 }
 
@@ -255,20 +255,22 @@ fn offsets_of(job: &Job, path: &Path, serial: &Serial) -> Result<(Vec<u64>, Rese
 pub(super) fn parse(
     job: &Job,
     path: &Path,
-    (serial, weights): (&Serial, Option<WeightType>),
+    serial: &Serial,
+    weights: Option<WeightType>,
     to: &Path,
 ) -> Result<Parsed> {
     match weights {
-        None => parse_to::<[u32; 2]>(job, path, (serial, None), to),
-        Some(WeightType::F32) => parse_to::<[u32; 3]>(job, path, (serial, weights), to),
-        Some(_) => parse_to::<[u32; 4]>(job, path, (serial, weights), to),
+        None => parse_to::<[u32; 2]>(job, path, serial, None, to),
+        Some(WeightType::F32) => parse_to::<[u32; 3]>(job, path, serial, weights, to),
+        Some(_) => parse_to::<[u32; 4]>(job, path, serial, weights, to),
     }
 }
 
 fn parse_to<T: Item>(
     job: &Job,
     path: &Path,
-    (serial, weights): (&Serial, Option<WeightType>),
+    serial: &Serial,
+    weights: Option<WeightType>,
     to: &Path,
 ) -> Result<Parsed> {
     let (offsets, _held) = offsets_of(job, path, serial)?;

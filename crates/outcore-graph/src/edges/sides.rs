@@ -25,11 +25,7 @@ impl MatrixSides {
     /// # Errors
     /// [`outcore::Kind::Usage`] for one that is not square, unless rows and columns are different
     /// vertices.
-    pub(super) fn new(
-        path: &Path,
-        (rows, columns): (u64, u64),
-        is_bipartite: bool,
-    ) -> Result<Self> {
+    pub(super) fn new(path: &Path, rows: u64, columns: u64, is_bipartite: bool) -> Result<Self> {
         if is_bipartite {
             return Ok(MatrixSides {
                 vertices: rows.saturating_add(columns),

@@ -167,23 +167,25 @@ fn line_number(place: Place<'_>) -> Option<u64> {
 pub(super) fn parse(
     job: &Job,
     path: &Path,
-    (header_bytes, syntax): (u64, Syntax),
-    (shape, to): (ItemShape, [&Path; 2]),
+    header_bytes: u64,
+    syntax: Syntax,
+    shape: ItemShape,
+    to: [&Path; 2],
 ) -> Result<Option<(Parsed, u64)>> {
-    let from = (header_bytes, syntax);
     match (shape.is_wide(), shape.weights()) {
-        (false, None) => parse_to::<[u32; 2]>(job, path, from, to),
-        (false, Some(WeightType::F32)) => parse_to::<[u32; 3]>(job, path, from, to),
-        (false, Some(_)) => parse_to::<[u32; 4]>(job, path, from, to),
-        (true, None) => parse_to::<[u64; 2]>(job, path, from, to),
-        (true, Some(_)) => parse_to::<[u64; 3]>(job, path, from, to),
+        (false, None) => parse_to::<[u32; 2]>(job, path, header_bytes, syntax, to),
+        (false, Some(WeightType::F32)) => parse_to::<[u32; 3]>(job, path, header_bytes, syntax, to),
+        (false, Some(_)) => parse_to::<[u32; 4]>(job, path, header_bytes, syntax, to),
+        (true, None) => parse_to::<[u64; 2]>(job, path, header_bytes, syntax, to),
+        (true, Some(_)) => parse_to::<[u64; 3]>(job, path, header_bytes, syntax, to),
     }
 }
 
 fn parse_to<T: Item>(
     job: &Job,
     path: &Path,
-    (header_bytes, syntax): (u64, Syntax),
+    header_bytes: u64,
+    syntax: Syntax,
     [to, rest]: [&Path; 2],
 ) -> Result<Option<(Parsed, u64)>> {
     let lines = Lines::<T> {

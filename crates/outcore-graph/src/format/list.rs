@@ -265,6 +265,15 @@ pub(crate) fn alone_max(weights: Option<WeightType>) -> usize {
     (LIST_BLOCK_BYTES - HEAD_BYTES - ENTRY_BYTES) / item_bytes(weights)
 }
 
+/// A block of lists: of which graph and part it is, its number, and the weights it has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BlockOf {
+    pub(crate) id: u64,
+    pub(crate) part: Part,
+    pub(crate) number: u64,
+    pub(crate) weights: Option<WeightType>,
+}
+
 /// Shows each list of block `number` of `part` to `visit`; false if the block is not what was
 /// written. `block` lies at a multiple of four bytes.
 ///
@@ -272,7 +281,12 @@ pub(crate) fn alone_max(weights: Option<WeightType>) -> usize {
 /// What `visit` fails with.
 pub(crate) fn read_block(
     block: &[u8],
-    (id, part, number, weight_type): (u64, Part, u64, Option<WeightType>),
+    BlockOf {
+        id,
+        part,
+        number,
+        weights: weight_type,
+    }: BlockOf,
     mut visit: impl FnMut(List<'_>) -> Result<()>,
 ) -> Result<bool> {
     if block.len() != LIST_BLOCK_BYTES || !is_intact(id, part, number, block) {

@@ -97,7 +97,7 @@ pub(crate) struct NameBlock<'b> {
 
 impl<'b> NameBlock<'b> {
     /// Block `number` of the graph `id`; nothing if it is not what was written.
-    pub(crate) fn read(block: &'b [u8], (id, number): (u64, u64)) -> Option<Self> {
+    pub(crate) fn read(block: &'b [u8], id: u64, number: u64) -> Option<Self> {
         if block.len() != NAME_BLOCK_BYTES {
             return None;
         }
@@ -149,17 +149,17 @@ mod tests {
         assert!(blocks.len() > 10);
         let mut vertex = 0;
         for (number, (block, first)) in blocks.iter().enumerate() {
-            let read = NameBlock::read(block, (7, number as u64)).unwrap();
+            let read = NameBlock::read(block, 7, number as u64).unwrap();
             assert_eq!((read.first, *first), (vertex, vertex));
             for found in read.iter() {
                 assert_eq!(found, name(vertex));
                 vertex += 1;
             }
-            assert!(NameBlock::read(block, (8, number as u64)).is_none());
-            assert!(NameBlock::read(block, (7, number as u64 + 1)).is_none());
+            assert!(NameBlock::read(block, 8, number as u64).is_none());
+            assert!(NameBlock::read(block, 7, number as u64 + 1).is_none());
             let mut bad = block.clone();
             bad[NAME_BLOCK_BYTES - 1] ^= 1;
-            assert!(NameBlock::read(&bad, (7, number as u64)).is_none());
+            assert!(NameBlock::read(&bad, 7, number as u64).is_none());
         }
         assert_eq!(vertex, 500);
     }

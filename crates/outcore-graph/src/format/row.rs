@@ -184,7 +184,7 @@ fn columns_of(vertices: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::tile::read_chunk;
+    use crate::format::tile::{ChunkOf, read_chunk};
 
     /// Each edge comes once, and a part of a row has its tiles in order, however many edges the row
     /// has.
@@ -210,7 +210,11 @@ mod tests {
             assert_eq!(count, chunks.len() as u64);
             let (mut found, mut tiles) = (Vec::new(), Vec::new());
             for (number, chunk) in (0..).zip(&chunks) {
-                let what = (7, number, weights);
+                let what = ChunkOf {
+                    id: 7,
+                    number,
+                    weights,
+                };
                 let read = read_chunk(bytemuck::cast_slice(chunk), what, |segment| {
                     tiles.push((segment.row_base, segment.column_base));
                     let edges = segment.weighted_edges();
@@ -240,10 +244,18 @@ mod tests {
             let mut row = TileRow::new(7, vertices, None);
             let mut emit = |chunk: &[u8]| {
                 let words: Vec<u32> = bytemuck::pod_collect_to_vec(chunk);
-                let read = read_chunk(bytemuck::cast_slice(&words), (7, number, None), |segment| {
-                    tiles.push(segment.column_base);
-                    Ok(())
-                });
+                let read = read_chunk(
+                    bytemuck::cast_slice(&words),
+                    ChunkOf {
+                        id: 7,
+                        number,
+                        weights: None,
+                    },
+                    |segment| {
+                        tiles.push(segment.column_base);
+                        Ok(())
+                    },
+                );
                 assert!(read.unwrap().is_some());
                 number += 1;
                 Ok(())

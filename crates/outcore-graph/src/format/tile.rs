@@ -228,6 +228,14 @@ impl<'a> Segment<'a> {
     }
 }
 
+/// A chunk of tiles: of which graph it is, its number, and the weights it has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChunkOf {
+    pub(crate) id: u64,
+    pub(crate) number: u64,
+    pub(crate) weights: Option<WeightType>,
+}
+
 /// Shows each segment of chunk `number` to `visit`; gives the number of edges, or nothing if the
 /// chunk is not what was written. `chunk` lies at a multiple of four bytes.
 ///
@@ -235,7 +243,11 @@ impl<'a> Segment<'a> {
 /// What `visit` fails with.
 pub(crate) fn read_chunk(
     chunk: &[u8],
-    (id, number, weights): (u64, u64, Option<WeightType>),
+    ChunkOf {
+        id,
+        number,
+        weights,
+    }: ChunkOf,
     mut visit: impl FnMut(Segment<'_>) -> Result<()>,
 ) -> Result<Option<u64>> {
     if chunk.len() != CHUNK_BYTES || !is_intact(id, Part::Tiles, number, chunk) {

@@ -147,7 +147,7 @@ impl<'g> Frontiers<'g> {
                 }
                 Ok(())
             }),
-            None => scan(self.graph, self.job, (members, direction), &visit),
+            None => scan(self.graph, self.job, members, direction, &visit),
         };
         for vertex in frontier {
             self.members.remove(*vertex);
@@ -187,7 +187,8 @@ impl Frontiers<'_> {
 fn scan(
     graph: &Graph,
     job: &Job,
-    (members, direction): (&VertexSet, Direction),
+    members: &VertexSet,
+    direction: Direction,
     visit: &(impl Fn(u32, u32, f64) + Sync),
 ) -> Result<()> {
     let is_directed = graph.manifest().directed;

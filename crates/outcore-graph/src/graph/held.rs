@@ -66,7 +66,8 @@ impl<'g> ListHolder<'g> {
     pub(crate) fn new(
         job: &'g Job,
         graph: &'g Graph,
-        (direction, with_weights): (Direction, bool),
+        direction: Direction,
+        with_weights: bool,
     ) -> Result<Self> {
         let bytes = held_bytes(graph, with_weights);
         Ok(ListHolder {

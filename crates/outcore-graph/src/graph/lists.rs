@@ -15,7 +15,7 @@ use outcore_io::memory::Reservation;
 
 use super::plan::LISTS;
 use super::{Direction, Graph, damaged};
-use crate::format::list::{LIST_BLOCK_BYTES, List, alone_max, read_block};
+use crate::format::list::{BlockOf, LIST_BLOCK_BYTES, List, alone_max, read_block};
 use crate::format::{NO_VERTEX, Part};
 
 /// Blocks that are kept.
@@ -25,6 +25,15 @@ const BLOCKS_FEW: usize = 64;
 
 /// One block of one of the files of lists.
 type BlockKey = (bool, usize);
+
+/// A place in the list of a vertex.
+#[derive(Debug, Clone, Copy)]
+pub struct ListPlace {
+    /// The vertex.
+    pub vertex: u32,
+    /// Which of its neighbours.
+    pub place: u32,
+}
 
 /// Reads lists; see the module.
 pub struct ListReader<'g> {
@@ -128,9 +137,15 @@ impl<'g> ListReader<'g> {
                     }
                 }
             };
-            let from = (&[input][..], LIST_BLOCK_BYTES);
-            let (made, done) = primitives::gather_each(self.job, from, &numbers, &state, show)?;
-            self.graph.note_read((LISTS, None), &done);
+            let (made, done) = primitives::gather_each(
+                self.job,
+                &[input][..],
+                LIST_BLOCK_BYTES,
+                &numbers,
+                &state,
+                show,
+            )?;
+            self.graph.note_read(LISTS, None, &done);
             states.extend(made);
         }
         Ok(states)
@@ -161,21 +176,24 @@ impl<'g> ListReader<'g> {
     ///
     /// # Errors
     /// As [`ListReader::each`]; [`outcore::Kind::Corrupt`] for a place that a list does not have.
-    pub fn at(&mut self, wanted: &[(u32, u32)], direction: Direction) -> Result<Vec<u32>> {
+    pub fn at(&mut self, wanted: &[ListPlace], direction: Direction) -> Result<Vec<u32>> {
         let part = self.graph.parts(direction).first().copied();
         let part = part.unwrap_or(Part::Out);
         let index = self.graph.index(part);
         let longest = alone_max(self.graph.manifest.weights());
         // Where each is: its block, its vertex, its place in what the block has of the list, and
         // where it goes.
-        let places = wanted.iter().enumerate().map(|(to, (vertex, place))| {
-            let blocks = index.blocks_of(*vertex);
-            let place = *place as usize;
-            match blocks.len() {
-                1 => (blocks.start, *vertex, place, to),
-                _ => (blocks.start + place / longest, *vertex, place % longest, to),
-            }
-        });
+        let places = wanted
+            .iter()
+            .enumerate()
+            .map(|(to, ListPlace { vertex, place })| {
+                let blocks = index.blocks_of(*vertex);
+                let place = *place as usize;
+                match blocks.len() {
+                    1 => (blocks.start, *vertex, place, to),
+                    _ => (blocks.start + place / longest, *vertex, place % longest, to),
+                }
+            });
         let mut places: Vec<(usize, u32, usize, usize)> = places.collect();
         places.sort_unstable();
         let mut keys: Vec<BlockKey> = Vec::new();
@@ -239,7 +257,12 @@ impl<'g> ListReader<'g> {
     ) -> Result<()> {
         let part = part_of(is_source);
         let manifest = &self.graph.manifest;
-        let what = (manifest.id, part, number as u64, manifest.weights());
+        let what = BlockOf {
+            id: manifest.id,
+            part,
+            number: number as u64,
+            weights: manifest.weights(),
+        };
         match read_block(bytes, what, visit)? {
             true => Ok(()),
             false => {
@@ -272,9 +295,15 @@ impl<'g> ListReader<'g> {
                 ));
                 Ok(())
             };
-            let from = (&[input][..], LIST_BLOCK_BYTES);
-            let (kept, done) = primitives::gather_each(self.job, from, &numbers, Vec::new, keep)?;
-            self.graph.note_read((LISTS, None), &done);
+            let (kept, done) = primitives::gather_each(
+                self.job,
+                &[input][..],
+                LIST_BLOCK_BYTES,
+                &numbers,
+                Vec::new,
+                keep,
+            )?;
+            self.graph.note_read(LISTS, None, &done);
             for (place, words) in kept.into_iter().flatten() {
                 self.kept
                     .insert((is_source, numbers[place] as usize), words);

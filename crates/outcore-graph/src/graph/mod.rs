@@ -81,7 +81,7 @@ impl Graph {
         let held = job.budget.reserve("index of a graph", blocks * 4)?;
         let index = |part, lists: &ListManifest| {
             let name = format!("{}.index", name_of(part));
-            let firsts = load_numbers(job, (&files, &name), (lists.blocks, lists.index_sum))?;
+            let firsts = load_numbers(job, &files, &name, lists.blocks, lists.index_sum)?;
             Ok(ListIndex::new(firsts))
         };
         let out = index(Part::Out, &manifest.out)?;
@@ -132,8 +132,13 @@ impl Graph {
     pub fn degrees(&self, job: &Job, direction: Direction) -> Result<Vec<u32>> {
         let load = |part: Part, lists: &ListManifest| {
             let name = format!("{}.degrees", name_of(part));
-            let wanted = (self.manifest.vertices, lists.degrees_sum);
-            load_numbers(job, (&self.files, &name), wanted)
+            load_numbers(
+                job,
+                &self.files,
+                &name,
+                self.manifest.vertices,
+                lists.degrees_sum,
+            )
         };
         let out = || load(Part::Out, &self.manifest.out);
         let sources = self.manifest.sources.as_ref();
@@ -228,8 +233,10 @@ fn damaged(path: &Path, cause: impl Into<String>) -> Error {
 /// A file of this many numbers, with that checksum.
 fn load_numbers(
     job: &Job,
-    (files, name): (&GraphFiles, &str),
-    (count, sum): (u64, u64),
+    files: &GraphFiles,
+    name: &str,
+    count: u64,
+    sum: u64,
 ) -> Result<Vec<u32>> {
     let numbers: Vec<AtomicU32> = (0..count).map(|_| AtomicU32::new(0)).collect();
     if count > 0 {

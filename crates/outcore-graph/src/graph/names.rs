@@ -78,8 +78,8 @@ impl Graph {
         let input = self.files.input("names");
         if let Some(text) = &manifest.text_names {
             let held = job.budget.reserve("index of names", text.blocks * 4)?;
-            let index = (&self.files, "names.index");
-            let firsts = load_numbers(job, index, (text.blocks, text.index_sum))?;
+            let firsts =
+                load_numbers(job, &self.files, "names.index", text.blocks, text.index_sum)?;
             let kind = NamesKind::Text(TextNames {
                 path,
                 input,
@@ -215,7 +215,7 @@ impl TextNames {
     }
 
     fn block<'b>(&self, number: u64, bytes: &'b [u8]) -> Result<NameBlock<'b>> {
-        let block = NameBlock::read(bytes, (self.id, number));
+        let block = NameBlock::read(bytes, self.id, number);
         let first = self.firsts.get(number as usize).copied();
         let block = block.filter(|block| Some(block.first) == first);
         block.ok_or_else(|| {

@@ -102,9 +102,11 @@ pub(crate) struct KernelPlan<'g> {
 impl<'g> KernelPlan<'g> {
     /// The plan of `kernel`, with this much memory for vertices and beside them.
     pub(crate) fn new(
-        (job, graph): (&'g Job, &'g Graph),
+        job: &'g Job,
+        graph: &'g Graph,
         kernel: &'g str,
-        (state_bytes, beside_bytes): (u64, u64),
+        state_bytes: u64,
+        beside_bytes: u64,
         reads: EdgeReads,
     ) -> Self {
         KernelPlan {
@@ -190,11 +192,7 @@ impl Graph {
     }
 
     /// Adds what was read to the phase that `planned` is of.
-    pub(super) fn note_read(
-        &self,
-        (name, planned): (&'static str, Option<PhasePlan>),
-        done: &Summary,
-    ) {
+    pub(super) fn note_read(&self, name: &'static str, planned: Option<PhasePlan>, done: &Summary) {
         let mut phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(phase) = phases.iter_mut().find(|phase| phase.name == name) else {
             phases.push(Phase {

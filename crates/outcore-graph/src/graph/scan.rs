@@ -19,8 +19,8 @@ use super::plan::{LISTS, TILES};
 use super::{Direction, Graph, damaged};
 use crate::edges::item::fail;
 use crate::format::Part;
-use crate::format::list::{LIST_BLOCK_BYTES, List, read_block};
-use crate::format::tile::{CHUNK_BYTES, Segment, read_chunk};
+use crate::format::list::{BlockOf, LIST_BLOCK_BYTES, List, read_block};
+use crate::format::tile::{CHUNK_BYTES, ChunkOf, Segment, read_chunk};
 
 /// The chunks of a graph's tiles, each as the number of its edges, once `visit` has seen them.
 struct Chunks<'g, F> {
@@ -31,7 +31,11 @@ struct Chunks<'g, F> {
 impl<F: Fn(Segment<'_>) -> Result<()> + Sync> Chunks<'_, F> {
     fn edges_of(&self, number: u64, chunk: &[u8]) -> Result<u64> {
         let manifest = &self.graph.manifest;
-        let what = (manifest.id, number, manifest.weights());
+        let what = ChunkOf {
+            id: manifest.id,
+            number,
+            weights: manifest.weights(),
+        };
         read_chunk(chunk, what, &self.visit)?.ok_or_else(|| {
             let path = self.graph.part_path(Part::Tiles);
             damaged(&path, format!("chunk {number} is not what was written"))
@@ -76,7 +80,12 @@ struct Blocks<'g, F> {
 impl<F: Fn(u64, List<'_>) -> Result<()> + Sync> Blocks<'_, F> {
     fn neighbours_of(&self, number: u64, block: &[u8]) -> Result<u64> {
         let manifest = &self.graph.manifest;
-        let what = (manifest.id, self.part, number, manifest.weights());
+        let what = BlockOf {
+            id: manifest.id,
+            part: self.part,
+            number,
+            weights: manifest.weights(),
+        };
         let mut neighbours = 0;
         let is_intact = read_block(block, what, |list| {
             neighbours += list.neighbours.len() as u64;
@@ -156,7 +165,7 @@ impl Graph {
         };
         let add = |a, b| a + b;
         let (found, done) = primitives::fold_with_summary(job, &blocks, 0, add, add)?;
-        self.note_read((LISTS, None), &done);
+        self.note_read(LISTS, None, &done);
         match found == wanted {
             true => Ok(()),
             false => {
@@ -214,7 +223,7 @@ impl Graph {
         let chunks = Chunks { graph: self, visit };
         let add = |a, b| a + b;
         let (edges, done) = primitives::fold_with_summary(job, &chunks, 0, add, add)?;
-        self.note_read((TILES, Some(self.plan_pass(job))), &done);
+        self.note_read(TILES, Some(self.plan_pass(job)), &done);
         match edges == self.manifest.edges {
             true => Ok(()),
             false => {

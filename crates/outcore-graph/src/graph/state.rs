@@ -16,6 +16,25 @@ use super::plan::{EdgeReads, KernelPlan};
 /// What the engine needs to read tiles and lists, at least, on each thread.
 const READING_BYTES: u64 = 1 << 20;
 
+/// The memory that a kernel needs.
+#[derive(Debug, Clone, Copy)]
+pub struct StateBytes {
+    /// For each vertex.
+    pub vertex_bytes: usize,
+    /// For all else.
+    pub beside_bytes: u64,
+}
+
+impl StateBytes {
+    /// This much for each vertex, and this much for all else.
+    pub fn new(vertex_bytes: usize, beside_bytes: u64) -> Self {
+        StateBytes {
+            vertex_bytes,
+            beside_bytes,
+        }
+    }
+}
+
 /// The memory of a kernel; given back when dropped.
 #[derive(Debug)]
 pub struct State {
@@ -23,13 +42,12 @@ pub struct State {
 }
 
 impl State {
-    /// Takes `vertex_bytes` for each vertex, beside which `beside_bytes` will be taken, for
-    /// `kernel`.
+    /// Takes the part of `bytes` that is for vertices, for `kernel`, which will take the rest.
     ///
     /// # Errors
     /// [`Kind::Memory`], with how much would do.
-    pub fn reserve(job: &Job, graph: &Graph, kernel: &str, bytes: (usize, u64)) -> Result<Self> {
-        State::planned(job, graph, (kernel, EdgeReads::AsAsked), bytes)
+    pub fn reserve(job: &Job, graph: &Graph, kernel: &str, bytes: StateBytes) -> Result<Self> {
+        State::planned(job, graph, kernel, EdgeReads::AsAsked, bytes)
     }
 
     /// The same for a kernel of which it is known how it `reads`; its plan is shown to whoever
@@ -40,8 +58,12 @@ impl State {
     pub fn planned(
         job: &Job,
         graph: &Graph,
-        (kernel, reads): (&str, EdgeReads),
-        (vertex_bytes, beside_bytes): (usize, u64),
+        kernel: &str,
+        reads: EdgeReads,
+        StateBytes {
+            vertex_bytes,
+            beside_bytes,
+        }: StateBytes,
     ) -> Result<Self> {
         let vertices = graph.vertices() as u64;
         let state_bytes = vertices * vertex_bytes as u64;
@@ -62,8 +84,15 @@ impl State {
                 .hint(format!("allow at least {enough} with --memory")));
         }
         let held = job.budget.reserve("state of vertices", state_bytes)?;
-        let bytes = (state_bytes, needed_bytes - state_bytes);
-        KernelPlan::new((job, graph), kernel, bytes, reads).show();
+        KernelPlan::new(
+            job,
+            graph,
+            kernel,
+            state_bytes,
+            needed_bytes - state_bytes,
+            reads,
+        )
+        .show();
         Ok(State { _held: held })
     }
 }

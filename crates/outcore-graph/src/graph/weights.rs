@@ -19,7 +19,7 @@ impl WeightCheck {
     /// Whether the weight of the edge between these vertices is as it has to be.
     #[inline]
     pub(crate) fn accepts(&self, from: usize, to: usize, weight: f64) -> bool {
-        self.accepts_in(from, to, (weight, 0.0..=f64::MAX))
+        self.accepts_in(from, to, weight, 0.0..=f64::MAX)
     }
 
     /// The same for weights of `range` alone.
@@ -28,17 +28,19 @@ impl WeightCheck {
         &self,
         from: usize,
         to: usize,
-        (weight, range): (f64, RangeInclusive<f64>),
+        weight: f64,
+        range: RangeInclusive<f64>,
     ) -> bool {
         let is_right = range.contains(&weight);
         if !is_right {
-            self.note((from as u32, to as u32, weight.to_bits()));
+            self.note(from as u32, to as u32, weight.to_bits());
         }
         is_right
     }
 
     #[cold]
-    fn note(&self, edge: (u32, u32, u64)) {
+    fn note(&self, from: u32, to: u32, weight_bits: u64) {
+        let edge = (from, to, weight_bits);
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *first = Some(first.map_or(edge, |before| before.min(edge)));
     }
@@ -49,8 +51,10 @@ impl WeightCheck {
     /// [`outcore::Kind::Usage`].
     pub(crate) fn finish(
         &self,
-        (job, graph): (&Job, &Graph),
-        (kernel, hint): (&str, &'static str),
+        job: &Job,
+        graph: &Graph,
+        kernel: &str,
+        hint: &'static str,
     ) -> Result<()> {
         let first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((from, to, bits)) = *first else {

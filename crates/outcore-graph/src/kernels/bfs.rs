@@ -19,7 +19,7 @@ use outcore::{Error, Job, Result};
 use crate::format::NO_VERTEX;
 use crate::graph::frontier::Frontiers;
 use crate::graph::plan::EdgeReads;
-use crate::graph::state::{State, numbers, values};
+use crate::graph::state::{State, StateBytes, numbers, values};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "breadth-first search";
@@ -63,8 +63,9 @@ pub fn bfs_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<Search> {
     let _state = State::planned(
         job,
         graph,
-        (KERNEL, EdgeReads::Frontiers),
-        (12, beside_bytes),
+        KERNEL,
+        EdgeReads::Frontiers,
+        StateBytes::new(12, beside_bytes),
     )?;
     let mut frontiers = Frontiers::new(job, graph)?;
     let levels = numbers(vertices, |_| NO_VERTEX);

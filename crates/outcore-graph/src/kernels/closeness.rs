@@ -21,7 +21,7 @@ use outcore::{Error, Job, Result};
 use super::sampling::{Draw, without_repeats};
 use crate::graph::frontier::Frontiers;
 use crate::graph::plan::EdgeReads;
-use crate::graph::state::{State, sums};
+use crate::graph::state::{State, StateBytes, sums};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "closeness";
@@ -60,8 +60,8 @@ pub fn closeness(job: &Job, graph: &Graph, options: ClosenessOptions) -> Result<
     }
     let vertices = graph.vertices();
     let beside_bytes = Frontiers::bytes(vertices);
-    let reads = (KERNEL, EdgeReads::Frontiers);
-    let _state = State::planned(job, graph, reads, (VERTEX_BYTES, beside_bytes))?;
+    let state = StateBytes::new(VERTEX_BYTES, beside_bytes);
+    let _state = State::planned(job, graph, KERNEL, EdgeReads::Frontiers, state)?;
     let mut draw = Draw::of(options.seed, 0, 0);
     let sources = without_repeats(&mut draw, vertices as u32, options.sources_count);
     let mut distances = vec![0_u64; vertices];

@@ -19,7 +19,7 @@ use outcore_io::memory::prefetch;
 use super::contraction::{LabelFile, components_by_bundles};
 use crate::graph::Graph;
 use crate::graph::plan::EdgeReads;
-use crate::graph::state::{State, numbers, values};
+use crate::graph::state::{State, StateBytes, numbers, values};
 
 const KERNEL: &str = "connected components";
 
@@ -53,7 +53,13 @@ pub fn components_of_any(job: &Job, graph: &Graph, scratch: &Path) -> Result<Com
 /// # Errors
 /// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
 pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
-    let _state = State::planned(job, graph, (KERNEL, EdgeReads::Passes(1)), (4, 0))?;
+    let _state = State::planned(
+        job,
+        graph,
+        KERNEL,
+        EdgeReads::Passes(1),
+        StateBytes::new(4, 0),
+    )?;
     let parents = numbers(graph.vertices(), |vertex| vertex);
     job.control.begin_phase("components", graph.tile_bytes());
     graph.scan(job, |segment| {

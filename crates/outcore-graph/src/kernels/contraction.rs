@@ -132,7 +132,7 @@ pub fn components_by_bundles(
     let _state = job.budget.reserve("vertices of a bundle", state_bytes)?;
     let files_bytes = 2 * bundles as u64 * FILE_BYTES;
     let reads = EdgeReads::Bundles(bundles as u64);
-    KernelPlan::new((job, graph), KERNEL, (state_bytes, files_bytes), reads).show();
+    KernelPlan::new(job, graph, KERNEL, state_bytes, files_bytes, reads).show();
     job.control.begin_phase("distribute", graph.tile_bytes());
     work.distribute(graph, &mut files)?;
     job.control.begin_phase("contract", vertices);
@@ -201,8 +201,9 @@ impl PairFiles<'_> {
             None => {
                 let path = self.work.new_path();
                 let file = self.work.volume.open(&path, Access::Create)?;
-                let sizes = (BUFFER_BYTES, false);
-                let appended = self.appender.file(self.work.job, &file, sizes)?;
+                let appended = self
+                    .appender
+                    .file(self.work.job, &file, BUFFER_BYTES, false)?;
                 (file, appended)
             }
         };

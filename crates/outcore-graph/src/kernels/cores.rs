@@ -20,7 +20,7 @@ use outcore_io::units;
 
 use crate::graph::frontier::Frontiers;
 use crate::graph::plan::EdgeReads;
-use crate::graph::state::State;
+use crate::graph::state::{State, StateBytes};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "k-core";
@@ -53,8 +53,9 @@ impl<'g> Peeling<'g> {
         let state = State::planned(
             job,
             graph,
-            (KERNEL, EdgeReads::Frontiers),
-            (16, beside_bytes),
+            KERNEL,
+            EdgeReads::Frontiers,
+            StateBytes::new(16, beside_bytes),
         )?;
         let degrees = graph.degrees(job, Direction::Both)?;
         Ok(Peeling {

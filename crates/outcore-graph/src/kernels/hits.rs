@@ -26,7 +26,7 @@ use outcore_io::memory::prefetch;
 
 use crate::graph::Graph;
 use crate::graph::plan::EdgeReads;
-use crate::graph::state::{State, sums};
+use crate::graph::state::{State, StateBytes, sums};
 
 /// What the largest sum is expected to be, at most.
 const LARGEST: f64 = (1u64 << 62) as f64;
@@ -96,7 +96,7 @@ pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
         each: 2,
         most: iterations_max,
     };
-    let _state = State::planned(job, graph, (KERNEL, reads), (24, 0))?;
+    let _state = State::planned(job, graph, KERNEL, reads, StateBytes::new(24, 0))?;
     let mut hubs = vec![1.0 / vertices.max(1) as f64; vertices];
     let mut flows = vec![0u64; vertices];
     let arrived = sums(vertices);

@@ -49,7 +49,7 @@ pub use contraction::{LabelFile, components_by_bundles};
 pub use cores::{core_numbers, k_core};
 pub use hits::{Hits, HitsOptions, hits};
 pub use louvain::{LouvainOptions, Partition, louvain};
-pub use pagerank::{PageRankOptions, Ranks, pagerank, personalized_pagerank};
+pub use pagerank::{JumpTarget, PageRankOptions, Ranks, pagerank, personalized_pagerank};
 pub use paths::{shortest_paths, shortest_paths_from};
 pub use propagation::{Communities, label_propagation};
 pub use sampling::{Sample, Sampler};

@@ -25,7 +25,7 @@ use outcore::{Error, Job, Result};
 use crate::format::weight::{WHOLE_MAX, WeightType};
 use crate::graph::frontier::{Frontiers, VertexSet};
 use crate::graph::plan::EdgeReads;
-use crate::graph::state::State;
+use crate::graph::state::{State, StateBytes};
 use crate::graph::weights::WeightCheck;
 use crate::graph::{Direction, Graph};
 
@@ -57,8 +57,9 @@ pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<
     let _state = State::planned(
         job,
         graph,
-        (KERNEL, EdgeReads::Frontiers),
-        (20, beside_bytes),
+        KERNEL,
+        EdgeReads::Frontiers,
+        StateBytes::new(20, beside_bytes),
     )?;
     let mut frontiers = Frontiers::new(job, graph)?;
     // The bits of floats that are not negative are in the order of the floats.
@@ -88,7 +89,7 @@ pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<
             }
         })?;
         let hint = "convert the edges again with weights of 0 or more";
-        weights.finish((job, graph), (KERNEL, hint))?;
+        weights.finish(job, graph, KERNEL, hint)?;
         let next = next.into_inner().unwrap_or_else(PoisonError::into_inner);
         waiting.take(&distances, next);
     }

@@ -29,7 +29,7 @@ use crate::format::NO_VERTEX;
 use crate::graph::frontier::VertexSet;
 use crate::graph::held::{HeldLists, ListHolder, runs};
 use crate::graph::plan::EdgeReads;
-use crate::graph::state::State;
+use crate::graph::state::{State, StateBytes};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "label propagation";
@@ -57,10 +57,16 @@ pub fn label_propagation(job: &Job, graph: &Graph, rounds_max: u32) -> Result<Co
     let vertices = graph.vertices();
     let set_bytes = 2 * vertices.div_ceil(8) as u64;
     let beside_bytes = ListHolder::bytes(graph, false) + set_bytes;
-    let _state = State::planned(job, graph, (KERNEL, EdgeReads::Lists), (12, beside_bytes))?;
+    let _state = State::planned(
+        job,
+        graph,
+        KERNEL,
+        EdgeReads::Lists,
+        StateBytes::new(12, beside_bytes),
+    )?;
     let _sets = job.budget.reserve("vertices to look at", set_bytes)?;
     let degrees = graph.degrees(job, Direction::Both)?;
-    let mut holder = ListHolder::new(job, graph, (Direction::Both, false))?;
+    let mut holder = ListHolder::new(job, graph, Direction::Both, false)?;
     let mut labels: Vec<u32> = (0..vertices as u32).collect();
     // Whoever has to look again, as far as this round has not come to it, and in the next round.
     let waiting = VertexSet::new(vertices);

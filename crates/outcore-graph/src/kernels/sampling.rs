@@ -20,7 +20,7 @@ use outcore::{Error, Job, Result};
 use outcore_io::memory::Reservation;
 
 use crate::format::NO_VERTEX;
-use crate::graph::lists::ListReader;
+use crate::graph::lists::{ListPlace, ListReader};
 use crate::graph::plan::{EdgeReads, KernelPlan};
 use crate::graph::{Direction, Graph};
 
@@ -60,15 +60,25 @@ impl<'g> Sampler<'g> {
     pub fn new(
         job: &'g Job,
         graph: &'g Graph,
-        (degrees, direction): (&'g [u32], Direction),
+        degrees: &'g [u32],
+        direction: Direction,
     ) -> Result<Self> {
         if graph.manifest().directed && direction == Direction::Both {
             let cause = "neighbours are drawn along edges or against them, not both";
             return Err(Error::usage(KERNEL, cause).hint("choose one direction"));
         }
         let lists = ListReader::new(job, graph)?;
-        let bytes = (size_of_val(degrees) as u64, ListReader::BYTES);
-        KernelPlan::new((job, graph), KERNEL, bytes, EdgeReads::Drawn).show();
+        let state_bytes = size_of_val(degrees) as u64;
+        let beside_bytes = ListReader::BYTES;
+        KernelPlan::new(
+            job,
+            graph,
+            KERNEL,
+            state_bytes,
+            beside_bytes,
+            EdgeReads::Drawn,
+        )
+        .show();
         Ok(Sampler {
             job,
             graph,
@@ -133,7 +143,7 @@ impl<'g> Sampler<'g> {
                 let count = count_of(vertex);
                 let drawn = &mut Draw::of(seed, hop as u64, vertex);
                 for at in without_repeats(drawn, degree, count) {
-                    wanted.push((vertex, at));
+                    wanted.push(ListPlace { vertex, place: at });
                     sample.targets.push(place as u32);
                 }
             }
@@ -171,7 +181,8 @@ impl<'g> Sampler<'g> {
                     continue;
                 }
                 let drawn = &mut Draw::of(seed, number as u64, step as u32);
-                wanted.push((vertex, drawn.below(self.degrees[vertex as usize])));
+                let place = drawn.below(self.degrees[vertex as usize]);
+                wanted.push(ListPlace { vertex, place });
                 walking.push(number);
             }
             for (number, next) in walking.iter().zip(self.lists.at(&wanted, self.direction)?) {

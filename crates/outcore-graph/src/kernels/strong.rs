@@ -24,7 +24,7 @@ use super::components;
 use crate::format::NO_VERTEX;
 use crate::graph::frontier::{Frontiers, VertexSet};
 use crate::graph::plan::EdgeReads;
-use crate::graph::state::{State, numbers, values};
+use crate::graph::state::{State, StateBytes, numbers, values};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "strongly connected components";
@@ -42,8 +42,9 @@ pub fn strong_components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
     let _state = State::planned(
         job,
         graph,
-        (KERNEL, EdgeReads::Frontiers),
-        (24, beside_bytes),
+        KERNEL,
+        EdgeReads::Frontiers,
+        StateBytes::new(24, beside_bytes),
     )?;
     let mut search = Search::new(job, graph)?;
     let all = 0..vertices as u32;

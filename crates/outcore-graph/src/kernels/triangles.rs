@@ -29,7 +29,7 @@ use outcore_io::threads;
 
 use crate::graph::lists::ListReader;
 use crate::graph::plan::EdgeReads;
-use crate::graph::state::{State, sums};
+use crate::graph::state::{State, StateBytes, sums};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "triangles";
@@ -66,8 +66,9 @@ pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
     let _state = State::planned(
         job,
         graph,
-        (KERNEL, EdgeReads::HeldParts),
-        (vertex_bytes, beside_bytes),
+        KERNEL,
+        EdgeReads::HeldParts,
+        StateBytes::new(vertex_bytes, beside_bytes),
     )?;
     let mut lists = ListReader::new(job, graph)?;
     let _passing = job.budget.reserve("lists that pass by", PASSING_BYTES)?;
@@ -85,16 +86,19 @@ pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
         job.control.begin_phase("hold lists", 0);
         let lists_held = Shorter::read(&mut lists, &ranks, part.clone())?;
         let hubs = Hubs::of(&lists_held, &ranks, hubs_count);
-        let held = (&lists_held, &hubs);
+        let held = Held {
+            lists: &lists_held,
+            hubs: &hubs,
+        };
         job.control.begin_phase("triangles", 0);
         // Where all lists are held, they are what passes by, too.
         if held_parts.len() == 1 {
-            lists_held.count_in(held, job, (&ranks, &counts))?;
+            lists_held.count_in(held, job, &ranks, &counts)?;
             break;
         }
         for passing in &passing_parts {
             let passing = Shorter::read(&mut lists, &ranks, passing.clone())?;
-            passing.count_in(held, job, (&ranks, &counts))?;
+            passing.count_in(held, job, &ranks, &counts)?;
         }
     }
     let count_of = |rank: &u32| counts[*rank as usize].load(Ordering::Relaxed);
@@ -196,6 +200,13 @@ struct Shorter {
     neighbours: Vec<u32>,
 }
 
+/// Lists that are held, and those of them that are hubs, as bits.
+#[derive(Clone, Copy)]
+struct Held<'h> {
+    lists: &'h Shorter,
+    hubs: &'h Hubs,
+}
+
 impl Shorter {
     fn read(lists: &mut ListReader<'_>, ranks: &Ranks, vertices: Range<usize>) -> Result<Self> {
         let named: Vec<u32> = vertices.clone().map(|vertex| vertex as u32).collect();
@@ -247,13 +258,14 @@ impl Shorter {
     /// Counts the triangles of a vertex of these, of one of `held` and of a third, by rank.
     fn count_in(
         &self,
-        held: (&Shorter, &Hubs),
+        held: Held<'_>,
         job: &Job,
-        (ranks, counts): (&Ranks, &[AtomicU64]),
+        ranks: &Ranks,
+        counts: &[AtomicU64],
     ) -> Result<()> {
         let next = AtomicUsize::new(self.vertices.start);
         let work = |_thread: usize| -> Result<()> {
-            let mut marks = Marks::of(counts.len(), held.1.count());
+            let mut marks = Marks::of(counts.len(), held.hubs.count());
             loop {
                 let from = next.fetch_add(VERTICES_AT_ONCE, Ordering::Relaxed);
                 if from >= self.vertices.end {
@@ -261,7 +273,7 @@ impl Shorter {
                 }
                 job.control.check()?;
                 for vertex in from..(from + VERTICES_AT_ONCE).min(self.vertices.end) {
-                    self.count_of(vertex, held, &mut marks, (ranks, counts));
+                    self.count_of(vertex, held, &mut marks, ranks, counts);
                 }
             }
         };
@@ -273,9 +285,10 @@ impl Shorter {
     fn count_of(
         &self,
         vertex: usize,
-        (held, hubs): (&Shorter, &Hubs),
+        Held { lists: held, hubs }: Held<'_>,
         marks: &mut Marks,
-        (ranks, counts): (&Ranks, &[AtomicU64]),
+        ranks: &Ranks,
+        counts: &[AtomicU64],
     ) {
         let list = self.list(vertex).unwrap_or_default();
         if list.len() < 2 {

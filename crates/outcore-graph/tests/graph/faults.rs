@@ -12,9 +12,9 @@ use outcore_graph::convert::{ConvertOptions, convert};
 use outcore_graph::edges::{ReadOptions, Relabel};
 use outcore_graph::graph::{Direction, Graph};
 use outcore_graph::kernels::{
-    ClosenessOptions, HitsOptions, LouvainOptions, PageRankOptions, Sampler, bfs, closeness,
-    components, core_numbers, hits, k_core, label_propagation, pagerank, personalized_pagerank,
-    shortest_paths, strong_components, triangles,
+    ClosenessOptions, HitsOptions, JumpTarget, LouvainOptions, PageRankOptions, Sampler, bfs,
+    closeness, components, core_numbers, hits, k_core, label_propagation, pagerank,
+    personalized_pagerank, shortest_paths, strong_components, triangles,
 };
 use outcore_io::drive::testing::FaultDevice;
 
@@ -105,7 +105,15 @@ const KERNELS: &[(&str, Kernel)] = &[
     }),
     ("personalized pagerank", |job, graph| {
         let options = PageRankOptions::default();
-        shown(personalized_pagerank(job, graph, options, &[(1, 1.0)]))
+        shown(personalized_pagerank(
+            job,
+            graph,
+            options,
+            &[JumpTarget {
+                vertex: 1,
+                weight: 1.0,
+            }],
+        ))
     }),
     ("pagerank by weight", |job, graph| {
         let options = PageRankOptions {
@@ -134,12 +142,12 @@ const KERNELS: &[(&str, Kernel)] = &[
     }),
     ("sample", |job, graph| {
         let degrees = graph.degrees(job, Direction::Out)?;
-        let mut sampler = Sampler::new(job, graph, (&degrees, Direction::Out))?;
+        let mut sampler = Sampler::new(job, graph, &degrees, Direction::Out)?;
         shown(sampler.neighbours(&[1, 2], &[Some(3), None], 7))
     }),
     ("walk", |job, graph| {
         let degrees = graph.degrees(job, Direction::Out)?;
-        let mut sampler = Sampler::new(job, graph, (&degrees, Direction::Out))?;
+        let mut sampler = Sampler::new(job, graph, &degrees, Direction::Out)?;
         shown(sampler.walks(&[1, 2], 4, 7))
     }),
 ];

@@ -11,9 +11,9 @@ use outcore::Kind;
 use outcore_graph::convert::ConvertOptions;
 use outcore_graph::graph::Graph;
 use outcore_graph::kernels::{
-    ClosenessOptions, HitsOptions, LouvainOptions, PageRankOptions, bfs, bfs_from, closeness,
-    components, core_numbers, hits, k_core, label_propagation, pagerank, personalized_pagerank,
-    shortest_paths, strong_components, triangles,
+    ClosenessOptions, HitsOptions, JumpTarget, LouvainOptions, PageRankOptions, bfs, bfs_from,
+    closeness, components, core_numbers, hits, k_core, label_propagation, pagerank,
+    personalized_pagerank, shortest_paths, strong_components, triangles,
 };
 
 use crate::common::{Random, each_graph, job, louvain_beside, made, made_weighted, rmat};
@@ -94,7 +94,13 @@ fn personalized_ranks_are_those_of_jumps_to_some_vertices() {
         }
         let lists = oracle::lists(vertices, edges, !graph.manifest().directed);
         let lists = oracle::alike(&lists);
-        let targets = [(vertices - 1, 1.0), (0, 2.0), (vertices - 1, 1.0), (1, 0.0)];
+        let target = |vertex: u32, weight: f64| JumpTarget { vertex, weight };
+        let targets = [
+            target(vertices - 1, 1.0),
+            target(0, 2.0),
+            target(vertices - 1, 1.0),
+            target(1, 0.0),
+        ];
         let found = personalized_pagerank(job, graph, options, &targets).unwrap();
         let found = found.ranks;
         let jumps = |vertex: usize| match vertex {
@@ -106,11 +112,11 @@ fn personalized_ranks_are_those_of_jumps_to_some_vertices() {
         let far = found.iter().zip(&wanted).map(|(a, b)| (a - b).abs());
         assert!(far.fold(0.0, f64::max) < 1e-11, "{name}");
         for wrong in [
-            &[(vertices, 1.0)][..],
+            &[target(vertices, 1.0)][..],
             &[],
-            &[(0, 0.0)],
-            &[(0, -1.0)],
-            &[(0, f64::NAN)],
+            &[target(0, 0.0)],
+            &[target(0, -1.0)],
+            &[target(0, f64::NAN)],
         ] {
             let error = personalized_pagerank(job, graph, options, wrong).unwrap_err();
             assert_eq!(error.kind(), Kind::Usage, "{wrong:?}");

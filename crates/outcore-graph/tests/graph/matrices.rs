@@ -207,12 +207,12 @@ fn a_graph_that_is_exported_and_converted_again_is_the_same() {
         convert(&job, &[pairs], &path, &options).unwrap();
         let graph = Graph::open(&job, &path).unwrap();
         let _ = std::fs::remove_file(&npz);
-        let (entries, bytes) = export_npz(&job, &graph, (&npz, false)).unwrap();
+        let (entries, bytes) = export_npz(&job, &graph, &npz, false).unwrap();
         assert_eq!(bytes, std::fs::metadata(&npz).unwrap().len());
         let lists = u64::from(is_undirected) * (graph.manifest().edges - graph.manifest().loops);
         assert_eq!(entries, graph.manifest().edges + lists);
         assert_eq!(
-            export_npz(&job, &graph, (&npz, false)).unwrap_err().kind(),
+            export_npz(&job, &graph, &npz, false).unwrap_err().kind(),
             Kind::Usage
         );
         let back = ConvertOptions {
@@ -252,7 +252,7 @@ fn a_matrix_of_a_graph_whose_ids_were_relabelled_has_the_original_ids() {
     };
     convert(&job, &[text], &path, &relabelled).unwrap();
     let graph = Graph::open(&job, &path).unwrap();
-    export_npz(&job, &graph, (&npz, false)).unwrap();
+    export_npz(&job, &graph, &npz, false).unwrap();
     let archive = std::fs::read(&npz).unwrap();
     let has = |wanted: &[u8]| memchr::memmem::find(&archive, wanted).is_some();
     assert!(has(b"ids.npy") && has(&wide(&ids)));

@@ -7,7 +7,7 @@ use outcore::Kind;
 use outcore_graph::convert::{ConvertOptions, convert};
 use outcore_graph::edges::{ReadOptions, Relabel};
 use outcore_graph::graph::Graph;
-use outcore_graph::kernels::{PageRankOptions, pagerank, personalized_pagerank};
+use outcore_graph::kernels::{JumpTarget, PageRankOptions, pagerank, personalized_pagerank};
 
 use crate::common::{Random, job, made, made_weighted, rmat};
 use crate::oracle;
@@ -68,7 +68,10 @@ fn ranks_by_weight_are_those_of_power_iteration_in_floats() {
                 };
                 let found = pagerank(&job, &graph, BY_WEIGHT).unwrap().ranks;
                 check(found, &|_| 1.0 / f64::from(vertices));
-                let target = &[(vertices / 2, 3.0)];
+                let target = &[JumpTarget {
+                    vertex: vertices / 2,
+                    weight: 3.0,
+                }];
                 let found = personalized_pagerank(&job, &graph, BY_WEIGHT, target).unwrap();
                 check(found.ranks, &|vertex| {
                     f64::from(u8::from(vertex == vertices as usize / 2))

@@ -31,7 +31,7 @@ fn neighbours_are_drawn_once_each_along_edges_that_are_there() {
             ];
             for (direction, lists) in lists {
                 let degrees = graph.degrees(job, direction).unwrap();
-                let mut sampler = Sampler::new(job, graph, (&degrees, direction)).unwrap();
+                let mut sampler = Sampler::new(job, graph, &degrees, direction).unwrap();
                 let seeds: Vec<u32> = (0..vertices).step_by(vertices as usize / 50 + 1).collect();
                 let fanouts = [Some(3), None, Some(1)];
                 let fanouts = if vertices > 100_000 {
@@ -114,7 +114,7 @@ fn samples_are_the_same_for_any_memory_and_differ_by_seed() {
         let graph = Graph::open(&job, &path).unwrap();
         assert!(graph.manifest().out.degree_max > 1020);
         let degrees = graph.degrees(&job, Direction::Out).unwrap();
-        let mut sampler = Sampler::new(&job, &graph, (&degrees, Direction::Out)).unwrap();
+        let mut sampler = Sampler::new(&job, &graph, &degrees, Direction::Out).unwrap();
         let seeds: Vec<u32> = (0..1 << 13).step_by(9).collect();
         let sample = sampler
             .neighbours(&seeds, &[Some(10), Some(10)], 1)
@@ -129,6 +129,6 @@ fn samples_are_the_same_for_any_memory_and_differ_by_seed() {
         );
         let found = (sample, walks);
         assert!(*first.get_or_insert_with(|| found.clone()) == found);
-        assert!(Sampler::new(&job, &graph, (&degrees, Direction::Both)).is_err());
+        assert!(Sampler::new(&job, &graph, &degrees, Direction::Both).is_err());
     }
 }

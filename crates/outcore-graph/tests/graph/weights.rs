@@ -153,7 +153,7 @@ fn many_weights_of_eight_bytes_come_back_from_tiles_lists_and_matrices() {
     assert!(stored(&graph) == wanted);
     // The matrix is made of lists.
     let npz = dir.path().join("m.npz");
-    export_npz(&job, &graph, (&npz, false)).unwrap();
+    export_npz(&job, &graph, &npz, false).unwrap();
     let again = made(&npz, &weighted(None)).unwrap();
     assert_eq!(again.manifest().weights(), Some(WeightType::F64));
     assert!(stored(&again) == wanted);

@@ -117,16 +117,27 @@ fn told_by(path: &Path) -> (Container, Option<Element>) {
     })
 }
 
+/// A type of vectors: a kind of number, and how many of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// The kind of number.
+    pub element: Element,
+    /// Numbers of a vector.
+    pub dimension: usize,
+}
+
 /// A type such as `f32x768`: kind and dimension.
 ///
 /// # Errors
 /// Usage: it is none.
-pub fn parse_type(text: &str) -> Result<(Element, usize)> {
+pub fn parse_type(text: &str) -> Result<Layout> {
     let (name, dimension) = text.split_once('x').unwrap_or((text, "1"));
     let element = Element::named(name);
     let dimension = dimension.parse::<usize>().ok();
     let dimension = dimension.filter(|dimension| (1..=DIMENSION_MAX).contains(dimension));
-    element.zip(dimension).ok_or_else(|| {
+    let layout = element.zip(dimension);
+    let layout = layout.map(|(element, dimension)| Layout { element, dimension });
+    layout.ok_or_else(|| {
         Error::usage("read type", format!("`{text}` is not a type of vectors")).hint(
             "a kind of number (f32, f16, f64, i8, u8, i32 or i64) and a dimension, as in f32x768",
         )
@@ -163,7 +174,7 @@ impl VectorFile {
         let given = type_name.map(parse_type).transpose()?;
         let file_bytes = start::facts_of(job, path)?.len_bytes;
         let prefix_bytes = file_bytes.min(PREFIX_BYTES) as usize;
-        let prefix = start::bytes_of(job, path, (0, prefix_bytes))?;
+        let prefix = start::bytes_of(job, path, 0, prefix_bytes)?;
         let opened = Self::of_prefix(path, &prefix, file_bytes, given);
         let opened = opened.and_then(|opened| opened.check_type(type_name));
         opened.map_err(|error| match error.file_path() {
@@ -191,9 +202,14 @@ impl VectorFile {
     /// Usage.
     pub fn check_type(self, type_name: Option<&str>) -> Result<Self> {
         let given = type_name.map(parse_type).transpose()?;
-        match given.filter(|given| *given != (self.element, self.dimension)) {
+        match given
+            .filter(|given| (given.element, given.dimension) != (self.element, self.dimension))
+        {
             None => Ok(self),
-            Some((kind, wanted)) => {
+            Some(Layout {
+                element: kind,
+                dimension: wanted,
+            }) => {
                 let (kind, found) = (kind.name(), self.type_name());
                 let cause = format!("its vectors are {found}, not {kind}x{wanted}");
                 Err(Error::usage("read vectors", cause)
@@ -207,7 +223,7 @@ impl VectorFile {
         path: &Path,
         prefix: &[u8],
         file_bytes: u64,
-        given: Option<(Element, usize)>,
+        given: Option<Layout>,
     ) -> Result<Self> {
         let (mut container, mut element) = told_by(path);
         if container == Container::Raw && NpyHeader::is_npy(prefix) {
@@ -243,7 +259,11 @@ impl VectorFile {
                         "take them out: outcore vector convert TABLE --column NAME -o OUT.npy",
                     ));
                 }
-                let Some((kind, dimension)) = given else {
+                let Some(Layout {
+                    element: kind,
+                    dimension,
+                }) = given
+                else {
                     let cause = "its name and content do not tell what its vectors are";
                     return Err(Error::usage("read vectors", cause)
                         .hint("say it with --type, for example --type f32x768"));
@@ -410,7 +430,8 @@ impl VectorFile {
     /// As [`crate::convert::convert`].
     pub fn fronts(
         path: &Path,
-        (element, dimension): (Element, usize),
+        element: Element,
+        dimension: usize,
         rows: u64,
     ) -> Result<(Vec<u8>, Vec<u8>)> {
         let file = Self::to_write(path, element, dimension, rows)?;

@@ -31,11 +31,7 @@ pub(crate) fn facts_of(job: &Job, path: &Path) -> Result<FileFacts> {
 ///
 /// # Errors
 /// What reading fails with.
-pub(crate) fn bytes_of(
-    job: &Job,
-    path: &Path,
-    (at_bytes, len_bytes): (u64, usize),
-) -> Result<Vec<u8>> {
+pub(crate) fn bytes_of(job: &Job, path: &Path, at_bytes: u64, len_bytes: usize) -> Result<Vec<u8>> {
     if len_bytes == 0 {
         return Ok(Vec::new());
     }

@@ -35,7 +35,7 @@ pub struct Built {
 /// # Errors
 /// Usage: a base of numbers that an index makes no smaller, a number that is infinite or not a
 /// number, an output that exists and may not be replaced. What reading and writing fail with.
-pub fn build(job: &Job, base: &VectorFile, (path, replace): (&Path, bool)) -> Result<Built> {
+pub fn build(job: &Job, base: &VectorFile, path: &Path, replace: bool) -> Result<Built> {
     check(base)?;
     refuse_vector_name(path)?;
     let facts = BaseFacts::of(job, base)?;
@@ -52,11 +52,12 @@ pub fn build(job: &Job, base: &VectorFile, (path, replace): (&Path, bool)) -> Re
     };
     let index = IndexFile::of(path, base, facts);
     let records = index.records();
-    let moved = (
+    show_copy(
+        job,
+        "read -> codes of a byte -> write",
         base.data_bytes(),
         records.header_bytes + records.data_bytes(),
     );
-    show_copy(job, "read -> codes of a byte -> write", moved);
     let summary = produce(
         job,
         &Records {

@@ -100,7 +100,8 @@ fn tables_bytes(lists: usize, dimension: usize) -> u64 {
 pub fn build_lists(
     job: &Job,
     base: &VectorFile,
-    (path, replace): (&Path, bool),
+    path: &Path,
+    replace: bool,
     options: &ListOptions,
 ) -> Result<Built> {
     let lists = options.lists;
@@ -201,7 +202,7 @@ struct Grouped<'b> {
 }
 
 /// The checksum of a row.
-fn checksum((row, list): (u64, u32), numbers: &[u8], fingerprint: u64) -> u32 {
+fn checksum(row: u64, list: u32, numbers: &[u8], fingerprint: u64) -> u32 {
     let place = BlockLocation {
         drive: list,
         address_bytes: row,
@@ -210,19 +211,25 @@ fn checksum((row, list): (u64, u32), numbers: &[u8], fingerprint: u64) -> u32 {
     block_checksum(place, numbers) as u32
 }
 
+/// What a thread labels rows with, and the labels of a batch.
+struct Labels {
+    space: LabelSpace,
+    labels: Vec<u32>,
+}
+
 impl Grouped<'_> {
     fn make(
         &self,
-        (space, labels): &mut (LabelSpace, Vec<u32>),
+        Labels { space, labels }: &mut Labels,
         batch: Batch<'_>,
         out: &mut Emit<'_>,
     ) -> Result<Produced> {
         let item_bytes = self.item_bytes();
         labels.clear();
-        let rows = (batch.first, batch.bytes(0));
+        let bytes = batch.bytes(0);
         self.labeller
-            .label(space, rows, |list| labels.push(list as u32))?;
-        let rows = batch.bytes(0).chunks_exact(self.base.row_bytes());
+            .label(space, batch.first, bytes, |list| labels.push(list as u32))?;
+        let rows = bytes.chunks_exact(self.base.row_bytes());
         for ((row, bytes), list) in (batch.first..).zip(rows).zip(&*labels) {
             if !out.reserve(item_bytes)? {
                 return Ok(Produced::Overflow);
@@ -231,7 +238,7 @@ impl Grouped<'_> {
             let place = &mut out.free()[..item_bytes];
             place[..8].copy_from_slice(&row.to_le_bytes());
             place[8..12].copy_from_slice(&list.to_le_bytes());
-            let sum = checksum((row, *list), numbers, self.fingerprint);
+            let sum = checksum(row, *list, numbers, self.fingerprint);
             place[12..16].copy_from_slice(&sum.to_le_bytes());
             place[16..].copy_from_slice(numbers);
             out.filled(item_bytes);
@@ -258,7 +265,10 @@ impl Producer for Grouped<'_> {
     }
 
     fn maker(&self) -> Maker<'_> {
-        let mut space = (self.labeller.space(), Vec::new());
+        let mut space = Labels {
+            space: self.labeller.space(),
+            labels: Vec::new(),
+        };
         Box::new(move |batch, out| self.make(&mut space, batch, out))
     }
 
@@ -292,9 +302,11 @@ impl ListFile {
     /// `facts`.
     pub(super) fn open(
         job: &Job,
-        (path, len_bytes): (&Path, u64),
+        path: &Path,
+        len_bytes: u64,
         base: &VectorFile,
-        (facts, lists): (BaseFacts, ListFacts),
+        facts: BaseFacts,
+        lists: ListFacts,
     ) -> Result<Self> {
         let damage = |cause: &str| FORM.damage(cause.to_string()).path(path);
         let (count, dimension) = (lists.lists, base.dimension);
@@ -319,7 +331,7 @@ impl ListFile {
         let held = job.budget.reserve("lists", (count as u64 + 1) * 8)?;
         let _read = job.budget.reserve("lists", filled_bytes)?;
         let tables_bytes = centroids.data_bytes() as usize + (count + 1) * 8;
-        let tables = start::bytes_of(job, path, (header_bytes, tables_bytes))?;
+        let tables = start::bytes_of(job, path, header_bytes, tables_bytes)?;
         if bytes_checksum(&tables) != lists.tables_checksum {
             return Err(damage("its centroids are not what was written"));
         }
@@ -366,7 +378,7 @@ impl ListFile {
         let (words, _) = lead.as_chunks::<4>();
         let word = |at: usize| u32::from_le_bytes(words[at]);
         let row = u64::from(word(1)) << 32 | u64::from(word(0));
-        let sum = checksum((row, list as u32), numbers, self.facts.fingerprint);
+        let sum = checksum(row, list as u32, numbers, self.facts.fingerprint);
         match word(2) as usize == list && row < self.facts.rows && word(3) == sum {
             true => Ok(row),
             false => Err(FORM

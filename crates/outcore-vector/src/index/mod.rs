@@ -167,7 +167,7 @@ impl AnyIndex {
     pub(crate) fn open(job: &Job, path: &Path, base: &VectorFile) -> Result<Self> {
         let len_bytes = start::facts_of(job, path)?.len_bytes;
         let header_bytes = len_bytes.min(HEADER_BYTES as u64) as usize;
-        let mut header = start::bytes_of(job, path, (0, header_bytes))?;
+        let mut header = start::bytes_of(job, path, 0, header_bytes)?;
         let text_bytes = header.iter().rposition(|byte| *byte != 0);
         header.truncate(text_bytes.map_or(0, |last| last + 1));
         if !header.starts_with(b"{") {
@@ -186,7 +186,7 @@ impl AnyIndex {
         Ok(match noted.lists {
             None => AnyIndex::Records(IndexFile::checked(path, base, found, len_bytes)?),
             Some(lists) => {
-                let opened = lists::ListFile::open(job, (path, len_bytes), base, (found, lists))?;
+                let opened = lists::ListFile::open(job, path, len_bytes, base, found, lists)?;
                 AnyIndex::Lists(opened)
             }
         })

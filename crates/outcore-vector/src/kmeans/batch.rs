@@ -180,11 +180,7 @@ impl Run<'_> {
             rows_since_moves += batches.rows as u64;
             if rows_since_moves >= ROWS_BETWEEN_MOVES * k as u64 {
                 rows_since_moves = 0;
-                self.move_weak(
-                    &batch,
-                    (&mut next, &mut counts),
-                    random(seed, MOVES) ^ draws,
-                );
+                self.move_weak(&batch, &mut next, &mut counts, random(seed, MOVES) ^ draws);
             }
             let moves = next.chunks_exact(dimension).enumerate();
             let moved: f64 = moves
@@ -248,7 +244,8 @@ impl Run<'_> {
     fn move_weak(
         &self,
         batch: &Gathered<'_>,
-        (centroids, counts): (&mut [f64], &mut [u64]),
+        centroids: &mut [f64],
+        counts: &mut [u64],
         seed: u64,
     ) {
         let most = counts.iter().copied().max().unwrap_or(0);

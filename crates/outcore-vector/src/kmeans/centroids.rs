@@ -103,7 +103,7 @@ impl Centroids {
 
     /// Whether f32 says which centroid is nearest to a row with this sum of squares.
     #[inline(always)]
-    fn is_clear(&self, (first, second): (f32, f32), square: f32) -> bool {
+    fn is_clear(&self, first: f32, second: f32, square: f32) -> bool {
         f64::from(second) - f64::from(first) > 2.0 * self.error(square)
     }
 
@@ -122,8 +122,8 @@ impl Centroids {
             rows.exact(row, wide);
             let has_direction = !self.is_spherical || to_norm_one(wide);
             let best = &space.best;
-            let scores = (best.firsts[row], best.seconds[row]);
-            let (index, distance) = match self.is_clear(scores, rows.squares[row]) {
+            let (first, second) = (best.firsts[row], best.seconds[row]);
+            let (index, distance) = match self.is_clear(first, second, rows.squares[row]) {
                 _ if !has_direction => (0, squared_distance(wide, self.at(0))),
                 true => {
                     let index = best.indexes[row] as usize;
@@ -213,7 +213,7 @@ impl Best {
 /// inlined: `#[inline(always)]`.
 pub(super) trait TakeNearest {
     /// Takes it.
-    fn take<S: Simd>(&mut self, simd: S, place: (usize, usize), distance: f64, vector: &[f64]);
+    fn take<S: Simd>(&mut self, simd: S, row: usize, cluster: usize, distance: f64, vector: &[f64]);
 }
 
 /// Rows on their way to their clusters.
@@ -233,16 +233,19 @@ impl<T: TakeNearest> WithSimd for Assigning<'_, T> {
         let best = self.best;
         for row in 0..best.firsts.len() {
             self.rows.exact(row, self.wide);
-            let scores = (best.firsts[row], best.seconds[row]);
-            let (index, distance) = match self.centroids.is_clear(scores, self.rows.squares[row]) {
-                true => {
-                    let index = best.indexes[row] as usize;
-                    (index, squared_distance(self.wide, self.centroids.at(index)))
-                }
-                false => self.centroids.measured(self.wide),
-            };
-            let place = (row, index);
-            self.taker.take(simd, place, distance, self.wide);
+            let (first, second) = (best.firsts[row], best.seconds[row]);
+            let (index, distance) =
+                match self
+                    .centroids
+                    .is_clear(first, second, self.rows.squares[row])
+                {
+                    true => {
+                        let index = best.indexes[row] as usize;
+                        (index, squared_distance(self.wide, self.centroids.at(index)))
+                    }
+                    false => self.centroids.measured(self.wide),
+                };
+            self.taker.take(simd, row, index, distance, self.wide);
         }
     }
 }

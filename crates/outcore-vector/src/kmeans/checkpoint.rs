@@ -104,7 +104,8 @@ impl<'a> Checkpoint<'a> {
     pub(super) fn open(
         job: &Job,
         path: &'a Path,
-        (base, options): (&VectorFile, &KmeansOptions),
+        base: &VectorFile,
+        options: &KmeansOptions,
     ) -> Result<(Self, Option<Resumed>)> {
         let checkpoint = Checkpoint {
             path,
@@ -156,7 +157,7 @@ impl<'a> Checkpoint<'a> {
         if len_bytes != (HEADER_BYTES + centroids_bytes) as u64 {
             return Err(damage("it does not end behind its centroids"));
         }
-        let bytes = start::bytes_of(job, path, (HEADER_BYTES as u64, centroids_bytes))?;
+        let bytes = start::bytes_of(job, path, HEADER_BYTES as u64, centroids_bytes)?;
         if bytes_checksum(&bytes) != found.centroids_checksum {
             return Err(damage("its centroids are not what was written"));
         }
@@ -180,7 +181,8 @@ impl<'a> Checkpoint<'a> {
         &self,
         job: &Job,
         centroids: &[f64],
-        (iterations, enough): (u32, f64),
+        iterations: u32,
+        enough: f64,
     ) -> Result<()> {
         let len_bytes = HEADER_BYTES + size_of_val(centroids);
         let _held = job.budget.reserve("checkpoint", 2 * len_bytes as u64)?;
@@ -205,7 +207,7 @@ impl<'a> Checkpoint<'a> {
 /// What the file at `path` says of itself, without the zeros behind.
 fn header_of(job: &Job, path: &Path, len_bytes: u64) -> Result<Vec<u8>> {
     let header_bytes = len_bytes.min(HEADER_BYTES as u64) as usize;
-    let mut header = start::bytes_of(job, path, (0, header_bytes))?;
+    let mut header = start::bytes_of(job, path, 0, header_bytes)?;
     let text_bytes = header.iter().rposition(|byte| *byte != 0);
     header.truncate(text_bytes.map_or(0, |last| last + 1));
     Ok(header)

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use pulp::Simd;
 
 use super::centroids::Centroids;
-use super::sums::{Sum, Sums, Units};
+use super::sums::{RowUnits, Sum, Sums};
 use super::to_norm_one;
 use crate::exact::dot;
 use crate::format::VectorFile;
@@ -56,6 +56,14 @@ impl PartialOrd for Far {
     }
 }
 
+/// A row and its nearest centroid.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Assigned {
+    pub(super) row: u64,
+    pub(super) cluster: usize,
+    pub(super) distance: f64,
+}
+
 impl Found {
     pub(super) fn memory_bytes(k: usize, dimension: usize) -> u64 {
         let sums = Sums::memory_bytes(k, dimension) + k as u64 * size_of::<u64>() as u64;
@@ -78,10 +86,18 @@ impl Found {
     pub(super) fn add<S: Simd>(
         &mut self,
         simd: S,
-        (units, square_units): &(Units, Units),
-        (row, cluster, distance): (u64, usize, f64),
+        RowUnits {
+            numbers: units,
+            squares: square_units,
+        }: &RowUnits,
+        assigned: Assigned,
         vector: &[f64],
     ) {
+        let Assigned {
+            row,
+            cluster,
+            distance,
+        } = assigned;
         // No number exceeds the norm, unless its square underflows.
         let square = dot(vector, vector);
         if square > units.largest() * units.largest() || square < SQUARE_MIN {
@@ -104,21 +120,16 @@ impl Found {
             _ => true,
         };
         if is_far && distance > 0.0 {
-            self.keep_far((row, cluster, distance), vector, rows_max);
+            self.keep_far(assigned, vector, rows_max);
         }
     }
 
     #[inline(never)]
-    fn keep_far(
-        &mut self,
-        (row, cluster, distance): (u64, usize, f64),
-        vector: &[f64],
-        rows_max: usize,
-    ) {
+    fn keep_far(&mut self, assigned: Assigned, vector: &[f64], rows_max: usize) {
         let far = Far {
-            distance,
-            row,
-            cluster,
+            distance: assigned.distance,
+            row: assigned.row,
+            cluster: assigned.cluster,
             vector: vector.to_vec(),
         };
         self.keep(far, rows_max);

@@ -64,11 +64,11 @@ pub fn write_labels(
         to: &to,
         labeller: Labeller::new(job, base, clustering)?,
     };
-    let moved = (base.data_bytes(), to.header_bytes + to.data_bytes());
     show_copy(
         job,
         "read -> the nearest centroid of each vector -> write",
-        moved,
+        base.data_bytes(),
+        to.header_bytes + to.data_bytes(),
     );
     let beside = Encoded::of(job, output.beside)?;
     produce_beside(job, &labels, &file, (&beside.files(), output.replace))
@@ -100,7 +100,8 @@ pub fn each_label(
     show_copy(
         job,
         "read -> the nearest centroid of each vector -> write",
-        (base.data_bytes(), to.data_bytes()),
+        base.data_bytes(),
+        to.data_bytes(),
     );
     let (mut bytes, mut clusters) = (Vec::new(), Vec::new());
     stream(
@@ -165,7 +166,8 @@ impl<'a> Labeller<'a> {
     pub(crate) fn label(
         &self,
         LabelSpace { tile, space }: &mut LabelSpace,
-        (first, bytes): (u64, &[u8]),
+        first: u64,
+        bytes: &[u8],
         mut each: impl FnMut(usize),
     ) -> Result<()> {
         let piece = Piece {
@@ -202,18 +204,18 @@ impl Labels<'_> {
         }
         let lead = self.to.lead();
         let mut places = out.free()[..batch.count * item_bytes].chunks_exact_mut(item_bytes);
-        let rows = (batch.first, batch.bytes(0));
-        self.labeller.label(space, rows, |cluster| {
-            if let Some(place) = places.next() {
-                let (before, place) = place.split_at_mut(lead.len());
-                before.copy_from_slice(&lead);
-                // At most 2^20 clusters.
-                match self.to.element {
-                    Element::I64 => place.copy_from_slice(&(cluster as i64).to_le_bytes()),
-                    _ => place.copy_from_slice(&(cluster as i32).to_le_bytes()),
+        self.labeller
+            .label(space, batch.first, batch.bytes(0), |cluster| {
+                if let Some(place) = places.next() {
+                    let (before, place) = place.split_at_mut(lead.len());
+                    before.copy_from_slice(&lead);
+                    // At most 2^20 clusters.
+                    match self.to.element {
+                        Element::I64 => place.copy_from_slice(&(cluster as i64).to_le_bytes()),
+                        _ => place.copy_from_slice(&(cluster as i32).to_le_bytes()),
+                    }
                 }
-            }
-        })?;
+            })?;
         out.filled(batch.count * item_bytes);
         Ok(Produced::All)
     }

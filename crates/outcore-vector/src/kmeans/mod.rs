@@ -41,10 +41,10 @@ use crate::scan::{Piece, Scan, Tile, add_phase, load};
 
 use centroids::{Centroids, Space, TakeNearest};
 use checkpoint::{Checkpoint, Resumed};
-use found::Found;
-use parallel::Seeding;
+use found::{Assigned, Found};
+use parallel::{Reads, Seeding};
 use seed::Sample;
-use sums::Units;
+use sums::{RowUnits, Units};
 
 pub use batch::{Batches, partial_fit};
 pub use checkpoint::remove_checkpoint;
@@ -142,7 +142,8 @@ impl Clustering {
     /// Usage: they have another dimension.
     pub fn of_centroids(
         centroids: Vec<f64>,
-        (dimension, base): (usize, &VectorFile),
+        dimension: usize,
+        base: &VectorFile,
         is_spherical: bool,
     ) -> Result<Self> {
         if dimension != base.dimension {
@@ -180,7 +181,7 @@ pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<C
     check(base, options, is_moved)?;
     let checkpoint = options.checkpoint.as_deref();
     let checkpoint = checkpoint
-        .map(|path| Checkpoint::open(job, path, (base, options)))
+        .map(|path| Checkpoint::open(job, path, base, options))
         .transpose()?;
     let (checkpoint, mut resumed) = match checkpoint {
         Some((checkpoint, resumed)) => (Some(checkpoint), resumed),
@@ -192,7 +193,7 @@ pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<C
         let seed = outcore::read::sample::random(options.seed, u64::from(run));
         let started = match resumed.take() {
             None => Run::start(job, base, options, seed)?,
-            Some(resumed) => Run::resume(job, base, options, (seed, resumed))?,
+            Some(resumed) => Run::resume(job, base, options, seed, resumed)?,
         };
         let mut found = match options.batches {
             Some(batches) => started.finish_batches(batches, seed)?,
@@ -283,7 +284,8 @@ impl<'a> Run<'a> {
         job: &'a Job,
         base: &'a VectorFile,
         options: &'a KmeansOptions,
-        (seed, resumed): (u64, Resumed),
+        seed: u64,
+        resumed: Resumed,
     ) -> Result<Self> {
         let held = job.budget.reserve(
             "centroids",
@@ -328,7 +330,10 @@ impl<'a> Run<'a> {
                 to_norm_one(vector);
             }
         }
-        let mut reads = (0, sample.read_bytes);
+        let mut reads = Reads {
+            passes: 0,
+            read_bytes: sample.read_bytes,
+        };
         let mut start = match &options.init {
             Init::ParallelRows => {
                 drop(sample);
@@ -340,8 +345,11 @@ impl<'a> Run<'a> {
                     seed,
                     is_spherical,
                 };
-                let (start, (passes, read_bytes)) = seeding.far_rows()?;
-                reads = (passes, reads.1 + read_bytes);
+                let (start, Reads { passes, read_bytes }) = seeding.far_rows()?;
+                reads = Reads {
+                    passes,
+                    read_bytes: reads.read_bytes + read_bytes,
+                };
                 start
             }
             Init::FarRows => sample.far_rows(job, k, seed)?,
@@ -359,12 +367,12 @@ impl<'a> Run<'a> {
             options,
             centroids: Centroids::new(start, dimension, options.is_spherical),
             largest,
-            passes: reads.0,
-            read_bytes: reads.1,
+            passes: reads.passes,
+            read_bytes: reads.read_bytes,
             phases: vec![Phase {
                 name: "choose starts",
                 seconds: started.elapsed().as_secs_f64(),
-                read_bytes: reads.1,
+                read_bytes: reads.read_bytes,
                 written_bytes: 0,
                 predicted: None,
             }],
@@ -392,7 +400,7 @@ impl<'a> Run<'a> {
                 last = Some(found);
             } else {
                 if let Some(checkpoint) = checkpoint.filter(|_| !has_converged) {
-                    checkpoint.keep(self.job, &next, (iterations, tolerance))?;
+                    checkpoint.keep(self.job, &next, iterations, tolerance)?;
                 }
                 self.centroids =
                     Centroids::new(next, self.base.dimension, self.options.is_spherical);
@@ -434,7 +442,7 @@ impl<'a> Run<'a> {
             self.passes += 1;
             self.read_bytes += phase.read_bytes;
             add_phase(&mut self.phases, phase);
-            if found.largest <= units.0.largest() {
+            if found.largest <= units.numbers.largest() {
                 return Ok(found);
             }
             self.largest = found.largest;
@@ -442,15 +450,15 @@ impl<'a> Run<'a> {
     }
 
     /// The units of numbers and of squares.
-    fn units(&self) -> Result<(Units, Units)> {
+    fn units(&self) -> Result<RowUnits> {
         let units = Units::of_rows(self.largest, self.base.dimension, self.base.rows);
         units.ok_or_else(|| too_large(self.base, self.largest))
     }
 
-    fn pass_with(&self, phase: &str, units: (Units, Units)) -> Result<(Found, Phase)> {
+    fn pass_with(&self, phase: &str, units: RowUnits) -> Result<(Found, Phase)> {
         let (k, dimension) = (self.centroids.count(), self.base.dimension);
         let beside_bytes = Worker::memory_bytes(k, self.base);
-        let scan = Scan::plan(self.job, self.base, (beside_bytes, 0))?;
+        let scan = Scan::plan(self.job, self.base, beside_bytes, 0)?;
         if self.passes == 0 {
             let most = match self.options.batches {
                 Some(_) => "once, at the end".to_string(),
@@ -463,7 +471,7 @@ impl<'a> Run<'a> {
                 }
             };
             let steps = format!("read the base -> the nearest of {k} centroids, {most}");
-            scan.show(self.job, ("a pass", &steps), self.base.data_bytes());
+            scan.show(self.job, "a pass", &steps, self.base.data_bytes());
         }
         let state = || {
             Ok(Worker {
@@ -482,7 +490,7 @@ impl<'a> Run<'a> {
         Ok((found, phase))
     }
 
-    fn visit(&self, worker: &mut Worker, piece: Piece<'_>, units: &(Units, Units)) -> Result<()> {
+    fn visit(&self, worker: &mut Worker, piece: Piece<'_>, units: &RowUnits) -> Result<()> {
         let Worker {
             tile, space, found, ..
         } = worker;
@@ -499,8 +507,13 @@ impl<'a> Run<'a> {
                 return Ok(());
             }
             let each = |index: usize, cluster: usize, distance: f64, vector: &[f64]| {
-                let place = (first + index as u64, cluster, distance);
-                found.add(pulp::Scalar::new(), units, place, vector);
+                let row = first + index as u64;
+                let assigned = Assigned {
+                    row,
+                    cluster,
+                    distance,
+                };
+                found.add(pulp::Scalar::new(), units, assigned, vector);
                 Ok(())
             };
             self.centroids.nearest(&rows, space, each, wide)
@@ -511,7 +524,7 @@ impl<'a> Run<'a> {
 /// Rows that are added to what was found of their clusters.
 struct Adding<'a> {
     found: &'a mut Found,
-    units: &'a (Units, Units),
+    units: &'a RowUnits,
     /// The number of the first row of the tile.
     first: u64,
 }
@@ -521,12 +534,22 @@ impl TakeNearest for Adding<'_> {
     fn take<S: Simd>(
         &mut self,
         simd: S,
-        (row, cluster): (usize, usize),
+        row: usize,
+        cluster: usize,
         distance: f64,
         vector: &[f64],
     ) {
-        let place = (self.first + row as u64, cluster, distance);
-        self.found.add(simd, self.units, place, vector);
+        let row = self.first + row as u64;
+        self.found.add(
+            simd,
+            self.units,
+            Assigned {
+                row,
+                cluster,
+                distance,
+            },
+            vector,
+        );
     }
 }
 

@@ -46,11 +46,22 @@ pub(super) struct Seeding<'a> {
 }
 
 /// Passes and bytes that were read.
-pub(super) type Reads = (u32, u64);
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Reads {
+    pub(super) passes: u32,
+    pub(super) read_bytes: u64,
+}
 
-/// What a thread has drawn: the random number divided by the weight, as bits, which have its order;
-/// and the row.
-type Drawn = BinaryHeap<(u64, u64)>;
+/// A row that is drawn, after the random number divided by the weight, as bits, which have its
+/// order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct DrawnRow {
+    weighed_bits: u64,
+    row: u64,
+}
+
+/// Rows that a thread has drawn.
+type Drawn = BinaryHeap<DrawnRow>;
 
 impl Seeding<'_> {
     /// `k` rows of the base, and what was read for them.
@@ -67,12 +78,13 @@ impl Seeding<'_> {
         let _held = self.job.budget.reserve("drawn vectors", held_bytes)?;
         let stream = random(self.seed, STREAM);
         let first = random(stream, 0) % base.rows;
-        let mut reads = (0, 0);
+        let mut reads = Reads::default();
         let mut candidates = self.rows_at(vec![first], &mut reads)?;
         for round in 1..=ROUNDS {
             let centroids = Centroids::new(candidates.clone(), dimension, self.is_spherical);
             let places = self.draw(
-                (round, drawn_rows),
+                round,
+                drawn_rows,
                 random(stream, round),
                 &centroids,
                 &mut reads,
@@ -91,7 +103,7 @@ impl Seeding<'_> {
             return Ok(Vec::new());
         }
         let rows = Gathered::read(self.job, self.base, places)?;
-        reads.1 += rows.read_bytes;
+        reads.read_bytes += rows.read_bytes;
         let (mut vectors, _held) = rows.vectors(self.job)?;
         if self.is_spherical {
             vectors
@@ -106,15 +118,17 @@ impl Seeding<'_> {
     /// Draws rows that are far from the centroids; fewer, where not this many have any distance.
     fn draw(
         &self,
-        (round, rows): (u64, usize),
+        round: u64,
+        rows: usize,
         seed: u64,
         centroids: &Centroids,
         reads: &mut Reads,
     ) -> Result<Vec<u64>> {
-        let state_bytes = ((rows + 1) * size_of::<(u64, u64)>()) as u64;
+        let state_bytes = ((rows + 1) * size_of::<DrawnRow>()) as u64;
         let phase = format!("draw rows, round {round}");
         let states = self.pass(
-            (&phase, state_bytes),
+            &phase,
+            state_bytes,
             centroids,
             reads,
             |drawn: &mut Drawn, row, _, distance| {
@@ -122,7 +136,11 @@ impl Seeding<'_> {
                 let number = ((random(seed, row) >> 11) + 1) as f64 / 2.0_f64.powi(53);
                 let weighed = (number / distance.min(f64::MAX)).min(f64::MAX);
                 if distance > 0.0 {
-                    keep(drawn, (weighed.to_bits(), row), rows);
+                    let offered = DrawnRow {
+                        weighed_bits: weighed.to_bits(),
+                        row,
+                    };
+                    keep(drawn, offered, rows);
                 }
             },
         )?;
@@ -131,7 +149,7 @@ impl Seeding<'_> {
             .into_iter()
             .flatten()
             .for_each(|drawn| keep(&mut all, drawn, rows));
-        let mut places: Vec<u64> = all.into_iter().map(|(_, row)| row).collect();
+        let mut places: Vec<u64> = all.into_iter().map(|drawn| drawn.row).collect();
         places.sort_unstable();
         Ok(places)
     }
@@ -141,7 +159,8 @@ impl Seeding<'_> {
         let count = centroids.count();
         let state_bytes = (count * size_of::<u64>()) as u64;
         let states = self.pass(
-            ("weigh rows", state_bytes),
+            "weigh rows",
+            state_bytes,
             centroids,
             reads,
             |counts: &mut Vec<u64>, _, cluster, _| {
@@ -164,7 +183,8 @@ impl Seeding<'_> {
     /// Gives row, nearest centroid and distance of all rows to `each`.
     fn pass<S: Default + Send>(
         &self,
-        (phase, state_bytes): (&str, u64),
+        phase: &str,
+        state_bytes: u64,
         centroids: &Centroids,
         reads: &mut Reads,
         each: impl Fn(&mut S, u64, usize, f64) + Sync,
@@ -172,7 +192,7 @@ impl Seeding<'_> {
         let base = self.base;
         let beside_bytes =
             Space::memory_bytes(centroids.count()) + Tile::memory_bytes(base) + state_bytes;
-        let scan = Scan::plan(self.job, base, (beside_bytes, 0))?;
+        let scan = Scan::plan(self.job, base, beside_bytes, 0)?;
         let state = || {
             let held = self.job.budget.reserve("draw rows", beside_bytes)?;
             let space = Space::new(centroids.count());
@@ -190,15 +210,15 @@ impl Seeding<'_> {
                 centroids.nearest(&rows, space, visit, wide)
             })
         })?;
-        reads.0 += 1;
-        reads.1 += passed.read_bytes;
+        reads.passes += 1;
+        reads.read_bytes += passed.read_bytes;
         let states = passed.states.into_iter();
         Ok(states.map(|(_, _, found, _)| found).collect())
     }
 }
 
 /// Keeps the least `most`.
-fn keep(drawn: &mut Drawn, offered: (u64, u64), most: usize) {
+fn keep(drawn: &mut Drawn, offered: DrawnRow, most: usize) {
     if drawn.len() < most {
         drawn.push(offered);
     } else if drawn.peek().is_some_and(|last| offered < *last) {

@@ -27,6 +27,13 @@ const EXPONENT_MIN: i32 = -800;
 /// See [`EXPONENT_MIN`].
 pub(super) const EXPONENT_MAX: i32 = 900;
 
+/// The units of numbers, and of squares of distances.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowUnits {
+    pub(super) numbers: Units,
+    pub(super) squares: Units,
+}
+
 impl Units {
     /// For `count` numbers of at most `largest`; nothing if that is beyond 2^900.
     pub(super) fn new(largest: f64, count: u64) -> Option<Self> {
@@ -50,11 +57,14 @@ impl Units {
 
     /// For the numbers of `count` rows of `dimension` numbers of at most `largest`, and for squares
     /// of distances between such rows.
-    pub(super) fn of_rows(largest: f64, dimension: usize, count: u64) -> Option<(Self, Self)> {
+    pub(super) fn of_rows(largest: f64, dimension: usize, count: u64) -> Option<RowUnits> {
         let numbers = Units::new(largest, count)?;
         // No distance is more than that between opposite corners.
         let most = 4.0 * dimension as f64 * numbers.largest * numbers.largest;
-        Some((numbers, Units::new(most, count)?))
+        Some(RowUnits {
+            numbers,
+            squares: Units::new(most, count)?,
+        })
     }
 
     /// The largest number that may be added.

@@ -32,7 +32,7 @@ impl Bits {
     /// What reading fails with.
     pub(super) fn load(job: &Job, file: &VectorFile) -> Result<Self> {
         let words_each = words_of(file);
-        let scan = Scan::plan(job, file, (0, 0))?;
+        let scan = Scan::plan(job, file, 0, 0)?;
         let state = || Ok(Vec::new());
         let passed = scan.run(job, "read vectors", state, |found, piece| {
             let rows = piece.bytes.len() / file.row_bytes();

@@ -39,6 +39,21 @@ pub(super) struct Cut {
     pub(super) level: f32,
 }
 
+/// What queries compare products with, each number of all queries side by side.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cuts<'c> {
+    pub(super) factors: &'c [f32],
+    pub(super) levels: &'c [f32],
+}
+
+/// Bounds of a row before it is measured: an upper bound of its norm, and the number that its
+/// products are compared with.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RowBound {
+    pub(super) norm: f32,
+    pub(super) h: f32,
+}
+
 impl Cut {
     /// One that leaves out what is farther than `distance` from a query of this norm. `distance` is
     /// smaller for what is nearer.
@@ -79,12 +94,7 @@ impl Cut {
 
 /// Of each row, an upper bound of its norm, and h; of a row whose norm f32 cannot tell well enough
 /// for a cosine, NaN.
-pub(super) fn bound_rows(
-    metric: Metric,
-    dimension: usize,
-    squares: &[f32],
-    out: &mut [(f32, f32)],
-) {
+pub(super) fn bound_rows(metric: Metric, dimension: usize, squares: &[f32], out: &mut [RowBound]) {
     let (error, tiny) = (error_factor(dimension), underflow(dimension));
     let (upper, lower) = (
         (1.0 + error + 8.0 * UNIT) as f32,
@@ -104,7 +114,10 @@ pub(super) fn bound_rows(
             let is_blurred = metric == Metric::Cos && !(floor..=f32::MAX).contains(square);
             let norm = (square * upper + tiny).sqrt() * upper;
             // No comparison with what is not a number leaves a row out.
-            *out = (if is_blurred { f32::NAN } else { norm }, h);
+            *out = RowBound {
+                norm: if is_blurred { f32::NAN } else { norm },
+                h,
+            };
         }
     });
 }
@@ -114,7 +127,7 @@ pub(super) fn bound_records(
     metric: Metric,
     dimension: usize,
     facts: &[Facts],
-    out: &mut [(f32, f32)],
+    out: &mut [RowBound],
 ) {
     let (error, tiny) = (error_factor(dimension), round_up(underflow(dimension)));
     let (upper, lower) = (
@@ -131,7 +144,7 @@ pub(super) fn bound_records(
     vectorized(|| {
         for (facts, out) in facts.iter().zip(out) {
             let norm = (facts.square * upper + tiny).sqrt() * upper;
-            *out = match metric {
+            let (norm, h) = match metric {
                 Metric::Cos => (norm, 0.0 - facts.residual * times),
                 Metric::L2 => (
                     norm + facts.residual * times,
@@ -139,6 +152,7 @@ pub(super) fn bound_records(
                 ),
                 Metric::Ip | Metric::Hamming => (norm + facts.residual * times, 0.0),
             };
+            *out = RowBound { norm, h };
         }
     });
 }
@@ -190,29 +204,31 @@ pub(super) fn interval(
 /// The first row, from `from` on, that is not left out for every query; `products` has those of a
 /// row side by side.
 pub(super) fn next_kept(
-    (factors, levels): (&[f32], &[f32]),
+    Cuts { factors, levels }: Cuts<'_>,
     products: &[f32],
-    bounds: &[(f32, f32)],
+    bounds: &[RowBound],
     from: usize,
 ) -> Option<usize> {
     let count = factors.len();
     vectorized(|| {
         let rows = products.chunks_exact(count).zip(bounds).skip(from);
-        let kept = rows.enumerate().find(|(_, (products, (norm, h)))| {
-            let mut hits = 0_u32;
-            for ((product, factor), level) in products.iter().zip(factors).zip(levels) {
-                let is_out = product + factor * norm < h - level;
-                hits |= u32::from(!is_out);
-            }
-            hits != 0
-        });
+        let kept = rows
+            .enumerate()
+            .find(|(_, (products, RowBound { norm, h }))| {
+                let mut hits = 0_u32;
+                for ((product, factor), level) in products.iter().zip(factors).zip(levels) {
+                    let is_out = product + factor * norm < h - level;
+                    hits |= u32::from(!is_out);
+                }
+                hits != 0
+            });
         kept.map(|(at, _)| from + at)
     })
 }
 
 /// Whether a row is not left out for a query.
-pub(super) fn is_kept((factor, level): (f32, f32), product: f32, (norm, h): (f32, f32)) -> bool {
-    let is_out = product + factor * norm < h - level;
+pub(super) fn is_kept(cut: Cut, product: f32, bound: RowBound) -> bool {
+    let is_out = product + cut.factor * bound.norm < bound.h - cut.level;
     !is_out
 }
 
@@ -253,10 +269,10 @@ mod tests {
                 let product = narrow.zip(&near).fold(0.0_f32, |sum, (a, b)| a.mul_add(*b, sum));
                 let (least, most) = interval(metric, dimension, norm, &facts, product);
                 prop_assert!(least <= distance && distance <= most, "{:?}: {} {} {}", metric, least, distance, most);
-                let mut bounds = [(0.0, 0.0)];
+                let mut bounds = [RowBound::default()];
                 bound_records(metric, dimension, &[facts], &mut bounds);
                 let cut = Cut::of(metric, dimension, norm, distance);
-                prop_assert!(is_kept((cut.factor, cut.level), product, bounds[0]), "{:?} {:?} {:?}", metric, cut, bounds);
+                prop_assert!(is_kept(cut, product, bounds[0]), "{:?} {:?} {:?}", metric, cut, bounds);
             }
         }
     }
@@ -272,9 +288,9 @@ mod tests {
         let norm = dot(&query, &query).sqrt();
         let (least, most) = interval(Metric::L2, 4, norm, &facts, product);
         assert!(least > -1.0 && most < 1.5, "{least} {most}");
-        let mut bounds = [(0.0, 0.0)];
+        let mut bounds = [RowBound::default()];
         bound_records(Metric::L2, 4, &[facts], &mut bounds);
         let cut = Cut::of(Metric::L2, 4, norm, least - 0.01);
-        assert!(!is_kept((cut.factor, cut.level), product, bounds[0]));
+        assert!(!is_kept(cut, product, bounds[0]));
     }
 }

@@ -73,7 +73,7 @@ impl Gathered {
 pub(super) struct Collector<'a> {
     job: &'a Job,
     /// Makes the files on scratch, if there is any.
-    scratch: Option<(&'a Appender, &'a Volume)>,
+    scratch: Option<Scratch<'a>>,
     /// Memory for results and for the buffers of those files.
     share_bytes: u64,
     state: Mutex<State>,
@@ -87,6 +87,13 @@ struct State {
     held: Vec<Reservation>,
     stored: Option<Stored>,
     _limits: Reservation,
+}
+
+/// Makes files on scratch.
+#[derive(Clone, Copy)]
+struct Scratch<'a> {
+    appender: &'a Appender,
+    volume: &'a Volume,
 }
 
 /// Results on scratch: a file on each drive.
@@ -119,14 +126,17 @@ pub(super) fn collect<T>(
     let limits_bytes = queries.saturating_mul(2 * size_of::<u64>() as u64);
     let limits = job.budget.reserve("limits", limits_bytes)?;
     if job.options.drives.is_empty() {
-        let collector = Collector::new(job, None, (queries, limits))?;
+        let collector = Collector::new(job, None, queries, limits)?;
         let found = search(&collector)?;
         return Ok((found, collector.finish()?.0));
     }
     let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
     let (found, (hits, stored)) = write_files(job, &volume, |appender| {
-        let scratch = Some((&appender, &*volume));
-        let collector = Collector::new(job, scratch, (queries, limits))?;
+        let scratch = Some(Scratch {
+            appender: &appender,
+            volume: &volume,
+        });
+        let collector = Collector::new(job, scratch, queries, limits)?;
         let found = search(&collector)?;
         Ok((found, collector.finish()?))
     })?;
@@ -140,8 +150,9 @@ pub(super) fn collect<T>(
 impl<'a> Collector<'a> {
     fn new(
         job: &'a Job,
-        scratch: Option<(&'a Appender, &'a Volume)>,
-        (queries, limits): (u64, Reservation),
+        scratch: Option<Scratch<'a>>,
+        queries: u64,
+        limits: Reservation,
     ) -> Result<Self> {
         // What does not fit can go to scratch, so that more queries are searched for in a pass.
         let share_bytes = job.budget.free_bytes() / 8;
@@ -231,7 +242,7 @@ impl<'a> Collector<'a> {
 
     /// Makes the files on scratch, if there is any, after this error.
     fn store(&self, error: Error, counts: &[u64]) -> Result<Stored> {
-        let Some((appender, volume)) = self.scratch else {
+        let Some(Scratch { appender, volume }) = self.scratch else {
             return Err(too_many(error, counts.iter().sum()));
         };
         let drives = self.job.options.drives.iter();
@@ -325,7 +336,7 @@ impl StoredFile {
         let dir = job.device.make_private_dir(&drive.dir)?;
         let path = std::path::absolute(dir.path().join("part-0")).unwrap_or_default();
         let file = volume.open(&path, Access::Create)?;
-        let appended = appender.file(job, &file, (BUFFER_BYTES, false))?;
+        let appended = appender.file(job, &file, BUFFER_BYTES, false)?;
         Ok(StoredFile {
             dir,
             path,

@@ -14,6 +14,7 @@
 //! Bounds: one read of the index for each group of queries, and a block or two for each candidate.
 //! Memory is that of the other search, and 24 bytes for each candidate.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use outcore::primitives::gather::gather;
@@ -21,6 +22,7 @@ use outcore::{Error, Job, Kind, Result};
 use outcore_io::memory::Reservation;
 
 use super::cut;
+use super::cut::RowBound;
 use super::nearest::{self, Nearest, Worst};
 use super::{Group, Neighbours, QUERIES_AT_ONCE};
 use crate::format::{VectorFile, input_of};
@@ -60,7 +62,7 @@ pub(super) fn candidates_max(job: &Job, base: &VectorFile) -> usize {
 struct Scanner {
     numbers: Vec<f32>,
     facts: Vec<Facts>,
-    bounds: Vec<(f32, f32)>,
+    bounds: Vec<RowBound>,
     scores: Vec<f32>,
     /// The rows with the least of what their distances are at most.
     nearest: Nearest,
@@ -72,7 +74,7 @@ struct Scanner {
 impl Scanner {
     fn memory_bytes(count: usize, k: usize, candidates: usize) -> u64 {
         let scores = QUERIES_AT_ONCE.min(count) * TILE_ROWS * size_of::<f32>();
-        let rows = TILE_ROWS * (size_of::<Facts>() + size_of::<(f32, f32)>());
+        let rows = TILE_ROWS * (size_of::<Facts>() + size_of::<RowBound>());
         let candidates = candidates * size_of::<Candidate>();
         (scores + rows + candidates) as u64 + Nearest::memory_bytes(count, k)
     }
@@ -98,12 +100,20 @@ pub(super) fn memory_bytes(job: &Job, base: &VectorFile, count: usize, k: usize)
     Scanner::memory_bytes(count, k, each)
 }
 
+/// A row that is measured for a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Pair {
+    row: u64,
+    query: usize,
+}
+
 impl Group<'_> {
     /// Searches the records of `index`, which is that of `base`; false if too many rows are left.
     pub(super) fn search_index(
         &self,
         job: &Job,
-        (index, base): (&IndexFile, &VectorFile),
+        index: &IndexFile,
+        base: &VectorFile,
         scan: &Scan<'_>,
         found: &mut Neighbours,
     ) -> Result<bool> {
@@ -116,7 +126,7 @@ impl Group<'_> {
                 _held: job.budget.reserve("search", held_bytes)?,
                 numbers: vec![0.0; TILE_ROWS * dimension],
                 facts: vec![Facts::default(); TILE_ROWS],
-                bounds: vec![(0.0, 0.0); TILE_ROWS],
+                bounds: vec![RowBound::default(); TILE_ROWS],
                 scores: vec![0.0; QUERIES_AT_ONCE.min(count) * TILE_ROWS],
                 nearest: Nearest::new(&self.queries, k),
                 candidates: Vec::with_capacity(candidates_max),
@@ -128,7 +138,7 @@ impl Group<'_> {
         let seen_bytes = AtomicU64::new(0);
         let passed = scan.run(job, "search", state, |state, piece| {
             seen_bytes.fetch_add(piece.bytes.len() as u64, Ordering::Relaxed);
-            match self.visit_records(state, (index, base), piece)? {
+            match self.visit_records(state, index, base, piece)? {
                 true => Ok(()),
                 false => {
                     are_too_many.store(true, Ordering::Relaxed);
@@ -174,7 +184,7 @@ impl Group<'_> {
             order.then(a.row.cmp(&b.row))
         });
         let mut nearest = Nearest::new(&self.queries, k);
-        let measured = self.measure(job, base, (&candidates, &most), &mut nearest, found);
+        let measured = self.measure(job, base, &candidates, &most, &mut nearest, found);
         match measured {
             // Rows do not fit beside the candidates; a pass reads them in pieces.
             Err(error) if error.kind() == Kind::Memory => return Ok(false),
@@ -189,7 +199,8 @@ impl Group<'_> {
     fn visit_records(
         &self,
         state: &mut Scanner,
-        (index, base): (&IndexFile, &VectorFile),
+        index: &IndexFile,
+        base: &VectorFile,
         piece: Piece<'_>,
     ) -> Result<bool> {
         let (metric, dimension) = (self.queries.metric, base.dimension);
@@ -208,7 +219,9 @@ impl Group<'_> {
                 let block = self.queries.block(from, QUERIES_AT_ONCE);
                 let tile = Matrix::dense(&state.numbers[..rows * dimension], dimension);
                 products(block, tile, &mut state.scores[..block.rows * rows]);
-                if !self.visit_products(state, (first, rows), (from, block.rows)) {
+                let block_rows = first..first + rows as u64;
+                let queries = from..from + block.rows;
+                if !self.visit_products(state, block_rows, queries) {
                     return Ok(false);
                 }
             }
@@ -217,13 +230,10 @@ impl Group<'_> {
     }
 
     /// Keeps the rows of a tile that may be near some of the queries; false if there are too many.
-    fn visit_products(
-        &self,
-        state: &mut Scanner,
-        (first, rows): (u64, usize),
-        (from, count): (usize, usize),
-    ) -> bool {
+    fn visit_products(&self, state: &mut Scanner, rows: Range<u64>, queries: Range<usize>) -> bool {
         let (metric, dimension) = (self.queries.metric, self.queries.dimension);
+        let (first, rows) = (rows.start, (rows.end - rows.start) as usize);
+        let (from, count) = (queries.start, queries.len());
         let mut next = 0;
         while let Some(hit) = state.nearest.next_hit(
             from..from + count,
@@ -248,7 +258,7 @@ impl Group<'_> {
                 }
                 state
                     .nearest
-                    .offer((query, most, row), &self.queries, &self.worst);
+                    .offer(query, most, row, &self.queries, &self.worst);
             }
         }
         true
@@ -260,7 +270,8 @@ impl Group<'_> {
         &self,
         job: &Job,
         base: &VectorFile,
-        (candidates, most): (&[Candidate], &[f64]),
+        candidates: &[Candidate],
+        most: &[f64],
         nearest: &mut Nearest,
         found: &mut Neighbours,
     ) -> Result<()> {
@@ -268,7 +279,7 @@ impl Group<'_> {
         let mut left: Vec<&[Candidate]> = candidates.chunk_by(|a, b| a.query == b.query).collect();
         let mut step = 2 * self.k;
         loop {
-            let mut wanted: Vec<(u64, usize)> = Vec::new();
+            let mut wanted: Vec<Pair> = Vec::new();
             for left in &mut left {
                 let Some(query) = left.first().map(|candidate| candidate.query) else {
                     continue;
@@ -276,14 +287,17 @@ impl Group<'_> {
                 let bound = most[query].min(nearest.known(query));
                 let near = left.partition_point(|candidate| candidate.least <= bound);
                 let (now, later) = left[..near].split_at(near.min(step));
-                wanted.extend(now.iter().map(|candidate| (candidate.row, query)));
+                wanted.extend(now.iter().map(|candidate| Pair {
+                    row: candidate.row,
+                    query,
+                }));
                 *left = later;
             }
             if wanted.is_empty() {
                 return Ok(());
             }
             wanted.sort_unstable();
-            self.measure_rows(job, base, &wanted, (nearest, &worst), found)?;
+            self.measure_rows(job, base, &wanted, nearest, &worst, found)?;
             step = usize::MAX;
         }
     }
@@ -293,16 +307,17 @@ impl Group<'_> {
         &self,
         job: &Job,
         base: &VectorFile,
-        wanted: &[(u64, usize)],
-        (nearest, worst): (&mut Nearest, &Worst),
+        wanted: &[Pair],
+        nearest: &mut Nearest,
+        worst: &Worst,
         found: &mut Neighbours,
     ) -> Result<()> {
         let row_bytes = base.row_bytes();
         let at_once = (job.budget.free_bytes() / 4 / row_bytes as u64).max(1) as usize;
         let mut wide = vec![0.0; base.dimension];
-        let by_row: Vec<&[(u64, usize)]> = wanted.chunk_by(|a, b| a.0 == b.0).collect();
+        let by_row: Vec<&[Pair]> = wanted.chunk_by(|a, b| a.row == b.row).collect();
         for rows in by_row.chunks(at_once) {
-            let positions: Vec<u64> = rows.iter().map(|pairs| pairs[0].0).collect();
+            let positions: Vec<u64> = rows.iter().map(|pairs| pairs[0].row).collect();
             let (bytes, summary) = gather(job, &[input_of(base)], row_bytes, &positions)?;
             found.read_bytes += summary.read_bytes;
             for phase in summary.phases {
@@ -310,16 +325,16 @@ impl Group<'_> {
             }
             found.gathered += positions.len() as u64;
             for (pairs, bytes) in rows.iter().zip(bytes.chunks_exact(row_bytes)) {
-                let row = pairs[0].0;
+                let row = pairs[0].row;
                 base.element
                     .decode_f64(base.numbers(row, bytes)?, &mut wide);
                 if let Some(column) = strange_in(&wide) {
                     return Err(strange(base, row, column, wide[column]));
                 }
                 found.measured += pairs.len() as u64;
-                for (row, query) in *pairs {
+                for Pair { row, query } in *pairs {
                     let distance = self.queries.distance(*query, &wide);
-                    nearest.offer((*query, distance, *row), &self.queries, worst);
+                    nearest.offer(*query, distance, *row, &self.queries, worst);
                 }
             }
         }

@@ -39,9 +39,11 @@ impl Recall {
     /// Searches the base for the neighbours of the first queries, of which the lists have `ids`.
     pub(super) fn measure(
         job: &Job,
-        (base, queries): (&VectorFile, &VectorFile),
+        base: &VectorFile,
+        queries: &VectorFile,
         options: &KnnOptions,
-        (ids, found): (&[u64], &mut Neighbours),
+        ids: &[u64],
+        found: &mut Neighbours,
     ) -> Result<()> {
         let count = ids.len() / options.k;
         let exact = KnnOptions {
@@ -77,6 +79,22 @@ fn add_phases(to: &mut Vec<Phase>, name: &'static str, phases: Vec<Phase>) {
     }
 }
 
+/// A search for the lists of queries.
+struct ListSearch<'s> {
+    job: &'s Job,
+    lists: &'s ListFile,
+    queries: &'s VectorFile,
+    metric: Metric,
+    /// How many rows the lists of a query have at least.
+    rows_min: u64,
+}
+
+/// A pass over lists, and its steps in words.
+pub(super) struct ListScan<'s> {
+    pub(super) scan: &'s Scan<'s>,
+    pub(super) steps: &'s str,
+}
+
 /// Which lists are read for which queries.
 pub(super) struct Probes {
     /// Of each list, the queries that it is read for.
@@ -94,7 +112,7 @@ const PROBE_BYTES: u64 = 8;
 impl Probes {
     /// What the lists of `count` queries take for all threads together, and a copy of some queries
     /// for each.
-    pub(super) fn memory_bytes((lists, probes): (&ListFile, usize), count: usize) -> (u64, u64) {
+    pub(super) fn memory_bytes(lists: &ListFile, probes: usize, count: usize) -> (u64, u64) {
         let dimension = lists.centroids.dimension;
         let each_thread = count.min(QUERIES_AT_ONCE) * dimension * size_of::<f32>();
         let of_queries = count as u64 * (probes as u64 * PROBE_BYTES + 8);
@@ -103,19 +121,13 @@ impl Probes {
     }
 
     /// Chooses the lists of each query with a `reach` above 0: that many, and more where they hold
-    /// fewer than `rows_min` rows.
+    /// too few rows.
     fn find(
-        job: &Job,
-        lists: &ListFile,
-        (queries, metric): (&VectorFile, Metric),
-        (mut reach, rows_min): (Vec<usize>, u64),
+        search: &ListSearch<'_>,
+        mut reach: Vec<usize>,
         found: &mut Neighbours,
     ) -> Result<Self> {
-        // Centroids of norm 1 have the same order by product and by cosine.
-        let metric = match metric {
-            Metric::Cos if lists.is_spherical => Metric::Ip,
-            metric => metric,
-        };
+        let ListSearch { job, lists, .. } = *search;
         let mut probes = Probes {
             queries_of: vec![Vec::new(); lists.count()],
             reach: Vec::new(),
@@ -128,15 +140,7 @@ impl Probes {
             let each_bytes = wanted.max(1) as u64 * FOUND_BYTES;
             let fitting = (job.budget.free_bytes() / 4 / each_bytes).max(1) as usize;
             let count = fitting.min(reach.len() - from);
-            let part = queries.part(from as u64, count as u64);
-            let reach = &mut reach[from..from + count];
-            probes.find_some(
-                job,
-                (lists, metric),
-                (&part, from),
-                (reach, rows_min),
-                found,
-            )?;
+            probes.find_some(search, from, &mut reach[from..from + count], found)?;
             from += count;
         }
         probes.reach = reach;
@@ -146,19 +150,30 @@ impl Probes {
     /// The same for some queries, the first of which is `from`.
     fn find_some(
         &mut self,
-        job: &Job,
-        (lists, metric): (&ListFile, Metric),
-        (queries, from): (&VectorFile, usize),
-        (reach, rows_min): (&mut [usize], u64),
+        search: &ListSearch<'_>,
+        from: usize,
+        reach: &mut [usize],
         found: &mut Neighbours,
     ) -> Result<()> {
+        let ListSearch {
+            job,
+            lists,
+            rows_min,
+            ..
+        } = *search;
+        // Centroids of norm 1 have the same order by product and by cosine.
+        let metric = match search.metric {
+            Metric::Cos if lists.is_spherical => Metric::Ip,
+            metric => metric,
+        };
+        let queries = search.queries.part(from as u64, reach.len() as u64);
         let mut wanted = reach.iter().copied().max().unwrap_or(0);
         if wanted == 0 {
             return Ok(());
         }
         let near = loop {
             let options = KnnOptions::new(wanted, metric);
-            let near = knn(job, &lists.centroids, queries, &options)?;
+            let near = knn(job, &lists.centroids, &queries, &options)?;
             found.read_bytes += near.read_bytes;
             add_phases(&mut found.phases, "find lists", near.phases.clone());
             let rows_of = |near: &[u64]| -> u64 {
@@ -211,18 +226,26 @@ impl Group<'_> {
     pub(super) fn search_lists(
         &self,
         job: &Job,
-        (lists, queries, probes): (&ListFile, &VectorFile, usize),
-        (scan, steps): (&Scan<'_>, &str),
+        lists: &ListFile,
+        queries: &VectorFile,
+        probes: usize,
+        pass: &ListScan<'_>,
         found: &mut Neighbours,
     ) -> Result<()> {
         let rows_min = self.k as u64 + u64::from(self.first_query.is_some());
+        let search = ListSearch {
+            job,
+            lists,
+            queries,
+            metric: self.queries.metric,
+            rows_min,
+        };
         let count = self.queries.count();
         let mut reach = vec![probes; count];
         let mut nearest_of = vec![Vec::new(); count];
         loop {
-            let of_queries = (queries, self.queries.metric);
-            let probes = Probes::find(job, lists, of_queries, (reach, rows_min), found)?;
-            let each = self.search_probes(job, (lists, &probes), (scan, steps), found)?;
+            let probes = Probes::find(&search, reach, found)?;
+            let each = self.search_probes(job, lists, &probes, pass, found)?;
             reach = probes.reach;
             for query in (0..count)
                 .filter(|query| reach[*query] > 0)
@@ -241,7 +264,7 @@ impl Group<'_> {
                 break;
             }
         }
-        nearest::add(nearest_of, (&self.queries, self.k), found);
+        nearest::add(nearest_of, &self.queries, self.k, found);
         Ok(())
     }
 
@@ -249,11 +272,13 @@ impl Group<'_> {
     fn search_probes(
         &self,
         job: &Job,
-        (lists, probes): (&ListFile, &Probes),
-        (scan, steps): (&Scan<'_>, &str),
+        lists: &ListFile,
+        probes: &Probes,
+        pass: &ListScan<'_>,
         found: &mut Neighbours,
     ) -> Result<Vec<Nearest>> {
         let (count, k) = (self.queries.count(), self.k);
+        let ListScan { scan, steps } = *pass;
         let state = || {
             let held_bytes = Searcher::memory_bytes(count, k) + Tile::memory_bytes(scan.file());
             Ok(ListSearcher {
@@ -268,9 +293,9 @@ impl Group<'_> {
             .collect();
         let rows: u64 = ranges.iter().map(|places| places.end - places.start).sum();
         let read_bytes = rows * lists.rows.row_bytes() as u64;
-        scan.show(job, ("search", steps), read_bytes);
+        scan.show(job, "search", steps, read_bytes);
         let passed = scan.run_ranges(job, "search", &ranges, state, |state, piece| {
-            self.visit_list(state, (lists, probes), piece)
+            self.visit_list(state, lists, probes, piece)
         })?;
         lists.check_base(job)?;
         add_phase(&mut found.phases, passed.phase(job, "search"));
@@ -290,7 +315,8 @@ impl Group<'_> {
     fn visit_list(
         &self,
         ListSearcher { searcher, narrow }: &mut ListSearcher,
-        (lists, probes): (&ListFile, &Probes),
+        lists: &ListFile,
+        probes: &Probes,
         piece: Piece<'_>,
     ) -> Result<()> {
         let Searcher {
@@ -333,7 +359,7 @@ impl Group<'_> {
                         }
                         *measured += 1;
                         let distance = self.queries.distance(query, wide);
-                        nearest.offer((query, distance, ids[row]), &self.queries, &self.worst);
+                        nearest.offer(query, distance, ids[row], &self.queries, &self.worst);
                     }
                 }
             }

@@ -38,11 +38,12 @@ use crate::format::{Element, VectorFile};
 use crate::index::AnyIndex;
 pub use crate::results::NO_ROW;
 use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase};
+use cut::RowBound;
 
 use bits::Bits;
 pub use hits::{Hit, Hits, TakeHits};
-use lists::Probes;
 pub use lists::Recall;
+use lists::{ListScan, Probes};
 use nearest::{Nearest, Worst};
 use queries::Queries;
 pub use range::{Found, RangeOptions, Within, pairs, range_search};
@@ -240,7 +241,7 @@ pub fn knn_each(
             match (index, &lists) {
                 (Some(_), _) => (indexed::memory_bytes(job, base, group, k), shared_bytes),
                 (None, Some(lists)) => {
-                    let (thread, shared) = Probes::memory_bytes((lists, probes), group);
+                    let (thread, shared) = Probes::memory_bytes(lists, probes, group);
                     let thread_bytes = Searcher::memory_bytes(group, k) + thread;
                     (thread_bytes, shared_bytes + shared)
                 }
@@ -270,19 +271,22 @@ pub fn knn_each(
             k,
         };
         if lists.is_none() {
-            scan.show(job, ("search", &steps), read.data_bytes());
+            scan.show(job, "search", &steps, read.data_bytes());
         }
         match index {
             Some(index) => {
-                if !group.search_index(job, (index, base), &scan, &mut found)? {
+                if !group.search_index(job, index, base, &scan, &mut found)? {
                     found.index_failed = true;
                     continue;
                 }
             }
             None => match &lists {
                 Some(lists) => {
-                    let of = (lists, &part, probes);
-                    match group.search_lists(job, of, (&scan, &steps), &mut found) {
+                    let pass = ListScan {
+                        scan: &scan,
+                        steps: &steps,
+                    };
+                    match group.search_lists(job, lists, &part, probes, &pass, &mut found) {
                         // A subset may make some queries read so many lists that fewer queries fit.
                         Err(error) if error.kind() == Kind::Memory && part.rows > 1 => {
                             group_max = part.rows.div_ceil(2) as usize;
@@ -302,7 +306,7 @@ pub fn knn_each(
         found.distances.clear();
     }
     if recall_count > 0 {
-        lists::Recall::measure(job, (base, queries), options, (&first_ids, &mut found))?;
+        lists::Recall::measure(job, base, queries, options, &first_ids, &mut found)?;
     }
     Ok(found)
 }
@@ -318,7 +322,8 @@ fn plan<'b>(
 ) -> Result<(usize, Scan<'b>)> {
     let mut group = left;
     loop {
-        match Scan::plan(job, base, memory(group)) {
+        let (each_bytes, shared_bytes) = memory(group);
+        match Scan::plan(job, base, each_bytes, shared_bytes) {
             Ok(scan) => {
                 let has_all = scan.threads() == Scan::threads_wanted(job, base);
                 if has_all || group <= GROUP_MIN {
@@ -440,7 +445,7 @@ struct Searcher {
     scores: Vec<f32>,
     nearest: Nearest,
     /// Of each row of a tile, an upper bound of its norm and its part of the comparison.
-    bounds: Vec<(f32, f32)>,
+    bounds: Vec<RowBound>,
     /// Space for a row of bits, and its distance from each query.
     words: Vec<u64>,
     differing: Vec<u32>,
@@ -452,7 +457,7 @@ impl Searcher {
     fn memory_bytes(count: usize, k: usize) -> u64 {
         let scores = QUERIES_AT_ONCE.min(count) * TILE_ROWS * size_of::<f32>();
         let differing = count * size_of::<u32>();
-        (scores + TILE_ROWS * size_of::<(f32, f32)>() + differing) as u64
+        (scores + TILE_ROWS * size_of::<RowBound>() + differing) as u64
             + Nearest::memory_bytes(count, k)
     }
 }
@@ -465,7 +470,7 @@ impl Group<'_> {
             tile: Tile::new(file),
             scores: vec![0.0; QUERIES_AT_ONCE.min(count) * TILE_ROWS],
             nearest: Nearest::new(&self.queries, self.k),
-            bounds: vec![(0.0, 0.0); TILE_ROWS],
+            bounds: vec![RowBound::default(); TILE_ROWS],
             words: Vec::new(),
             differing: vec![0; count],
             measured: 0,
@@ -518,7 +523,7 @@ impl Group<'_> {
             for (query, distance) in differing.iter().enumerate() {
                 let distance = f64::from(*distance);
                 if distance <= nearest.known(query) && !self.is_left_out(query, id) {
-                    nearest.offer((query, distance, id), &self.queries, &self.worst);
+                    nearest.offer(query, distance, id, &self.queries, &self.worst);
                 }
             }
             Ok(())
@@ -567,7 +572,7 @@ impl Group<'_> {
                         }
                         *measured += 1;
                         let distance = self.queries.distance(query, wide);
-                        nearest.offer((query, distance, id), &self.queries, &self.worst);
+                        nearest.offer(query, distance, id, &self.queries, &self.worst);
                     }
                 }
             }

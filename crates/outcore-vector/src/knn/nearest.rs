@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::cut::{Cut, is_kept, next_kept};
+use super::cut::{Cut, Cuts, RowBound, is_kept, next_kept};
 use super::queries::Queries;
 use super::{NO_ROW, Neighbours};
 
@@ -99,16 +99,26 @@ impl Nearest {
         &self,
         queries: Range<usize>,
         products: &[f32],
-        bounds: &[(f32, f32)],
+        bounds: &[RowBound],
         from: usize,
     ) -> Option<usize> {
-        let cuts = (&self.factors[queries.clone()], &self.levels[queries]);
+        let cuts = Cuts {
+            factors: &self.factors[queries.clone()],
+            levels: &self.levels[queries],
+        };
         next_kept(cuts, products, bounds, from)
     }
 
     /// Whether a query cannot leave out a row.
-    pub(super) fn may_take(&self, query: usize, product: f32, bounds: (f32, f32)) -> bool {
-        is_kept((self.factors[query], self.levels[query]), product, bounds)
+    pub(super) fn may_take(&self, query: usize, product: f32, bound: RowBound) -> bool {
+        is_kept(
+            Cut {
+                factor: self.factors[query],
+                level: self.levels[query],
+            },
+            product,
+            bound,
+        )
     }
 
     /// The distance of the `k`th best so far.
@@ -119,7 +129,9 @@ impl Nearest {
     /// Keeps a row if it is among the nearest so far.
     pub(super) fn offer(
         &mut self,
-        (query, distance, id): (usize, f64, u64),
+        query: usize,
+        distance: f64,
+        id: u64,
         queries: &Queries,
         worst: &Worst,
     ) {
@@ -165,7 +177,8 @@ pub(super) fn of_query(each: &[Nearest], query: usize, k: usize) -> Vec<(u64, u6
 /// than `k`.
 pub(super) fn add(
     each: impl IntoIterator<Item = Vec<(u64, u64)>>,
-    (queries, k): (&Queries, usize),
+    queries: &Queries,
+    k: usize,
     found: &mut Neighbours,
 ) {
     for nearest in each {
@@ -180,7 +193,7 @@ pub(super) fn add(
 /// Adds the nearest of all threads to `found`, query by query.
 pub(super) fn merge(each: Vec<Nearest>, queries: &Queries, k: usize, found: &mut Neighbours) {
     let all = (0..queries.count()).map(|query| of_query(&each, query, k));
-    add(all, (queries, k), found);
+    add(all, queries, k, found);
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use outcore::{Error, Job, Phase, Result};
 use outcore_io::memory::Reservation;
 
 use super::bits::{self, Bits};
-use super::cut::{self, Cut, is_kept, next_kept};
+use super::cut::{self, Cut, Cuts, RowBound, is_kept, next_kept};
 use super::hits::{self, Collector, Gathered, Hit, Hits, reserve_arrays};
 use super::queries::Queries;
 use super::subset::Subset;
@@ -159,7 +159,7 @@ pub fn range_search(
         true => LeavesOut::Itself,
         false => LeavesOut::Nothing,
     };
-    search(job, (base, queries), options, (allowed, leaves_out))
+    search(job, base, queries, options, allowed, leaves_out)
 }
 
 /// Every two rows of `base` within the radius of each other, as results of the smaller row.
@@ -168,7 +168,7 @@ pub fn range_search(
 /// As [`range_search`].
 pub fn pairs(job: &Job, base: &VectorFile, options: &RangeOptions) -> Result<Found> {
     check_files(base, base, options.metric)?;
-    search(job, (base, base), options, (None, LeavesOut::UpToItself))
+    search(job, base, base, options, None, LeavesOut::UpToItself)
 }
 
 /// Rows that are not results of a query which is a row of the base.
@@ -182,9 +182,11 @@ enum LeavesOut {
 
 fn search(
     job: &Job,
-    (base, queries): (&VectorFile, &VectorFile),
+    base: &VectorFile,
+    queries: &VectorFile,
     options: &RangeOptions,
-    (allowed, leaves_out): (Option<&Subset>, LeavesOut),
+    allowed: Option<&Subset>,
+    leaves_out: LeavesOut,
 ) -> Result<Found> {
     let bound = options.bound()?;
     let search_all = |collector: &Collector<'_>| {
@@ -213,7 +215,7 @@ fn search(
                 "read the base -> all rows within the radius of {count} of {} queries",
                 queries.rows
             );
-            scan.show(job, ("search", &steps), behind.data_bytes());
+            scan.show(job, "search", &steps, behind.data_bytes());
             let part = queries.part(from, count as u64);
             let loaded = Queries::load(job, &part, options.metric)?;
             let cuts = (0..count).map(|query| {
@@ -276,7 +278,7 @@ struct Group<'a> {
 struct Finder {
     tile: Tile,
     scores: Vec<f32>,
-    bounds: Vec<(f32, f32)>,
+    bounds: Vec<RowBound>,
     /// Space for a row of bits, and its distance from each query.
     words: Vec<u64>,
     differing: Vec<u32>,
@@ -289,7 +291,7 @@ impl Finder {
     fn memory_bytes(count: usize) -> u64 {
         let scores = QUERIES_AT_ONCE.min(count) * TILE_ROWS * size_of::<f32>();
         let differing = count * size_of::<u32>();
-        (scores + TILE_ROWS * size_of::<(f32, f32)>() + differing) as u64 + Gathered::BYTES
+        (scores + TILE_ROWS * size_of::<RowBound>() + differing) as u64 + Gathered::BYTES
     }
 }
 
@@ -302,7 +304,7 @@ impl Group<'_> {
                 _held: job.budget.reserve("search", held_bytes)?,
                 tile: Tile::new(scan.file()),
                 scores: vec![0.0; QUERIES_AT_ONCE.min(count) * TILE_ROWS],
-                bounds: vec![(0.0, 0.0); TILE_ROWS],
+                bounds: vec![RowBound::default(); TILE_ROWS],
                 words: Vec::new(),
                 differing: vec![0; count],
                 gathered: Gathered::new(),
@@ -390,14 +392,13 @@ impl Group<'_> {
                 let scores_len = block.rows * count;
                 products(block, rows.matrix, &mut scores[..scores_len]);
                 let ends = from..from + block.rows;
-                let (factors, levels) = (&self.factors[ends.clone()], &self.levels[ends]);
+                let cuts = Cuts {
+                    factors: &self.factors[ends.clone()],
+                    levels: &self.levels[ends],
+                };
                 let mut row = 0;
-                while let Some(hit) = next_kept(
-                    (factors, levels),
-                    &scores[..scores_len],
-                    &bounds[..count],
-                    row,
-                ) {
+                while let Some(hit) = next_kept(cuts, &scores[..scores_len], &bounds[..count], row)
+                {
                     row = hit + 1;
                     let id = rows.first + hit as u64;
                     if self.allowed.is_some_and(|allowed| !allowed.has(id)) {
@@ -407,7 +408,10 @@ impl Group<'_> {
                     for at in 0..block.rows {
                         let product = scores[hit * block.rows + at];
                         let query = from + at;
-                        let cut = (factors[at], levels[at]);
+                        let cut = Cut {
+                            factor: cuts.factors[at],
+                            level: cuts.levels[at],
+                        };
                         if !is_kept(cut, product, bounds[hit]) || self.is_left_out(query, id) {
                             continue;
                         }

@@ -61,7 +61,7 @@ impl Subset {
         }
         let row_bytes = mask.row_bytes();
         Self::marked(job, base, |marks| {
-            let scan = Scan::plan(job, &mask, (0, 0))?;
+            let scan = Scan::plan(job, &mask, 0, 0)?;
             let state = || Ok(());
             scan.run(job, "read subset", state, |(), piece| {
                 for (row, bytes) in (piece.first..).zip(piece.bytes.chunks_exact(row_bytes)) {

@@ -64,7 +64,7 @@ fn searched(job: &Job, files: &Files, options: KnnOptions) -> Result<String> {
 const JOBS: &[(&str, Work)] = &[
     ("convert", |job, files, to| {
         let (base, _) = files.open(job)?;
-        convert(job, &base, (to, false), None).map(|_| String::new())
+        convert(job, &base, to, false, None).map(|_| String::new())
     }),
     ("knn", |job, files, _| {
         searched(job, files, KnnOptions::new(4, Metric::L2))
@@ -137,11 +137,11 @@ const JOBS: &[(&str, Work)] = &[
     }),
     ("index", |job, files, to| {
         let (base, _) = files.open(job)?;
-        build(job, &base, (to, false)).map(|_| String::new())
+        build(job, &base, to, false).map(|_| String::new())
     }),
     ("lists", |job, files, to| {
         let (base, _) = files.open(job)?;
-        build_lists(job, &base, (to, false), &ListOptions::new(5)).map(|_| String::new())
+        build_lists(job, &base, to, false, &ListOptions::new(5)).map(|_| String::new())
     }),
     ("kmeans with labels", |job, files, to| {
         let (base, _) = files.open(job)?;
@@ -183,8 +183,8 @@ fn files_in(place: &Place) -> Files {
     };
     let job = job(32 << 20, 2);
     let (base, _) = files.open(&job).unwrap();
-    build(&job, &base, (&files.index, false)).unwrap();
-    build_lists(&job, &base, (&files.lists, false), &ListOptions::new(5)).unwrap();
+    build(&job, &base, &files.index, false).unwrap();
+    build_lists(&job, &base, &files.lists, false, &ListOptions::new(5)).unwrap();
     files
 }
 

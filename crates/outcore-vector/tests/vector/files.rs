@@ -32,13 +32,13 @@ fn vectors_survive_every_format_and_back() {
     let mut from = first.clone();
     for (name, element, len_bytes) in names {
         let path = place.path(name);
-        let (to, _) = convert(&job, &from, (&path, false), element).unwrap();
+        let (to, _) = convert(&job, &from, &path, false, element).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().len(), len_bytes, "{name}");
         let type_name = (to.container == Container::Raw).then(|| to.type_name());
         from = open(&path, type_name.as_deref()).unwrap();
         assert_eq!(from, to);
     }
-    let (_, _) = convert(&job, &from, (&place.path("last.fbin"), false), None).unwrap();
+    let (_, _) = convert(&job, &from, &place.path("last.fbin"), false, None).unwrap();
     let same =
         std::fs::read(place.path("last.fbin")).unwrap() == std::fs::read(&first.path).unwrap();
     assert!(same);
@@ -50,9 +50,9 @@ fn arrays_of_numpy_may_be_truth_values_or_wider_than_records() {
     let job = job(64 << 20, 2);
     let numbers: Vec<f32> = (0..2 * 300_000).map(|at| at as f32).collect();
     let first = place.fbin("first.fbin", &numbers, 300_000);
-    let (wide, _) = convert(&job, &first, (&place.path("wide.npy"), false), None).unwrap();
+    let (wide, _) = convert(&job, &first, &place.path("wide.npy"), false, None).unwrap();
     assert_eq!(open(&wide.path, None).unwrap(), wide);
-    let (_, _) = convert(&job, &wide, (&place.path("last.fbin"), false), None).unwrap();
+    let (_, _) = convert(&job, &wide, &place.path("last.fbin"), false, None).unwrap();
     let bytes = |name: &str| std::fs::read(place.path(name)).unwrap();
     assert!(bytes("first.fbin") == bytes("last.fbin"));
     let text = "{'descr': '|b1', 'fortran_order': False, 'shape': (3, 2), }\n";
@@ -61,11 +61,11 @@ fn arrays_of_numpy_may_be_truth_values_or_wider_than_records() {
     let truth = open(&place.write("truth.npy", &truth), None).unwrap();
     assert_eq!((truth.type_name().as_str(), truth.rows), ("u8x2", 3));
     for name in ["a.npz", "a.PARQUET", "a.csv"] {
-        let error = convert(&job, &first, (&place.path(name), false), None).unwrap_err();
+        let error = convert(&job, &first, &place.path(name), false, None).unwrap_err();
         assert!(error.cause().contains("is not written"), "{error}");
     }
     let index = place.path("index.FBIN");
-    let error = outcore_vector::index::build(&job, &first, (&index, false)).unwrap_err();
+    let error = outcore_vector::index::build(&job, &first, &index, false).unwrap_err();
     assert!(error.cause().contains("an index has none"), "{error}");
 }
 
@@ -79,7 +79,8 @@ fn what_the_new_kind_of_number_lacks_is_an_error_and_leaves_nothing() {
         let error = convert(
             &job(64 << 20, 2),
             &file,
-            (&place.path("out.u8bin"), false),
+            &place.path("out.u8bin"),
+            false,
             None,
         )
         .unwrap_err();
@@ -133,13 +134,7 @@ fn headers_that_lie_and_files_of_nothing_are_named() {
     }
     let path = place.write("j.fvecs", &words(&[1, 7, 2, 7, 1, 7]));
     let file = open(&path, None).unwrap();
-    let error = convert(
-        &job(64 << 20, 1),
-        &file,
-        (&place.path("j.npy"), false),
-        None,
-    )
-    .unwrap_err();
+    let error = convert(&job(64 << 20, 1), &file, &place.path("j.npy"), false, None).unwrap_err();
     assert!(
         error
             .to_string()
@@ -155,24 +150,20 @@ fn ids_are_written_as_their_format_has_them() {
     let ids = [5, 1 << 40];
     let error = write(
         &job,
-        (&place.path("a.ibin"), false),
+        &place.path("a.ibin"),
+        false,
         Array::Ids(&ids),
         Some(2),
     )
     .unwrap_err();
     assert!(error.cause().contains("32 bits"), "{error}");
-    write(
-        &job,
-        (&place.path("a.npy"), false),
-        Array::Ids(&ids),
-        Some(2),
-    )
-    .unwrap();
+    write(&job, &place.path("a.npy"), false, Array::Ids(&ids), Some(2)).unwrap();
     let written = std::fs::read(place.path("a.npy")).unwrap();
     assert_eq!(written[128..], ids.map(u64::to_le_bytes).concat());
     write(
         &job,
-        (&place.path("b.ivecs"), false),
+        &place.path("b.ivecs"),
+        false,
         Array::Labels(&[3, 4]),
         Some(2),
     )

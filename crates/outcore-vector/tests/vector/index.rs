@@ -17,7 +17,7 @@ const METRICS: [Metric; 3] = [Metric::L2, Metric::Ip, Metric::Cos];
 
 fn indexed(place: &Place, base: &VectorFile) -> PathBuf {
     let path = place.path("base.vindex");
-    build(&job(64 << 20, 2), base, (&path, true)).unwrap();
+    build(&job(64 << 20, 2), base, &path, true).unwrap();
     path
 }
 
@@ -155,8 +155,8 @@ fn subsets_the_query_itself_and_all_formats_work_with_an_index() {
     for name in ["base.fvecs", "base.f16bin", "base.npy", "base.fbin"] {
         let path = place.path(name);
         if name != "base.fbin" {
-            let output = (path.as_path(), false);
-            outcore_vector::convert::convert(&job(64 << 20, 2), &plain, output, None).unwrap();
+            outcore_vector::convert::convert(&job(64 << 20, 2), &plain, &path, false, None)
+                .unwrap();
         }
         let base = open(&path, None).unwrap();
         indexed(&place, &base);
@@ -228,7 +228,7 @@ fn what_cannot_be_indexed_is_named_and_nothing_is_left() {
         (&bytes, "not be smaller"),
     ] {
         let output = place.path("base.vindex");
-        let error = build(&job(64 << 20, 2), base, (&output, false)).unwrap_err();
+        let error = build(&job(64 << 20, 2), base, &output, false).unwrap_err();
         assert_eq!(error.kind(), Kind::Usage);
         assert!(error.cause().contains(cause), "{}", error.cause());
     }

@@ -216,7 +216,7 @@ fn a_zero_vector_has_the_cosine_distance_one_from_all() {
     }
     let file = place.fbin("zero.fbin", &base, 4);
     let index = place.path("zero.vindex");
-    outcore_vector::index::build(&job(64 << 20, 2), &file, (&index, false)).unwrap();
+    outcore_vector::index::build(&job(64 << 20, 2), &file, &index, false).unwrap();
     for index in [None, Some(index)] {
         for k in [5, 250, 400] {
             let options = KnnOptions {
@@ -295,7 +295,7 @@ fn what_cannot_be_searched_is_named() {
             fails(&file, &file, options, cause);
         }
         let index = place.path("wide.vindex");
-        let built = outcore_vector::index::build(&job(64 << 20, 2), &file, (&index, false));
+        let built = outcore_vector::index::build(&job(64 << 20, 2), &file, &index, false);
         assert!(built.unwrap_err().cause().contains(cause));
         let near = RangeOptions::new(Metric::Cos, 0.1);
         let found = pairs(&job(64 << 20, 2), &file, &near);

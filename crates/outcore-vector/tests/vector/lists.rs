@@ -35,7 +35,7 @@ fn listed(place: &Place, base: &VectorFile, lists: usize, is_spherical: bool) ->
         is_spherical,
         ..ListOptions::new(lists)
     };
-    build_lists(&job(64 << 20, 2), base, (&path, true), &options).unwrap();
+    build_lists(&job(64 << 20, 2), base, &path, true, &options).unwrap();
     path
 }
 
@@ -223,7 +223,7 @@ fn an_index_with_lists_is_the_same_within_little_memory_and_reads_little() {
     for (memory_bytes, threads) in [(64 << 20, 2), (7 << 20, 3), (7 << 20, 1)] {
         let path = place.path("base.vindex");
         let job = spilling(&place, memory_bytes, threads);
-        let built = build_lists(&job, &base, (&path, true), &ListOptions::new(40)).unwrap();
+        let built = build_lists(&job, &base, &path, true, &ListOptions::new(40)).unwrap();
         assert_eq!(job.budget.used_bytes(), 0);
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(built.index_bytes, bytes.len() as u64);
@@ -378,14 +378,15 @@ fn what_cannot_be_searched_in_lists_is_refused_and_damage_is_found() {
     }
     std::fs::write(&index, &whole[..whole.len() - 1]).unwrap();
     refused(&good, Kind::Corrupt, "bytes, not");
-    build(&job(64 << 20, 1), &base, (&index, true)).unwrap();
+    build(&job(64 << 20, 1), &base, &index, true).unwrap();
     refused(&good, Kind::Usage, "only an index with lists");
     for lists in [0, 201] {
         let path = place.path("other.vindex");
         let error = build_lists(
             &job(64 << 20, 1),
             &base,
-            (&path, false),
+            &path,
+            false,
             &ListOptions::new(lists),
         );
         assert_eq!(error.unwrap_err().kind(), Kind::Usage);
@@ -398,5 +399,5 @@ fn what_cannot_be_searched_in_lists_is_refused_and_damage_is_found() {
         ..ListOptions::new(2)
     };
     let path = place.path("other.vindex");
-    build_lists(&job(64 << 20, 1), &zero, (&path, false), &options).unwrap();
+    build_lists(&job(64 << 20, 1), &zero, &path, false, &options).unwrap();
 }

@@ -206,7 +206,7 @@ impl Verb for Gen {
         let data_bytes = args.records.saturating_mul(record_bytes as u64);
         if args.explain {
             let steps = format!("generate {}", item.format);
-            let plan = plan_files(&job, (&[], 1), (&steps, "generate"), |_| {
+            let plan = plan_files(&job, &[], 1, &steps, "generate", |_| {
                 (Forecast::NOTHING, data_bytes.into())
             })?;
             host.show_plan(&plan);

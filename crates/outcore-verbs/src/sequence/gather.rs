@@ -65,7 +65,7 @@ impl Pass for Gather {
         let consume = |prepared: &mut Prepared, output: Output| {
             let files: Vec<Input> = positions.iter().map(ResolvedInput::to_sort).collect();
             let positions = at.table(&files);
-            prepared.execution.gather_to(&positions, (&output, force))
+            prepared.execution.gather_to(&positions, &output, force)
         };
         let at_bytes: u64 = positions.iter().map(|input| input.data_bytes).sum();
         let count = at_bytes / at.format.record_bytes() as u64;

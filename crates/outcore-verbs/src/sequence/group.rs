@@ -224,8 +224,7 @@ fn run(host: &dyn Host, request: &GroupRequest<'_>, by: Option<&String>) -> Resu
     if input.is_planned() {
         let (job, table) = (&prepared.job, prepared.table()?);
         let plan = watch(host, &job.control, &[], || {
-            let what = (table.format(), request.grouping);
-            plan_group(job, table, what, request.what)
+            plan_group(job, table, table.format(), request.grouping, request.what)
         })?;
         match input.dry_run {
             true => {
@@ -250,8 +249,14 @@ fn run(host: &dyn Host, request: &GroupRequest<'_>, by: Option<&String>) -> Resu
         false => table.clone(),
     };
     let done = watch(host, &job.control, PHASES, || {
-        let to = (&to, input.force);
-        group(job, table, table.format(), request.grouping, to)
+        group(
+            job,
+            table,
+            table.format(),
+            request.grouping,
+            &to,
+            input.force,
+        )
     });
     let groups = std::mem::take(&mut *groups.lock().unwrap_or_else(PoisonError::into_inner));
     let done = match done {

@@ -98,7 +98,7 @@ fn find(host: &dyn Host, args: &TopArgs, prepared: &Prepared) -> Result<(Vec<Sca
     let (job, table) = (&prepared.job, prepared.table()?);
     if !host.prints() {
         return watch(host, &job.control, Top::PHASES, || {
-            top_table_for(job, table, (k, args.smallest), REPORTED_BYTES)
+            top_table_for(job, table, k, args.smallest, REPORTED_BYTES)
         });
     }
     let mut out = BufWriter::new(host.open_pipe(None, &job.control)?);
@@ -109,7 +109,7 @@ fn find(host: &dyn Host, args: &TopArgs, prepared: &Prepared) -> Result<(Vec<Sca
     };
     // Numbers that are printed one by one need no memory.
     let (best, done) = watch(host, &job.control, Top::PHASES, || {
-        match top_table_for(job, table, (k, args.smallest), 0) {
+        match top_table_for(job, table, k, args.smallest, 0) {
             Err(error) if error.kind() == Kind::Memory => {
                 let done = top_by_sort(job, table, args.count, args.smallest, &mut print)?;
                 Ok((Vec::new(), done))

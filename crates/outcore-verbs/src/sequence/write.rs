@@ -67,8 +67,7 @@ pub(super) fn plan_picked(
     let element_bytes = prepared.table()?.format().record_bytes();
     let files: Vec<Input> = prepared.inputs.iter().map(ResolvedInput::to_sort).collect();
     let steps = prepared.execution.plan(what, &[Fate::Written], 1)?.steps;
-    let files = (&files[..], element_bytes);
-    plan_files(&prepared.job, files, (&steps, what), moved)
+    plan_files(&prepared.job, &files, element_bytes, &steps, what, moved)
 }
 
 /// The records that windows are made of, where the files have no others: the pass counts windows.

@@ -456,9 +456,8 @@ fn check(
     lines.begin(host, json!({}));
     let started = Instant::now();
     let (plan, found) = lines.watch(host, || {
-        let what = ("read lines -> check", "check");
-        let files = (&lines.inputs()[..], 1);
-        let plan = plan_files(&lines.job, files, what, |bytes| {
+        let (files, steps) = (lines.inputs(), "read lines -> check");
+        let plan = plan_files(&lines.job, &files, 1, steps, "check", |bytes| {
             (bytes.into(), Forecast::NOTHING)
         })?;
         let found = check_lines(&lines.job, &lines.inputs(), order, options)?;

@@ -86,14 +86,14 @@ impl Execution {
     pub fn gather_to(
         &mut self,
         positions: &Table,
-        (output, replace): (&Output, bool),
+        output: &Output,
+        replace: bool,
     ) -> Result<Summary> {
         self.take_all_steps()?;
         self.refine_files()?;
         let item_bytes = self.table()?.format().record_bytes();
         let files = self.files();
-        let to = (output, replace);
-        let done = gather_to(&self.job()?, (&files, item_bytes), positions, to)?;
+        let done = gather_to(&self.job()?, &files, item_bytes, positions, output, replace)?;
         Ok(self.done(done))
     }
 
@@ -118,9 +118,9 @@ impl Execution {
         };
         let built = match path.exists() {
             true => None,
-            false => Some(build_index(&job, &files, &format, (path, false))?),
+            false => Some(build_index(&job, &files, &format, path, false)?),
         };
-        let (ranks, mut done) = lookup_indexed(&job, &files, &format, (keys, side), path)?;
+        let (ranks, mut done) = lookup_indexed(&job, &files, &format, keys, side, path)?;
         if let Some(built) = built {
             done.read_bytes += built.read_bytes;
             done.written_bytes += built.written_bytes;

@@ -184,7 +184,7 @@ impl Execution {
             // What earlier passes make is not there.
             Mode::Types | Mode::Plans if records.files.is_empty() => vec![Vec::new(); count],
             Mode::Types => vec![records.files.clone(); count],
-            Mode::Plans | Mode::Run => shifted(&job, &records.files, (record_bytes, count))?,
+            Mode::Plans | Mode::Run => shifted(&job, &records.files, record_bytes, count)?,
         };
         let tables = shifted.iter().map(|files| item.table(files));
         let tables: Vec<Table> = tables.collect();
@@ -392,7 +392,7 @@ impl Execution {
             }
             Step::Reverse => {
                 let table = &self.records()?.table;
-                reverse_items(&self.job()?, table, (&output, replace))
+                reverse_items(&self.job()?, table, &output, replace)
             }
             Step::Shuffle { seed, epoch } => {
                 let unit = self.unit();
@@ -436,14 +436,13 @@ impl Execution {
             }
             Step::Unique | Step::Count { .. } => {
                 let table = &self.records()?.table;
-                let to = (&output, replace);
-                let done = group(&self.job()?, table, table.format(), grouping(ending), to)?;
+                let (job, how) = (self.job()?, grouping(ending));
+                let done = group(&job, table, table.format(), how, &output, replace)?;
                 Ok(done.pass)
             }
             Step::Scan(op, inclusion) => {
                 let table = &self.records()?.table;
-                let to = (&output, replace);
-                scan_table(&self.job()?, table, *op, *inclusion, to)
+                scan_table(&self.job()?, table, *op, *inclusion, &output, replace)
             }
             Step::Late(_) => Err(late_is_last()),
             Step::Filter(_)

@@ -116,8 +116,14 @@ impl Execution {
             Step::Shuffle { .. } => self.settle_shuffle(None, self.unit())?.1.to_string(),
             Step::Unique | Step::Count { .. } => {
                 let (job, table) = (self.job()?, self.table()?);
-                let what = (table.format(), grouping(ending));
-                return Ok(plan_group(&job, table, what, how_of(ending))?.to_string());
+                return Ok(plan_group(
+                    &job,
+                    table,
+                    table.format(),
+                    grouping(ending),
+                    how_of(ending),
+                )?
+                .to_string());
             }
             Step::Reverse | Step::Scan(..) | Step::Merge { .. } => {
                 return Ok(self.plan(how_of(ending), &[Fate::Written], 1)?.to_string());

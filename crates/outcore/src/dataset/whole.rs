@@ -170,9 +170,16 @@ impl<T: Pod + Send + Sync, F: Fn(T, T) -> T + Sync> Whole<T> for Prefixes<T, F> 
         replace: bool,
     ) -> Result<Summary> {
         let last = of.settle(passes)?;
-        let to = (&output, replace);
         let job = passes.job();
-        let done = primitives::scan(&job, &last, self.identity, self.op, self.inclusion, to)?;
+        let done = primitives::scan(
+            &job,
+            &last,
+            self.identity,
+            self.op,
+            self.inclusion,
+            &output,
+            replace,
+        )?;
         Ok(done)
     }
 }
@@ -192,12 +199,11 @@ impl<T: Pod + Send> Whole<T> for Backward {
         output: Output,
         replace: bool,
     ) -> Result<Summary> {
-        let to = (&output, replace);
         if P::Last::YIELD == Yield::One {
             let last = of.settle(passes)?;
-            return primitives::reverse(&passes.job(), &last, to);
+            return primitives::reverse(&passes.job(), &last, &output, replace);
         }
         let files = primitives::read::<T>(&of.files(passes)?);
-        primitives::reverse(&passes.job(), &files, to)
+        primitives::reverse(&passes.job(), &files, &output, replace)
     }
 }

@@ -210,11 +210,11 @@ pub(super) fn atoms_of(format: &RecordFormat, options: OrderOptions) -> Vec<Atom
     let mut atoms = Vec::new();
     let is_flipped = |key: &KeyField| key.descending != options.descending;
     for key in format.keys() {
-        push_key(&mut atoms, key, (is_flipped(key), Nans::AreOne));
+        push_key(&mut atoms, key, is_flipped(key), Nans::AreOne);
     }
     if options.tie != Tie::Position {
         for key in format.keys().iter().filter(|key| key.is_of_floats()) {
-            push_key(&mut atoms, key, (is_flipped(key), Nans::ByBits));
+            push_key(&mut atoms, key, is_flipped(key), Nans::ByBits);
         }
         push_rest(&mut atoms, format, options.tie);
     }
@@ -233,7 +233,7 @@ pub(super) fn whole_atoms_of(format: &RecordFormat, descending: bool) -> Option<
     let mut atoms = Vec::new();
     for key in format.keys() {
         let is_flipped = key.descending != descending;
-        push_key(&mut atoms, key, (is_flipped, Nans::ByBits));
+        push_key(&mut atoms, key, is_flipped, Nans::ByBits);
     }
     push_rest(&mut atoms, format, Tie::Bytes);
     Some(atoms)
@@ -284,7 +284,7 @@ fn push_atom(atoms: &mut Vec<Atom>, atom: Atom) {
 
 /// Lowers a key field. Unsigned big-endian numbers are raw bytes; 16-byte little-endian ones are
 /// their high half, then their low half.
-fn push_key(atoms: &mut Vec<Atom>, key: &KeyField, (is_flipped, nans): (bool, Nans)) {
+fn push_key(atoms: &mut Vec<Atom>, key: &KeyField, is_flipped: bool, nans: Nans) {
     let KeyField {
         offset_bytes,
         len_bytes,

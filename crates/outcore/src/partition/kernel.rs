@@ -43,7 +43,7 @@ const FETCH_BYTES: usize = 128;
 /// Prefetches the beginning of the item at `at` in `area`, so that it is in the cache when it is
 /// read.
 #[inline(always)]
-pub(crate) fn fetch(area: &[u8], (at, len_bytes): (usize, usize)) {
+pub(crate) fn fetch(area: &[u8], at: usize, len_bytes: usize) {
     for line in (0..len_bytes.min(FETCH_BYTES)).step_by(LINE_BYTES) {
         if let Some(byte) = area.get(at + line) {
             prefetch(byte);
@@ -67,7 +67,7 @@ const COPIED_BYTES: usize = 64;
 /// N.B. a call of `memcpy` for each line of text, which has to find out how long it is, takes three
 /// times as long (docs/decisions/0022).
 #[inline(always)]
-pub(crate) fn copy_item(area: &[u8], (at, len_bytes): (usize, usize), out: &mut [u8]) -> bool {
+pub(crate) fn copy_item(area: &[u8], at: usize, len_bytes: usize, out: &mut [u8]) -> bool {
     if len_bytes <= COPIED_BYTES
         && let Some(from) = area[at..].first_chunk::<COPIED_BYTES>()
         && let Some(to) = out.first_chunk_mut::<COPIED_BYTES>()
@@ -180,8 +180,8 @@ impl Scatter {
     pub(crate) fn give_short(&mut self, bucket: usize, mut empty: Buf, capacity_bytes: usize) {
         assert!(capacity_bytes > 0 && capacity_bytes <= self.capacity_bytes);
         assert!(self.bufs[bucket].is_none() && empty.len() >= capacity_bytes);
-        let bounds = bounds(&mut empty, capacity_bytes);
-        self.begin(bucket, bounds);
+        let (next, end) = bounds(&mut empty, capacity_bytes);
+        self.begin(bucket, next, end);
         self.bufs[bucket] = Some(empty);
         self.missing -= 1;
         self.unit_bytes = common_divisor(self.unit_bytes, capacity_bytes);
@@ -193,7 +193,7 @@ impl Scatter {
         self.settle(bucket);
         let buf = self.bufs[bucket].take()?;
         let nowhere = std::ptr::null_mut();
-        self.begin(bucket, (nowhere, nowhere));
+        self.begin(bucket, nowhere, nowhere);
         self.missing += 1;
         Some((buf, filled_bytes))
     }
@@ -215,13 +215,13 @@ impl Scatter {
     pub(crate) fn rewind(&mut self, bucket: usize) {
         if let Some(buf) = &mut self.bufs[bucket] {
             let capacity_bytes = self.ends[bucket] as usize - buf.address();
-            let bounds = bounds(buf, capacity_bytes);
-            self.begin(bucket, bounds);
+            let (next, end) = bounds(buf, capacity_bytes);
+            self.begin(bucket, next, end);
         }
     }
 
     /// Goes to the front of a buffer that is full at `end`.
-    fn begin(&mut self, bucket: usize, (next, end): (*mut u8, *mut u8)) {
+    fn begin(&mut self, bucket: usize, next: *mut u8, end: *mut u8) {
         let to_end = end as usize - next as usize;
         let step = match self.lines.is_empty() {
             true => to_end,
@@ -249,14 +249,20 @@ impl Scatter {
         self.capacity_bytes
     }
 
-    /// Appends the record that lies in `area` where `record` says (its place and its length) to a
-    /// bucket's buffer; false if that has no room for it. A buffer that is filled so is never
-    /// passed to the methods for elements of one size.
+    /// Appends the record of `len_bytes` that `area` has `at` a place to a bucket's buffer; false
+    /// if that has no room for it. A buffer that is filled so is never passed to the methods for
+    /// elements of one size.
     ///
     /// # Panics
     /// When there is no such bucket, or no such record.
     #[inline]
-    pub(crate) fn append(&mut self, bucket: usize, area: &[u8], record: (usize, usize)) -> bool {
+    pub(crate) fn append(
+        &mut self,
+        bucket: usize,
+        area: &[u8],
+        at: usize,
+        len_bytes: usize,
+    ) -> bool {
         debug_assert!(self.lines.is_empty());
         let cursor = &mut self.cursors[bucket];
         if cursor.next.is_null() {
@@ -266,11 +272,11 @@ impl Scatter {
         // SAFETY: without lines, `next..stop` is room in the bucket's own buffer, which nobody else
         // has.
         let room = unsafe { std::slice::from_raw_parts_mut(cursor.next, room_bytes) };
-        let is_copied = copy_item(area, record, room);
+        let is_copied = copy_item(area, at, len_bytes, room);
         if is_copied {
             // Where the next record goes, if it is as long; it will wait for nothing then.
-            fetch(room, (record.1 + COPIED_BYTES - 1, record.1));
-            cursor.next = cursor.next.wrapping_add(record.1);
+            fetch(room, len_bytes + COPIED_BYTES - 1, len_bytes);
+            cursor.next = cursor.next.wrapping_add(len_bytes);
         }
         is_copied
     }
@@ -351,7 +357,7 @@ impl Scatter {
                 0,
                 "keys are not mixed with records"
             );
-            self.begin(bucket, (self.cursors[bucket].next, self.ends[bucket]));
+            self.begin(bucket, self.cursors[bucket].next, self.ends[bucket]);
         }
     }
 
@@ -416,7 +422,7 @@ impl Scatter {
                 }
                 if record_bytes > FETCHED_BYTES_MIN {
                     let place = std::slice::from_raw_parts(next, record_bytes);
-                    fetch(place, ((record_bytes - 1) % LINE_BYTES, record_bytes));
+                    fetch(place, (record_bytes - 1) % LINE_BYTES, record_bytes);
                 }
             }
         }
@@ -661,7 +667,7 @@ mod tests {
         let budget = Budget::new(1 << 20);
         let pool = Pool::new(&budget, "test", 4096, 2).unwrap();
         let mut scatter = Scatter::without_buffers(2, 4096);
-        assert!(!scatter.append(0, &[1, 2], (0, 1)));
+        assert!(!scatter.append(0, &[1, 2], 0, 1));
         (0..2).for_each(|bucket| scatter.give(bucket, pool.take().unwrap()));
         let area: Vec<u8> = (0..9000u32).map(|at| (at % 251) as u8).collect();
         let mut expected = [Vec::new(), Vec::new()];
@@ -669,7 +675,7 @@ mod tests {
         for len in (0..).map(|number| number * 7 % 190) {
             let bucket = len % 2;
             let is_room = expected[bucket].len() + len <= 4096;
-            assert_eq!(scatter.append(bucket, &area, (at, len)), is_room);
+            assert_eq!(scatter.append(bucket, &area, at, len), is_room);
             if !is_room {
                 break;
             }

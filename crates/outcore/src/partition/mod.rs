@@ -148,7 +148,8 @@ impl<'a> Partition<'a> {
     /// For `threads` threads on `data_bytes` of input, with the buffers of the job's ledger.
     pub(crate) fn new(
         job: &'a Job,
-        (volume, scratch): (&'a Volume, &'a LazyScratch<'a>),
+        volume: &'a Volume,
+        scratch: &'a LazyScratch<'a>,
         sizes: SegmentSizes,
         threads: usize,
         data_bytes: u64,

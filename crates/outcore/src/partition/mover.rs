@@ -163,7 +163,8 @@ impl<V: VaryingItems, R: Route> VaryingMover<V, R> {
         &mut self,
         worker: &mut ScatterWorker<'_>,
         run: &Run<'_>,
-        (framing, number): (ItemFraming, u64),
+        framing: ItemFraming,
+        number: u64,
     ) -> Result<()> {
         let keys = match V::HAS_KEYS {
             true => {
@@ -196,7 +197,7 @@ impl<V: VaryingItems, R: Route> VaryingMover<V, R> {
                 counts.items += 1;
                 counts.bytes += item.bytes.len() as u64;
             } else {
-                worker.append(item.bucket, run.bytes, (from, item_bytes))?;
+                worker.append(item.bucket, run.bytes, from, item_bytes)?;
             }
         }
         Ok(())
@@ -221,7 +222,7 @@ impl<V: VaryingItems, R: Route> Mover for VaryingMover<V, R> {
                     found.push(Ref::to(begin, end));
                 }
             });
-            self.take_found(worker, &run, (framing, number))?;
+            self.take_found(worker, &run, framing, number)?;
             number += VARYING_BATCH as u64;
         }
         Ok(())

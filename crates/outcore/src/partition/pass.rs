@@ -100,7 +100,8 @@ impl<'a> BlockReader<'a> {
     /// it takes them if `is_ordered`.
     pub(crate) fn new(
         blocks: &'a Blocks,
-        (share, is_ordered): (TakeShare, bool),
+        share: TakeShare,
+        is_ordered: bool,
         window: usize,
         pool: Pool,
     ) -> Self {

@@ -298,7 +298,8 @@ impl PartitionPlan {
     pub(crate) fn ledger(
         &self,
         job: &'static str,
-        (input_runs, tables_bytes): (u64, u64),
+        input_runs: u64,
+        tables_bytes: u64,
         split_slots: usize,
     ) -> Ledger {
         let segments = self.data_segments() + 1;
@@ -353,9 +354,12 @@ impl PartitionPlan {
     /// on one bucket after another, which writes what is left of the data.
     fn predict(
         &mut self,
-        (sample_reads, sample_bytes): (f64, f64),
+        sample_reads: f64,
+        sample_bytes: f64,
         counted_bytes: Option<f64>,
-        (last_phase, items, costs): (&'static str, f64, KindCosts),
+        last_phase: &'static str,
+        items: f64,
+        costs: KindCosts,
     ) {
         let data_bytes = self.job.data_bytes as f64;
         let away_bytes = match counted_bytes {
@@ -481,7 +485,8 @@ impl PartitionPlan {
         f: &mut fmt::Formatter<'_>,
         what: &str,
         notes: &[String],
-        (last_phase, ledger): (&str, &Ledger),
+        last_phase: &str,
+        ledger: &Ledger,
     ) -> fmt::Result {
         let job = &self.job;
         let bytes = |value: usize| units::bytes(value as u64);

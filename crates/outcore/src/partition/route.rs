@@ -37,7 +37,7 @@ impl Ref {
     /// Asks for the string's front in `area` before it is read.
     #[inline(always)]
     pub(crate) fn fetch(&self, area: &[u8]) {
-        kernel::fetch(area, (self.at as usize, self.len_bytes as usize));
+        kernel::fetch(area, self.at as usize, self.len_bytes as usize);
     }
 
     /// The string.

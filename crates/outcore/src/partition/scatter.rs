@@ -135,7 +135,7 @@ impl<'a> ScatterWorker<'a> {
         let mut slot_rest = None;
         if let Some(item_bytes) = what.item_bytes {
             for bucket in 0..count {
-                let bytes = what.buffer_bytes(&partition.sizes, (bucket, 0), item_bytes);
+                let bytes = what.buffer_bytes(&partition.sizes, bucket, 0, item_bytes);
                 let empty = take_part(&spill, &mut slot_rest, bytes)?;
                 buffers.give_short(bucket, empty, bytes);
             }
@@ -239,14 +239,14 @@ impl<'a> ScatterWorker<'a> {
         let made = self.spill.out(bucket).segments.len() + 1;
         let sizes = &self.partition.sizes;
         let item_bytes = self.what.item_bytes.unwrap_or(1);
-        let bytes = self.what.buffer_bytes(sizes, (bucket, made), item_bytes);
+        let bytes = self.what.buffer_bytes(sizes, bucket, made, item_bytes);
         let empty = take_part(&self.spill, &mut self.slot_rest, bytes)?;
         let Some((full, _)) = self.buffers.take(bucket) else {
             return Ok(());
         };
         self.buffers.give_short(bucket, empty, bytes);
         self.spill
-            .store(&mut self.port, bucket, full, (payload_bytes, count))
+            .store(&mut self.port, bucket, full, payload_bytes, count)
     }
 
     /// Copies an item of any length, whose place and length in `area` are given, to the end of its
@@ -256,9 +256,10 @@ impl<'a> ScatterWorker<'a> {
         &mut self,
         bucket: usize,
         area: &[u8],
-        (at, len_bytes): (usize, usize),
+        at: usize,
+        len_bytes: usize,
     ) -> Result<()> {
-        if !self.buffers.append(bucket, area, (at, len_bytes)) {
+        if !self.buffers.append(bucket, area, at, len_bytes) {
             return self.append_further(bucket, &area[at..at + len_bytes]);
         }
         self.added[bucket] += 1;
@@ -273,7 +274,7 @@ impl<'a> ScatterWorker<'a> {
             return self.store_long(bucket, item);
         }
         self.give_buffer(bucket, item.len())?;
-        self.buffers.append(bucket, item, (0, item.len()));
+        self.buffers.append(bucket, item, 0, item.len());
         self.added[bucket] += 1;
         Ok(())
     }
@@ -291,7 +292,7 @@ impl<'a> ScatterWorker<'a> {
         }
         self.wait_for_writes()?;
         self.spill
-            .store(&mut self.port, bucket, full, (payload_bytes, count))
+            .store(&mut self.port, bucket, full, payload_bytes, count)
     }
 
     /// Gives a bucket that has none its buffer, with room for `least_bytes`.
@@ -299,7 +300,7 @@ impl<'a> ScatterWorker<'a> {
         self.wait_for_writes()?;
         let made = self.spill.out(bucket).segments.len();
         let sizes = &self.partition.sizes;
-        let bytes = self.what.buffer_bytes(sizes, (bucket, made), 1);
+        let bytes = self.what.buffer_bytes(sizes, bucket, made, 1);
         let bytes = bytes.max(least_bytes);
         let empty = take_part(&self.spill, &mut self.slot_rest, bytes)?;
         self.buffers.give_short(bucket, empty, bytes);
@@ -323,10 +324,12 @@ impl<'a> ScatterWorker<'a> {
             self.wait_for_writes()?;
             let mut buf = self.spill.take_buffer()?;
             buf[..part.len()].copy_from_slice(part);
-            let what = (part.len(), u64::from(number == 0));
+            let count = u64::from(number == 0);
             match is_resident {
-                true => self.spill.keep_resident(bucket, buf, what),
-                false => self.spill.store_away(&mut self.port, bucket, buf, what)?,
+                true => self.spill.keep_resident(bucket, buf, part.len(), count),
+                false => self
+                    .spill
+                    .store_away(&mut self.port, bucket, buf, part.len(), count)?,
             }
             if let Some(last) = self.spill.out(bucket).segments.last_mut() {
                 last.is_continued = number + 1 < parts;
@@ -406,8 +409,8 @@ impl<'a> ScatterWorker<'a> {
                 self.spill.keep(bucket, buf, filled_bytes, count);
             } else {
                 self.wait_for_writes()?;
-                let what = (filled_bytes, count);
-                self.spill.store(&mut self.port, bucket, buf, what)?;
+                self.spill
+                    .store(&mut self.port, bucket, buf, filled_bytes, count)?;
             }
         }
         while self.port.in_flight() > 0 {
@@ -424,7 +427,8 @@ impl Scattering {
     fn buffer_bytes(
         &self,
         sizes: &SegmentSizes,
-        (bucket, made): (usize, usize),
+        bucket: usize,
+        made: usize,
         item_bytes: usize,
     ) -> usize {
         if !self.is_staggered || made >= SHORT_SEGMENTS || self.spilling.resident.has(bucket) {
@@ -494,7 +498,7 @@ mod tests {
         for bucket_count in [64, 256] {
             let mut ends = vec![0; STAGGER_STEPS];
             for bucket in 0..bucket_count {
-                let bytes = |made| what.buffer_bytes(&sizes, (bucket, made), 8);
+                let bytes = |made| what.buffer_bytes(&sizes, bucket, made, 8);
                 assert!(bytes(0) <= sizes.segment_bytes / FIRST_PARTS);
                 assert_eq!(bytes(SHORT_SEGMENTS), sizes.segment_bytes);
                 let end = (bytes(0) + bytes(1)) % sizes.segment_bytes;

@@ -83,9 +83,16 @@ pub(crate) struct Spill<'a> {
     spilling: Spilling,
     outs: Vec<Out>,
     /// (bucket, segment) of each write in flight, by its token.
-    writes: Vec<Option<(usize, usize)>>,
+    writes: Vec<Option<WrittenSegment>>,
     free_tokens: Vec<usize>,
     in_flight: usize,
+}
+
+/// A segment of a bucket that is being written.
+#[derive(Debug, Clone, Copy)]
+struct WrittenSegment {
+    bucket: usize,
+    segment: usize,
 }
 
 impl<'a> Spill<'a> {
@@ -128,13 +135,14 @@ impl<'a> Spill<'a> {
         port: &mut Port,
         bucket: usize,
         buf: Buf,
-        (payload_bytes, count): (usize, u64),
+        payload_bytes: usize,
+        count: u64,
     ) -> Result<()> {
         if self.reserve(bucket, 1) {
-            self.keep_resident(bucket, buf, (payload_bytes, count));
+            self.keep_resident(bucket, buf, payload_bytes, count);
             return Ok(());
         }
-        self.store_away(port, bucket, buf, (payload_bytes, count))
+        self.store_away(port, bucket, buf, payload_bytes, count)
     }
 
     /// Makes a segment of a buffer that stays in memory by a reservation.
@@ -142,7 +150,8 @@ impl<'a> Spill<'a> {
         &mut self,
         bucket: usize,
         buf: Buf,
-        (payload_bytes, count): (usize, u64),
+        payload_bytes: usize,
+        count: u64,
     ) {
         let segment = self.outs[bucket].push(Location::Memory(buf), payload_bytes, count);
         self.outs[bucket].segments[segment].is_resident = true;
@@ -154,10 +163,11 @@ impl<'a> Spill<'a> {
         port: &mut Port,
         bucket: usize,
         buf: Buf,
-        what: (usize, u64),
+        payload_bytes: usize,
+        count: u64,
     ) -> Result<()> {
-        let address = self.next_address(port, bucket, what.0)?;
-        self.write(port, bucket, buf, what, address)
+        let address = self.next_address(port, bucket, payload_bytes)?;
+        self.write(port, bucket, buf, payload_bytes, count, address)
     }
 
     /// Makes a segment of a buffer that stays in memory without a reservation.
@@ -224,14 +234,15 @@ impl<'a> Spill<'a> {
         port: &mut Port,
         bucket: usize,
         mut buf: Buf,
-        (payload_bytes, count): (usize, u64),
+        payload_bytes: usize,
+        count: u64,
         address: ScratchAddress,
     ) -> Result<()> {
         let checksum = segment_checksum(self.partition.run, address, &buf[..payload_bytes]);
         let location = Location::Scratch { address, checksum };
         let segment = self.outs[bucket].push(location, payload_bytes, count);
         let buf = buf.split_to(block_ceil(payload_bytes as u64) as usize);
-        self.submit(port, address, buf, (bucket, segment))
+        self.submit(port, address, buf, WrittenSegment { bucket, segment })
     }
 
     fn submit(
@@ -239,7 +250,7 @@ impl<'a> Spill<'a> {
         port: &mut Port,
         address: ScratchAddress,
         buf: Buf,
-        what: (usize, usize),
+        what: WrittenSegment,
     ) -> Result<()> {
         let index = self.free_tokens.pop().unwrap_or_else(|| {
             self.writes.push(None);
@@ -280,7 +291,7 @@ impl<'a> Spill<'a> {
     fn write_elsewhere(
         &mut self,
         port: &mut Port,
-        (bucket, segment): (usize, usize),
+        WrittenSegment { bucket, segment }: WrittenSegment,
         buf: Buf,
         fault: &TransferFault,
     ) -> Result<()> {
@@ -299,7 +310,7 @@ impl<'a> Spill<'a> {
         if let Location::Scratch { address, .. } = location {
             scratch.forget(address);
         }
-        self.submit(port, address, buf, (bucket, segment))
+        self.submit(port, address, buf, WrittenSegment { bucket, segment })
     }
 
     /// All buckets; no write may be in flight. What is left of their extents is free for others.

@@ -208,7 +208,9 @@ pub(crate) struct TaskWorker<'a, K> {
 pub(crate) fn run_tasks<K: Send, W: BucketWork<K>>(
     partition: &Partition<'_>,
     tasks: &Tasks<'_, K>,
-    (name, memory, threads): (&'static str, TaskMemory, usize),
+    name: &'static str,
+    memory: TaskMemory,
+    threads: usize,
     work: impl Fn() -> W + Sync,
 ) -> Result<()> {
     if let Some(scratch) = partition.scratch.made() {
@@ -506,10 +508,11 @@ pub(crate) fn gather<P: Copy>(
     let mut filled = 0;
     while filled < out.len() && index < refs.len() {
         if let Some(&ahead) = refs.get(index + FETCH_AHEAD) {
-            fetch(area, range(ahead));
+            let (at, len_bytes) = range(ahead);
+            fetch(area, at, len_bytes);
         }
         let (at, item_bytes) = range(refs[index]);
-        if offset == 0 && copy_item(area, (at, item_bytes), &mut out[filled..]) {
+        if offset == 0 && copy_item(area, at, item_bytes, &mut out[filled..]) {
             filled += item_bytes;
             index += 1;
             continue;

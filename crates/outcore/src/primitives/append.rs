@@ -171,12 +171,12 @@ impl<'a> Appender<'a> {
     /// Places or holds the results of `piece`, which comes next: the `runs` of `area`.
     fn place(
         &self,
-        worker: (&mut Reader<'_>, &Placing<'_>),
+        reader: &mut Reader<'_>,
+        placing: &Placing<'_>,
         piece: &Piece,
         area: &mut [u8],
         runs: &[Run],
     ) -> Result<()> {
-        let (reader, placing) = worker;
         let mut lane = self.lane(piece.lane);
         if let (false, Some(hold)) = (lane.is_in_front, &self.hold) {
             let mut held_bytes = 0;
@@ -579,8 +579,8 @@ impl Worker<'_, '_> {
                 mut area,
                 runs,
             } = self.pending.swap_remove(index);
-            let worker = (&mut self.reader, self.shared.placing);
-            appender.place(worker, &piece, &mut area, &runs)?;
+            let placing = self.shared.placing;
+            appender.place(&mut self.reader, placing, &piece, &mut area, &runs)?;
             has_placed = true;
         }
     }

@@ -96,7 +96,8 @@ impl Appender {
         &self,
         job: &Job,
         file: &VolumeFile,
-        (buffer_bytes, is_hashed): (usize, bool),
+        buffer_bytes: usize,
+        is_hashed: bool,
     ) -> Result<AppendedFile> {
         Ok(AppendedFile {
             file: file.clone(),
@@ -234,7 +235,7 @@ pub fn append_to<T>(
     let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
     let file = volume.open(path, Access::Create)?;
     let (made, done) = write_files(job, &volume, |appender| {
-        let mut appended = appender.file(job, &file, (BUFFER_BYTES, false))?;
+        let mut appended = appender.file(job, &file, BUFFER_BYTES, false)?;
         let made = work(&mut appended)?;
         Ok((made, appended.finish()?))
     })?;

@@ -154,7 +154,7 @@ where
     let threads = job.options.threads.max(1) as u64;
     let is_split = table_bytes.saturating_mul(threads + 1) <= job.budget.free_bytes() / 2;
     if !is_split {
-        return shared_table(job, sequence, (count, identity), op);
+        return shared_table(job, sequence, count, identity, op);
     }
     let demand = Demand {
         thread_bytes: table_bytes + batch_bytes,
@@ -187,7 +187,8 @@ where
 fn shared_table<S, V>(
     job: &Job,
     sequence: &S,
-    (count, identity): (usize, V),
+    count: usize,
+    identity: V,
     op: impl Fn(V, V) -> V + Sync,
 ) -> Result<(Vec<V>, Summary)>
 where

@@ -41,7 +41,7 @@ use outcore_io::{Error, Result};
 /// let job = Job::new(limits, IoMode::Auto);
 /// let pairs = tabulate(9, |i| [i / 3, i]);
 /// let sum = |a: [u64; 2], b: [u64; 2]| [a[0], a[1] + b[1]];
-/// segmented_reduce(&job, &pairs, |a, b| a[0] == b[0], sum, (&output, false))?;
+/// segmented_reduce(&job, &pairs, |a, b| a[0] == b[0], sum, &output, false)?;
 /// let sums = collect(&job, &read::<[u64; 2]>(&[Input::raw(&path)]))?;
 /// assert_eq!(sums, [[0, 3], [1, 12], [2, 21]]);
 /// # Ok(())
@@ -55,7 +55,8 @@ pub fn segmented_reduce<S>(
     sequence: &S,
     same: impl Fn(&S::Item, &S::Item) -> bool,
     combine: impl Fn(S::Item, S::Item) -> S::Item,
-    to: (&Output, bool),
+    output: &Output,
+    replace: bool,
 ) -> Result<Summary>
 where
     S: Sequence,
@@ -66,8 +67,15 @@ where
         combine,
         current: None,
     };
-    let what = ("reduce segments", size_of::<S::Item>());
-    append_in_order(job, &Typed(sequence), to, what, &mut segments)
+    append_in_order(
+        job,
+        &Typed(sequence),
+        output,
+        replace,
+        "reduce segments",
+        size_of::<S::Item>(),
+        &mut segments,
+    )
 }
 
 struct Segments<T, F, G> {
@@ -133,7 +141,8 @@ pub fn reduce_by_key<S>(
     sequence: &S,
     format: &RecordFormat,
     combine: impl Fn(S::Item, S::Item) -> S::Item,
-    (output, replace): (&Output, bool),
+    output: &Output,
+    replace: bool,
 ) -> Result<Summary>
 where
     S: Sequence,
@@ -146,9 +155,8 @@ where
         let (a, b) = (bytemuck::bytes_of(a), bytemuck::bytes_of(b));
         order.compare_keys(a, b).is_eq()
     };
-    let to = (output, replace);
     let sorted = read::<S::Item>(&[sorted]);
-    let reduced = segmented_reduce(&again(job), &sorted, same, combine, to)?;
+    let reduced = segmented_reduce(&again(job), &sorted, same, combine, output, replace)?;
     Ok(before.and(reduced))
 }
 

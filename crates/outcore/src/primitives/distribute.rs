@@ -169,7 +169,7 @@ pub(crate) fn distribute_bytes(
         buckets_of(at.first, &area[..len], &mut buckets)?;
         let half = area.len() / 32 * 16;
         let (items, sorted) = area.split_at_mut(half);
-        scatter(&items[..len], item_bytes, &buckets, outs, (sorted, half))
+        scatter(&items[..len], item_bytes, &buckets, outs, sorted, half)
     };
     let placing = Placing {
         arrange: &arrange,
@@ -191,7 +191,8 @@ fn scatter(
     item_bytes: usize,
     buckets: &[u32],
     outs: usize,
-    (sorted, sorted_at): (&mut [u8], usize),
+    sorted: &mut [u8],
+    sorted_at: usize,
 ) -> Result<Vec<Run>> {
     let mut ends = vec![0_usize; outs];
     for bucket in buckets {

@@ -9,7 +9,8 @@ use outcore_io::Result;
 
 /// Calls `sink` with the numbers that all programs make of each row.
 pub(super) fn expand(
-    (programs, spaces): (&[Program], &mut [Space]),
+    programs: &[Program],
+    spaces: &mut [Space],
     made: &mut Vec<u8>,
     rows: &Rows<'_>,
     sink: &mut dyn FnMut(&Rows<'_>) -> Result<()>,

@@ -81,10 +81,16 @@ pub fn map_files<R: Send>(
     let mut phases = Phases::start();
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let none = Forecast::NOTHING;
-    let (results, plan) = each_file(job, &volume, (inputs, none), || Ok(()), |(), file| f(file))?;
+    let (results, plan) = each_file(job, &volume, inputs, none, || Ok(()), |(), file| f(file))?;
     phases.end(PHASE, &volume);
-    let records = (inputs.len() as u64, results.len() as u64);
-    let summary = Summary::of_pass(&volume, (phases, &[plan]), records, 0);
+    let summary = Summary::of_pass(
+        &volume,
+        phases,
+        &[plan],
+        inputs.len() as u64,
+        results.len() as u64,
+        0,
+    );
     Ok((results, summary))
 }
 
@@ -93,7 +99,8 @@ pub fn map_files<R: Send>(
 pub(super) fn each_file<T, R: Send>(
     job: &Job,
     volume: &Volume,
-    (inputs, written): (&[Input], Forecast),
+    inputs: &[Input],
+    written: Forecast,
     state: impl Fn() -> Result<T> + Sync,
     f: impl Fn(&mut T, LoadedFile<'_>) -> Result<R> + Sync,
 ) -> Result<(Vec<R>, PhasePlan)> {
@@ -140,9 +147,15 @@ pub(super) fn each_file<T, R: Send>(
     for (index, result) in results.into_iter().flatten() {
         by_file[index] = Some(result);
     }
-    let moves = (data_bytes.into(), written);
-    let on = (&job.options.rates, volume.drives().len());
-    let plan = PhasePlan::of_drives(PHASE, moves, parts.len() as f64, on);
+    let (reads, drive_count) = (parts.len() as f64, volume.drives().len());
+    let plan = PhasePlan::of_drives(
+        PHASE,
+        data_bytes.into(),
+        written,
+        reads,
+        &job.options.rates,
+        drive_count,
+    );
     Ok((by_file.into_iter().flatten().collect(), plan))
 }
 

@@ -72,7 +72,8 @@ pub fn gather(
 /// As [`gather`], and what `visit` fails with.
 pub fn gather_each<S: Send>(
     job: &Job,
-    (inputs, element_bytes): (&[Input], usize),
+    inputs: &[Input],
+    element_bytes: usize,
     positions: &[u64],
     state: impl Fn() -> S + Sync,
     visit: impl Fn(&mut S, usize, &[u8]) -> Result<()> + Sync,
@@ -141,12 +142,25 @@ impl Wanted<'_> {
         }
         check_unchanged(&volume, &parts, false)?;
         phases.end("gather", &volume);
-        let moves = (planned_bytes.into(), Forecast::NOTHING);
-        let on = (&job.options.rates, volume.drives().len());
-        let plan = PhasePlan::of_drives("gather", moves, reads as f64, on);
+        let read_bytes = planned_bytes.into();
+        let drive_count = volume.drives().len();
+        let plan = PhasePlan::of_drives(
+            "gather",
+            read_bytes,
+            Forecast::NOTHING,
+            reads as f64,
+            &job.options.rates,
+            drive_count,
+        );
         let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
-        let records = (data_bytes / element_bytes as u64, positions.len() as u64);
-        Ok(Summary::of_pass(&volume, (phases, &[plan]), records, 0))
+        Ok(Summary::of_pass(
+            &volume,
+            phases,
+            &[plan],
+            data_bytes / element_bytes as u64,
+            positions.len() as u64,
+            0,
+        ))
     }
 }
 

@@ -54,9 +54,11 @@ const READS_BYTES: u64 = 1 << 20;
 /// [`crate::Kind::Memory`] where not even the sorts fit; what reading and writing fail with.
 pub fn gather_to(
     job: &Job,
-    (inputs, element_bytes): (&[Input], usize),
+    inputs: &[Input],
+    element_bytes: usize,
     positions: &Table,
-    (output, replace): (&Output, bool),
+    output: &Output,
+    replace: bool,
 ) -> Result<Summary> {
     let positions = &checked(positions)?;
     if element_bytes > LARGE_BYTES {
@@ -75,7 +77,7 @@ pub fn gather_to(
         };
         return Ok(done.and_unread(produce(job, &result, output, replace)?));
     }
-    sort_gather_sort(job, (inputs, element_bytes), positions, (output, replace))
+    sort_gather_sort(job, inputs, element_bytes, positions, output, replace)
 }
 
 /// The same for large elements, each of which is copied from its place. Positions fit into the
@@ -180,9 +182,11 @@ impl BatchStep for Positions {
 
 fn sort_gather_sort(
     job: &Job,
-    (inputs, element_bytes): (&[Input], usize),
+    inputs: &[Input],
+    element_bytes: usize,
     positions: &Table,
-    (output, replace): (&Output, bool),
+    output: &Output,
+    replace: bool,
 ) -> Result<Summary> {
     let dir = make_dir(job, output)?;
     let path = |name: &str| dir.path().join(name);
@@ -211,8 +215,14 @@ fn sort_gather_sort(
     phases.end("gather", &volume);
     job.device.remove(&path("items"))?;
     let data_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
-    let records = (data_bytes / element_bytes as u64, back.records);
-    let gathered = Summary::of_pass(&volume, (phases, &[]), records, 0);
+    let gathered = Summary::of_pass(
+        &volume,
+        phases,
+        &[],
+        data_bytes / element_bytes as u64,
+        back.records,
+        0,
+    );
     let placed = Placed {
         input: Input::raw(path("sorted")),
         element_bytes,

@@ -149,14 +149,15 @@ pub fn count_by<S>(
     job: &Job,
     sequence: &S,
     format: &RecordFormat,
-    (output, replace): (&Output, bool),
+    output: &Output,
+    replace: bool,
 ) -> Result<GroupSummary>
 where
     S: Sequence,
     S::Item: Pod,
 {
     let typed = Typed(sequence);
-    group(job, &typed, format, Grouping::Counted, (output, replace))
+    group(job, &typed, format, Grouping::Counted, output, replace)
 }
 
 /// Writes each distinct item of `sequence`, in the order of `format`, to `output`.
@@ -167,14 +168,15 @@ pub fn unique<S>(
     job: &Job,
     sequence: &S,
     format: &RecordFormat,
-    (output, replace): (&Output, bool),
+    output: &Output,
+    replace: bool,
 ) -> Result<GroupSummary>
 where
     S: Sequence,
     S::Item: Pod,
 {
     let typed = Typed(sequence);
-    group(job, &typed, format, Grouping::Unique, (output, replace))
+    group(job, &typed, format, Grouping::Unique, output, replace)
 }
 
 /// [`count_by`] or [`unique`] of what `producer` makes.
@@ -186,7 +188,8 @@ pub fn group(
     producer: &dyn Producer,
     format: &RecordFormat,
     grouping: Grouping,
-    (output, replace): (&Output, bool),
+    output: &Output,
+    replace: bool,
 ) -> Result<GroupSummary> {
     if format.record_bytes() != producer.item_bytes() {
         let cause = format!("items of {} bytes are not {format}", producer.item_bytes());
@@ -195,7 +198,7 @@ pub fn group(
     format.check_order()?;
     let whole = WholeItems::of(format);
     let format = &whole.format;
-    let (plan, mut before) = sample_and_plan(job, producer, (format, grouping), "group")?;
+    let (plan, mut before) = sample_and_plan(job, producer, format, grouping, "group")?;
     let mut counted = None;
     if plan.by == GroupedBy::Hash {
         let (table, pass) = by_hash(job, producer, &plan)?;
@@ -224,7 +227,7 @@ pub fn group(
             by: GroupedBy::Hash,
         });
     }
-    let sorted = by_sort(job, producer, &whole, grouping, (output, replace))?;
+    let sorted = by_sort(job, producer, &whole, grouping, output, replace)?;
     Ok(GroupSummary {
         pass: before.and(sorted),
         by: GroupedBy::Sort,
@@ -297,20 +300,21 @@ fn share_bytes(job: &Job) -> u64 {
 pub fn plan_group(
     job: &Job,
     producer: &dyn Producer,
-    what: (&RecordFormat, Grouping),
+    format: &RecordFormat,
+    grouping: Grouping,
     consumer: &str,
 ) -> Result<GroupPlan> {
-    let (format, grouping) = what;
     format.check_order()?;
     let whole = WholeItems::of(format);
-    Ok(sample_and_plan(job, producer, (&whole.format, grouping), consumer)?.0)
+    Ok(sample_and_plan(job, producer, &whole.format, grouping, consumer)?.0)
 }
 
 /// The same, and what the sample took.
 fn sample_and_plan(
     job: &Job,
     producer: &dyn Producer,
-    (format, grouping): (&RecordFormat, Grouping),
+    format: &RecordFormat,
+    grouping: Grouping,
     consumer: &str,
 ) -> Result<(GroupPlan, Summary)> {
     let mut pass = plan_of(job, producer, consumer, &[Fate::Folded(COUNT)])?;
@@ -326,12 +330,13 @@ fn sample_and_plan(
         true => Forecast::AtMost(result_bytes),
         false => Forecast::About(result_bytes),
     };
-    let on = (&job.options.rates, job.options.drives.len());
-    let phase = |name, moves| PhasePlan::of_drives(name, moves, 0.0, on);
+    let (rates, drive_count) = (&job.options.rates, job.options.drives.len());
+    let phase = |name, read_bytes, written_bytes| {
+        PhasePlan::of_drives(name, read_bytes, written_bytes, 0.0, rates, drive_count)
+    };
     match by {
         GroupedBy::Hash => {
-            pass.phases
-                .push(phase("write", (Forecast::NOTHING, written)));
+            pass.phases.push(phase("write", Forecast::NOTHING, written));
         }
         GroupedBy::Sort => {
             let items_bytes = sample.items * item_bytes as u64;
@@ -348,13 +353,13 @@ fn sample_and_plan(
             pass.phases.clear();
             match can_sort_made(producer, options) {
                 true => sort.reads_instead(read.bytes().unwrap_or(items_bytes).into()),
-                false => pass.phases.push(phase("write", (read, items_bytes.into()))),
+                false => pass.phases.push(phase("write", read, items_bytes.into())),
             }
             pass.phases.extend(&sort.phases);
             match pass.phases.last_mut() {
                 Some(sort) if is_whole => sort.written_bytes = written,
                 _ => {
-                    let count = phase(COUNT_RUNS, (items_bytes.into(), written));
+                    let count = phase(COUNT_RUNS, items_bytes.into(), written);
                     pass.phases.push(count);
                 }
             }
@@ -415,7 +420,7 @@ fn sample_items(job: &Job, producer: &dyn Producer, few: u64) -> Result<(Sampled
         };
         return Ok((all, Summary::default()));
     }
-    pass.begin_reading("sample", (Forecast::Unknown, Forecast::NOTHING));
+    pass.begin_reading("sample", Forecast::Unknown, Forecast::NOTHING);
     let all = Mutex::new(Seen::default());
     pass.each_piece(
         || {
@@ -596,7 +601,8 @@ fn by_sort(
     producer: &dyn Producer,
     whole: &WholeItems,
     grouping: Grouping,
-    (output, replace): (&Output, bool),
+    output: &Output,
+    replace: bool,
 ) -> Result<Summary> {
     let format = &whole.format;
     if is_distinct_sort(producer, format, grouping) {
@@ -609,7 +615,7 @@ fn by_sort(
     }
     let dir = make_dir(job, output)?;
     let (sorted, before) = sort_items(job, producer, format, false, &dir)?;
-    let counted = count_runs(&again(job), &sorted, whole, grouping, (output, replace))?;
+    let counted = count_runs(&again(job), &sorted, whole, grouping, output, replace)?;
     Ok(before.and(counted))
 }
 
@@ -619,7 +625,8 @@ fn count_runs(
     sorted: &Input,
     whole: &WholeItems,
     grouping: Grouping,
-    to: (&Output, bool),
+    output: &Output,
+    replace: bool,
 ) -> Result<Summary> {
     let item_bytes = whole.order.record_bytes();
     let result_bytes = result_bytes_of(item_bytes, grouping);
@@ -632,7 +639,15 @@ fn count_runs(
         input: sorted.clone(),
         item_bytes,
     };
-    append_in_order(job, &items, to, (COUNT_RUNS, result_bytes), &mut runs)
+    append_in_order(
+        job,
+        &items,
+        output,
+        replace,
+        COUNT_RUNS,
+        result_bytes,
+        &mut runs,
+    )
 }
 
 /// Counts runs of equal items.

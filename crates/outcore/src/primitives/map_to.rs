@@ -94,26 +94,32 @@ pub fn map_files_to(
             chunks: Pool::new(&chunks, PURPOSE, CHUNK_BYTES, CHUNKS)?,
         })
     };
-    let inputs = (inputs, Forecast::Unknown);
-    let (lens, plan) = each_file(job, &volume, inputs, state, |writer, file| {
-        let made = f(file)?;
-        let header = outputs.header.as_ref();
-        let front = match header {
-            Some(header) => {
-                let row_bytes = header.format.record_bytes().max(1);
-                header.encode((made.len() / row_bytes) as u64)
-            }
-            None => Vec::new(),
-        };
-        writer.write(&staged.shards()[file.index].file, &front, &made)?;
-        Ok(made.len() as u64)
-    })?;
+    let (lens, plan) = each_file(
+        job,
+        &volume,
+        inputs,
+        Forecast::Unknown,
+        state,
+        |writer, file| {
+            let made = f(file)?;
+            let header = outputs.header.as_ref();
+            let front = match header {
+                Some(header) => {
+                    let row_bytes = header.format.record_bytes().max(1);
+                    header.encode((made.len() / row_bytes) as u64)
+                }
+                None => Vec::new(),
+            };
+            writer.write(&staged.shards()[file.index].file, &front, &made)?;
+            Ok(made.len() as u64)
+        },
+    )?;
     phases.end(PHASE, &volume);
     job.control.begin_phase("publish", 0);
     staged.publish_each(&volume, &lens)?;
     phases.end("publish", &volume);
     let count = lens.len() as u64;
-    let done = Summary::of_pass(&volume, (phases, &[plan]), (count, count), 0);
+    let done = Summary::of_pass(&volume, phases, &[plan], count, count, 0);
     Ok((lens, done))
 }
 

@@ -53,8 +53,10 @@ fn one_thread(job: &Job) -> Job {
 pub(crate) fn append_in_order(
     job: &Job,
     producer: &dyn Producer,
-    (output, replace): (&Output, bool),
-    (phase, result_bytes): (&'static str, usize),
+    output: &Output,
+    replace: bool,
+    phase: &'static str,
+    result_bytes: usize,
     work: &mut dyn InOrder,
 ) -> Result<Summary> {
     let job = &one_thread(job);
@@ -81,7 +83,9 @@ pub(crate) fn append_in_order(
     let mut reader = pass.reader()?;
     each_in_order(
         &pass,
-        (phase, most, producer),
+        phase,
+        most,
+        producer,
         &mut reader,
         &mut |reader, items| {
             work.visit(items, &mut results)?;
@@ -125,11 +129,17 @@ pub(crate) fn visit_in_order(
     let pass = Pass::open(job, &producer.sources(), Lanes::Stretches(1), demand)?;
     let mut reader = pass.reader()?;
     let mut count = 0;
-    let what = (phase, Forecast::NOTHING, producer);
-    each_in_order(&pass, what, &mut reader, &mut |_, items| {
-        count += items.len() / producer.item_bytes();
-        visit(items)
-    })?;
+    each_in_order(
+        &pass,
+        phase,
+        Forecast::NOTHING,
+        producer,
+        &mut reader,
+        &mut |_, items| {
+            count += items.len() / producer.item_bytes();
+            visit(items)
+        },
+    )?;
     reader.drain()?;
     drop(reader);
     pass.check_sources()?;
@@ -138,7 +148,9 @@ pub(crate) fn visit_in_order(
 
 fn each_in_order<'p>(
     pass: &'p Pass<'_>,
-    (phase, written, producer): (&'static str, Forecast, &dyn Producer),
+    phase: &'static str,
+    written: Forecast,
+    producer: &dyn Producer,
     reader: &mut super::pass::Reader<'p>,
     visit: &mut dyn FnMut(&mut super::pass::Reader<'p>, &[u8]) -> Result<()>,
 ) -> Result<()> {

@@ -271,7 +271,7 @@ impl<'a> Pass<'a> {
         lanes: Lanes,
         demand: Demand,
     ) -> Result<Self> {
-        Self::open_part(volume, job, (sources, lanes), demand, None)
+        Self::open_part(volume, job, sources, lanes, demand, None)
     }
 
     /// A pass over a sample: about `pieces` pieces of `positions` positions, evenly spread.
@@ -282,13 +282,14 @@ impl<'a> Pass<'a> {
         demand: Demand,
         sample: (u64, u64),
     ) -> Result<Self> {
-        Self::open_part(volume, job, (sources, Lanes::Drives), demand, Some(sample))
+        Self::open_part(volume, job, sources, Lanes::Drives, demand, Some(sample))
     }
 
     fn open_part(
         volume: Arc<Volume>,
         job: &'a Job,
-        (sources, lanes): (&[Source], Lanes),
+        sources: &[Source],
+        lanes: Lanes,
         demand: Demand,
         sample: Option<(u64, u64)>,
     ) -> Result<Self> {
@@ -328,21 +329,22 @@ impl<'a> Pass<'a> {
     /// Begins a phase that takes each piece once and writes the given amount.
     pub(crate) fn begin_phase(&self, name: &'static str, written: Forecast) {
         let read_bytes = self.pieces.sources.read_bytes();
-        self.begin_reading(name, (read_bytes.into(), written));
+        self.begin_reading(name, read_bytes.into(), written);
     }
 
     /// Begins a phase that reads and writes the given amounts.
-    pub(crate) fn begin_reading(&self, name: &'static str, moves: (Forecast, Forecast)) {
+    pub(crate) fn begin_reading(&self, name: &'static str, read: Forecast, written: Forecast) {
         // Positions are counted, whatever share of their bytes is read anew.
         let sources = &self.pieces.sources;
-        let bytes = match (moves.0.bytes(), sources.data_bytes()) {
+        let bytes = match (read.bytes(), sources.data_bytes()) {
             (Some(0), 0) => self.count() * self.generated_bytes,
             (Some(bytes), data_bytes) if bytes == sources.read_bytes() => data_bytes,
             (bytes, _) => bytes.unwrap_or(0),
         };
         self.job.control.begin_phase(name, bytes);
-        let on = (&self.job.options.rates, self.volume.drives().len());
-        let plan = plan_phase(name, &self.pieces.sources, self.sizes.items, moves, on);
+        let (rates, drive_count) = (&self.job.options.rates, self.volume.drives().len());
+        let (sources, items) = (&self.pieces.sources, self.sizes.items);
+        let plan = plan_phase(name, sources, items, read, written, rates, drive_count);
         let mut phases = self.phases();
         phases.planned.push(plan);
         phases.current = Some(name);
@@ -383,8 +385,15 @@ impl<'a> Pass<'a> {
         if let Some(name) = phases.current.take() {
             phases.ended.end(name, &self.volume);
         }
-        let done = (phases.ended.clone(), &phases.planned[..]);
-        Summary::of_pass(&self.volume, done, (self.count(), records), piped_bytes)
+        let ended = phases.ended.clone();
+        Summary::of_pass(
+            &self.volume,
+            ended,
+            &phases.planned,
+            self.count(),
+            records,
+            piped_bytes,
+        )
     }
 
     /// Reads all pieces, in any order, and calls `visit` with each on some thread; `state` makes

@@ -343,7 +343,7 @@ pub(crate) fn fold_stretches<R: Send>(
     pass.pieces.leave_out_last();
     let share_bytes = pass.pieces.sources.read_bytes() / stretches as u64;
     let read_bytes = share_bytes * (stretches as u64 - 1);
-    pass.begin_reading("reduce", (read_bytes.into(), Forecast::NOTHING));
+    pass.begin_reading("reduce", read_bytes.into(), Forecast::NOTHING);
     let found = fold_pass(&pass, || (), |(), batch| grain(batch), combine)?;
     let mut folds: Vec<Option<R>> = (0..stretches).map(|_| None).collect();
     for (segment, found) in found.segments.into_iter().enumerate() {

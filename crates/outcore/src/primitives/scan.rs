@@ -53,7 +53,8 @@ pub fn scan<S>(
     identity: S::Item,
     op: impl Fn(S::Item, S::Item) -> S::Item + Sync,
     inclusion: Inclusion,
-    (output, replace): (&Output, bool),
+    output: &Output,
+    replace: bool,
 ) -> Result<Summary>
 where
     S: Sequence,
@@ -109,7 +110,7 @@ where
         Ok(())
     };
     let typed = Typed(sequence);
-    let done = append_in_lanes(job, &typed, (output, replace), lanes, Some(&in_sequence))?;
+    let done = append_in_lanes(job, &typed, output, replace, lanes, Some(&in_sequence))?;
     Ok(before.and(done))
 }
 

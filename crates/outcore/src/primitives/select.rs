@@ -31,7 +31,7 @@ pub fn first<S: Sequence>(job: &Job, sequence: &S) -> Result<(Option<S::Item>, S
     let pass = Pass::open(job, &sources, Lanes::Stretches(1), Demand::default())?;
     // It ends where one is found.
     let most = Forecast::AtMost(pass.pieces.sources.data_bytes());
-    pass.begin_reading("find", (most, Forecast::NOTHING));
+    pass.begin_reading("find", most, Forecast::NOTHING);
     // Position of the first piece that has any, and its first item.
     let nearest = AtomicU64::new(u64::MAX);
     let found = Mutex::new(None);

@@ -230,7 +230,7 @@ impl Source for Made<'_> {
     ) -> Result<Vec<Bucket>> {
         let sources = self.producer.sources();
         let least_bytes = self.sample.get().map_or(0, |(_, least_bytes)| *least_bytes);
-        distribute_made(shared, (splitters, least_bytes), |budget, inlet| {
+        distribute_made(shared, splitters, least_bytes, |budget, inlet| {
             let mut job = Job {
                 budget,
                 ..shared.job.clone()

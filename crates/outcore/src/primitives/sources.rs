@@ -38,15 +38,25 @@ pub(crate) fn lengths_of(job: &Job, files: &[Input], element_bytes: usize) -> Re
 /// As for reading them.
 pub fn plan_files(
     job: &Job,
-    (files, element_bytes): (&[Input], usize),
-    what: (&str, &'static str),
+    files: &[Input],
+    element_bytes: usize,
+    steps: &str,
+    phase: &'static str,
     moved: impl Fn(u64) -> (Forecast, Forecast),
 ) -> Result<PassPlan> {
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let parts = open_inputs(&volume, files, element_bytes, Access::Read)?;
     let data_bytes = parts.iter().map(|part| part.data_len_bytes).sum();
-    let moved = moved(data_bytes);
-    Ok(PassPlan::of_files(job, &volume, what, (data_bytes, moved)))
+    let (read_bytes, written_bytes) = moved(data_bytes);
+    Ok(PassPlan::of_files(
+        job,
+        &volume,
+        steps,
+        phase,
+        data_bytes,
+        read_bytes,
+        written_bytes,
+    ))
 }
 
 /// The same of a merge of files of lines, of which one a key `is_unique`.
@@ -59,7 +69,7 @@ pub fn plan_merge_of_lines(job: &Job, files: &[Input], is_unique: bool) -> Resul
         0 | 1 => "read lines -> merge".to_string(),
         _ => format!("read lines -> merge, in {passes} passes"),
     };
-    plan_files(job, (files, 1), (&steps, "merge"), |bytes| {
+    plan_files(job, files, 1, &steps, "merge", |bytes| {
         let moved_bytes = bytes.saturating_mul(passes.max(1).into());
         match is_unique {
             true => (moved_bytes.into(), Forecast::AtMost(moved_bytes)),

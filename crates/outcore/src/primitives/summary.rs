@@ -46,12 +46,15 @@ impl PassPlan {
     pub(crate) fn of_files(
         job: &Job,
         volume: &Volume,
-        (steps, phase): (&str, &'static str),
-        (data_bytes, moves): (u64, (Forecast, Forecast)),
+        steps: &str,
+        phase: &'static str,
+        data_bytes: u64,
+        read_bytes: Forecast,
+        written_bytes: Forecast,
     ) -> Self {
-        let moved_bytes = moves.0.and(moves.1).bytes().unwrap_or(0);
+        let moved_bytes = read_bytes.and(written_bytes).bytes().unwrap_or(0);
         let (rates, requests) = (job.options.rates, moved_bytes as f64 / WRITE_BYTES);
-        let on = (&rates, volume.drives().len());
+        let drive_count = volume.drives().len();
         PassPlan {
             steps: steps.to_string(),
             reads: 1,
@@ -59,7 +62,14 @@ impl PassPlan {
             piece_bytes: 0,
             window: 0,
             threads: job.options.threads,
-            phases: vec![PhasePlan::of_drives(phase, moves, requests, on)],
+            phases: vec![PhasePlan::of_drives(
+                phase,
+                read_bytes,
+                written_bytes,
+                requests,
+                &rates,
+                drive_count,
+            )],
             rates,
         }
     }
@@ -106,8 +116,10 @@ pub(crate) fn plan_phase(
     name: &'static str,
     sources: &OpenSources,
     items: u64,
-    (read, written): (Forecast, Forecast),
-    on: (&DriveRates, usize),
+    read: Forecast,
+    written: Forecast,
+    rates: &DriveRates,
+    drive_count: usize,
 ) -> PhasePlan {
     let piece_bytes = items * sources.position_bytes().max(1) as u64;
     let read_share = read.bytes().unwrap_or(0) as f64 / piece_bytes as f64;
@@ -117,7 +129,7 @@ pub(crate) fn plan_phase(
         .filter(|source| source.element_bytes > 0);
     let reads = read_share * sources.count() as f64;
     let writes = written.bytes().unwrap_or(0) as f64 / WRITE_BYTES;
-    PhasePlan::of_drives(name, (read, written), reads + writes, on)
+    PhasePlan::of_drives(name, read, written, reads + writes, rates, drive_count)
 }
 
 /// What a pass did, or several after one another.
@@ -148,8 +160,10 @@ impl Summary {
     /// of them: items in and out, and this many bytes to a pipe.
     pub(crate) fn of_pass(
         volume: &Volume,
-        (phases, planned): (Phases, &[PhasePlan]),
-        (records_in, records): (u64, u64),
+        phases: Phases,
+        planned: &[PhasePlan],
+        records_in: u64,
+        records: u64,
         piped_bytes: u64,
     ) -> Self {
         let (read_bytes, written_bytes) = volume.traffic_bytes();

@@ -506,7 +506,7 @@ fn run_steps(
             };
             let spaces_of = &mut space.more;
             let kind = programs.first().map(|program| program.kind().number());
-            expand((programs, spaces_of), made, rows, &mut |rows| {
+            expand(programs, spaces_of, made, rows, &mut |rows| {
                 let (Some(kind), [made]) = (kind, rows.inputs) else {
                     return run_steps(later, spaces, rows, sink);
                 };

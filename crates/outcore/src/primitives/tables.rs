@@ -132,7 +132,8 @@ pub fn scan_table(
     table: &Table,
     op: ScanOp,
     inclusion: Inclusion,
-    output: (&Output, bool),
+    output: &Output,
+    replace: bool,
 ) -> Result<Summary> {
     let (table, number) = table.plain_numbers()?;
     let is_native = number == Number::new(number.kind, Endian::NATIVE);
@@ -140,10 +141,10 @@ pub fn scan_table(
         let numbers = Numbers::<T>::of(&table);
         let identity = T::identity(op);
         match is_native {
-            true => scan(job, &numbers, identity, |a, b| T::apply(op, a, b), inclusion, output),
+            true => scan(job, &numbers, identity, |a, b| T::apply(op, a, b), inclusion, output, replace),
             false => {
                 let apply = |a: T, b: T| T::apply(op, a.turned(), b.turned()).turned();
-                scan(job, &numbers, identity.turned(), apply, inclusion, output)
+                scan(job, &numbers, identity.turned(), apply, inclusion, output, replace)
             }
         }
     })
@@ -159,7 +160,7 @@ pub fn top_table(
     k: usize,
     smallest: bool,
 ) -> Result<(Vec<Scalar>, Summary)> {
-    top_table_for(job, table, (k, smallest), 0)
+    top_table_for(job, table, k, smallest, 0)
 }
 
 /// The same for a caller who makes `more_bytes` of each number, for which memory is left too.
@@ -169,7 +170,8 @@ pub fn top_table(
 pub fn top_table_for(
     job: &Job,
     table: &Table,
-    (k, smallest): (usize, bool),
+    k: usize,
+    smallest: bool,
     more_bytes: u64,
 ) -> Result<(Vec<Scalar>, Summary)> {
     let more_bytes = more_bytes + size_of::<Scalar>() as u64;
@@ -243,12 +245,12 @@ pub struct Histogram {
 impl Histogram {
     /// Where a bin begins, and the one before it ends.
     pub fn border(&self, bin: usize) -> f64 {
-        border(self.range, self.counts.len(), bin)
+        border(self.range.0, self.range.1, self.counts.len(), bin)
     }
 }
 
 /// Where a bin begins, in a range that may be wider than any number.
-fn border((low, high): (f64, f64), bins: usize, bin: usize) -> f64 {
+fn border(low: f64, high: f64, bins: usize, bin: usize) -> f64 {
     match ((high - low) * bins as f64).is_finite() {
         true => low + (high - low) * bin as f64 / bins as f64,
         false => {
@@ -300,7 +302,7 @@ pub fn histogram_table(
             }
             let near = (place_of(value) as usize).min(bins - 1);
             // Rounding may have led to a neighbour.
-            let begins = |bin: usize| border((low, high), bins, bin) <= value;
+            let begins = |bin: usize| border(low, high, bins, bin) <= value;
             Some(match near {
                 bin if !begins(bin) => bin.saturating_sub(1),
                 bin if bin + 1 < bins && begins(bin + 1) => bin + 1,

@@ -142,7 +142,7 @@ impl Together {
         let end_bytes = self.finish()?;
         self.staged.publish(&self.volume, end_bytes)?;
         self.phases.end("publish", &self.volume);
-        let summary = Summary::of_pass(&self.volume, (self.phases, &[]), (0, 0), 0);
+        let summary = Summary::of_pass(&self.volume, self.phases, &[], 0, 0, 0);
         Ok(Summary {
             passes: 0,
             ..summary

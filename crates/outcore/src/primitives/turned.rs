@@ -52,12 +52,12 @@ const MERGE: &str = "merge";
 ///
 /// # Errors
 /// As [`write`](super::write()).
-pub fn reverse<S>(job: &Job, sequence: &S, to: (&Output, bool)) -> Result<Summary>
+pub fn reverse<S>(job: &Job, sequence: &S, output: &Output, replace: bool) -> Result<Summary>
 where
     S: Sequence,
     S::Item: Pod,
 {
-    reverse_items(job, &Typed(sequence), to)
+    reverse_items(job, &Typed(sequence), output, replace)
 }
 
 /// [`reverse`] of what `producer` makes. Items whose number is not known in advance are written
@@ -68,11 +68,12 @@ where
 pub(crate) fn reverse_items(
     job: &Job,
     producer: &dyn Producer,
-    (output, replace): (&Output, bool),
+    output: &Output,
+    replace: bool,
 ) -> Result<Summary> {
     let is_pipe = matches!(output, Output::Pipe(_));
     if producer.yields() == Yield::One && !is_pipe {
-        return write_placed(job, producer, (output, replace), Direction::Backward);
+        return write_placed(job, producer, output, replace, Direction::Backward);
     }
     let item_bytes = producer.item_bytes();
     let dir = make_dir(job, output)?;
@@ -87,11 +88,21 @@ pub(crate) fn reverse_items(
     let written = produce(&again(job), producer, &file("items"), true)?;
     let job = &again(job);
     if !is_pipe {
-        let to = (output, replace);
-        return Ok(written.and(write_placed(job, &items("items"), to, Direction::Backward)?));
+        return Ok(written.and(write_placed(
+            job,
+            &items("items"),
+            output,
+            replace,
+            Direction::Backward,
+        )?));
     }
-    let to = (&file("items-1"), true);
-    let reversed = write_placed(job, &items("items"), to, Direction::Backward)?;
+    let reversed = write_placed(
+        job,
+        &items("items"),
+        &file("items-1"),
+        true,
+        Direction::Backward,
+    )?;
     let piped = produce(&again(job), &items("items-1"), output, replace)?;
     Ok(written.and(reversed).and(piped))
 }
@@ -115,7 +126,7 @@ pub fn windows<T: Pod + Send, const K: usize>(
         assert!(K > 0 && K <= SOURCES_MAX, "windows of 1 to 8 items");
     }
     Ok(Windows {
-        shifted: shifted(job, inputs, (size_of::<T>(), K))?,
+        shifted: shifted(job, inputs, size_of::<T>(), K)?,
         item: std::marker::PhantomData,
     })
 }
@@ -124,7 +135,8 @@ pub fn windows<T: Pod + Send, const K: usize>(
 pub(crate) fn shifted(
     job: &Job,
     inputs: &[Input],
-    (item_bytes, count): (usize, usize),
+    item_bytes: usize,
+    count: usize,
 ) -> Result<Vec<Vec<Input>>> {
     let lens_bytes = lengths_of(job, inputs, item_bytes)?;
     let item_bytes = item_bytes as u64;
@@ -134,7 +146,8 @@ pub(crate) fn shifted(
         part_of(
             inputs,
             &lens_bytes,
-            (shift * item_bytes, windows * item_bytes),
+            shift * item_bytes,
+            windows * item_bytes,
         )
     };
     Ok((0..count as u64).map(part).collect())
@@ -144,7 +157,8 @@ pub(crate) fn shifted(
 fn part_of(
     inputs: &[Input],
     lens_bytes: &[u64],
-    (mut from_bytes, mut left_bytes): (u64, u64),
+    mut from_bytes: u64,
+    mut left_bytes: u64,
 ) -> Vec<Input> {
     let mut parts = Vec::new();
     for (input, len_bytes) in inputs.iter().zip(lens_bytes) {
@@ -218,7 +232,7 @@ pub fn merge(
         replace: true,
         ..options
     };
-    let few = merge_to_few((job, output), inputs, width, |files, output| {
+    let few = merge_to_few(job, output, inputs, width, |files, output| {
         merge_at_once(&again(job), files, format, passing, &output)
     })?;
     let last = merge_at_once(&again(job), &few.files, format, options, output)?;
@@ -269,10 +283,13 @@ fn merge_at_once(
         runs.push(open_run(&volume, own, input, format)?);
     }
     merge_runs(
-        (&one_thread(job), volume),
+        &one_thread(job),
+        volume,
         &runs,
         merger.as_mut(),
-        (format, options.replace, output),
+        format,
+        options.replace,
+        output,
     )
 }
 
@@ -374,10 +391,13 @@ fn slices<'r>(runs: &'r [Run<'_>]) -> Vec<&'r [u8]> {
 }
 
 fn merge_runs(
-    (job, volume): (&Job, Arc<Volume>),
+    job: &Job,
+    volume: Arc<Volume>,
     passes: &[Pass<'_>],
     merger: &mut dyn Merge,
-    (format, replace, output): (&RecordFormat, bool, &Output),
+    format: &RecordFormat,
+    replace: bool,
+    output: &Output,
 ) -> Result<Summary> {
     let record_bytes = format.record_bytes();
     let nothing = Source::generated(0);
@@ -399,7 +419,7 @@ fn merge_runs(
         (None, Output::Pipe(pipe)) => Appender::to_pipe(&result, pipe),
         (None, _) => return Ok(result.summary(0, 0)),
     };
-    result.begin_reading(MERGE, (left_bytes.into(), left_bytes.into()));
+    result.begin_reading(MERGE, left_bytes.into(), left_bytes.into());
     let begun = passes.iter().map(Run::begin);
     let mut runs: Vec<Run<'_>> = begun.collect::<Result<_>>()?;
     runs.iter_mut().try_for_each(Run::advance)?;

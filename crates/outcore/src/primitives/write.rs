@@ -63,7 +63,7 @@ pub fn produce(
 ) -> Result<Summary> {
     let is_placed = producer.yields() == Yield::One && !matches!(output, Output::Pipe(_));
     match is_placed {
-        true => write_placed(job, producer, (output, replace), Direction::Forward),
+        true => write_placed(job, producer, output, replace, Direction::Forward),
         false => write_appended(job, producer, output, replace),
     }
 }
@@ -103,7 +103,7 @@ pub fn plan_of(
     let written = written_by(producer, sources.count);
     let rates = job.options.rates;
     let phase = |fate: &Fate| {
-        let (name, moves) = match *fate {
+        let (name, (read, written)) = match *fate {
             Fate::Folded(name) => (name, (data_bytes.into(), Forecast::NOTHING)),
             Fate::Sought(name) => (name, (Forecast::AtMost(data_bytes), Forecast::NOTHING)),
             Fate::Distributed(name) => (name, (data_bytes.into(), written)),
@@ -113,8 +113,16 @@ pub fn plan_of(
                 (producer.phase(), (data_bytes.into(), most))
             }
         };
-        let on = (&rates, volume.drives().len());
-        plan_phase(name, &sources, sizes.items, moves, on)
+        let drive_count = volume.drives().len();
+        plan_phase(
+            name,
+            &sources,
+            sizes.items,
+            read,
+            written,
+            &rates,
+            drive_count,
+        )
     };
     Ok(PassPlan {
         steps: format!("{} -> {consumer}", producer.steps()),
@@ -179,7 +187,8 @@ pub(crate) enum Direction {
 pub(crate) fn write_placed(
     job: &Job,
     producer: &dyn Producer,
-    (output, replace): (&Output, bool),
+    output: &Output,
+    replace: bool,
     direction: Direction,
 ) -> Result<Summary> {
     let item_bytes = producer.item_bytes();
@@ -197,7 +206,7 @@ pub(crate) fn write_placed(
     let Some(staged) = staged else {
         return write_appended(job, producer, output, replace);
     };
-    write_staged(pass, producer, (staged, &[]), (output, direction))
+    write_staged(pass, producer, staged, &[], output, direction)
 }
 
 /// Writes files that the caller makes appear together: what they hold is in memory.
@@ -258,12 +267,7 @@ pub fn produce_beside(
     }
     let staged = StagedOutput::stage(&pass.volume, plans, None, replace, Room::Exactly)?;
     let rest: Vec<&[u8]> = beside.iter().map(|(_, bytes)| *bytes).collect();
-    write_staged(
-        pass,
-        producer,
-        (staged, &rest),
-        (output, Direction::Forward),
-    )
+    write_staged(pass, producer, staged, &rest, output, Direction::Forward)
 }
 
 /// A pass whose items are written at their final place.
@@ -288,8 +292,10 @@ fn open_placed<'j>(job: &'j Job, producer: &dyn Producer, output: &Output) -> Re
 fn write_staged(
     pass: Pass<'_>,
     producer: &dyn Producer,
-    (staged, rest): (StagedOutput, &[&[u8]]),
-    (output, direction): (&Output, Direction),
+    staged: StagedOutput,
+    rest: &[&[u8]],
+    output: &Output,
+    direction: Direction,
 ) -> Result<Summary> {
     let (item_bytes, align_bytes) = (producer.item_bytes(), producer.align_bytes());
     let count = pass.count();
@@ -383,7 +389,7 @@ fn write_appended(
         1 => Lanes::InOrder(1),
         outs => Lanes::Stretches(outs),
     };
-    append_in_lanes(job, producer, (output, replace), lanes, None)
+    append_in_lanes(job, producer, output, replace, lanes, None)
 }
 
 /// Number of files of `output`, each of which takes a stretch of the result.
@@ -399,7 +405,8 @@ pub(crate) fn outs_of(output: &Output) -> usize {
 pub(crate) fn append_in_lanes(
     job: &Job,
     producer: &dyn Producer,
-    (output, replace): (&Output, bool),
+    output: &Output,
+    replace: bool,
     lanes: Lanes,
     in_sequence: Option<&InSequence<'_>>,
 ) -> Result<Summary> {

@@ -169,7 +169,7 @@ pub fn append_with(
     options: BuildOptions,
     orders: LineOrders<'_>,
 ) -> Result<(SortedView, BuildSummary)> {
-    append_from(job, (From::Files(inputs), None), dir, options, orders)
+    append_from(job, From::Files(inputs), None, dir, options, orders)
 }
 
 /// Sorts the rows that `source` makes into further runs of the view of such `rows` in `dir`.
@@ -188,7 +188,7 @@ pub fn append_rows(
         true => Ok(Arc::clone(&rows.order)),
         false => Err(other_rows(dir)),
     };
-    append_from(job, (From::Rows(source), Some(rows)), dir, options, &orders)
+    append_from(job, From::Rows(source), Some(rows), dir, options, &orders)
 }
 
 fn other_rows(dir: &Path) -> Error {
@@ -202,7 +202,8 @@ fn other_rows(dir: &Path) -> Error {
 
 fn append_from(
     job: &Job,
-    (from, rows): (From<'_>, Option<&RowType>),
+    from: From<'_>,
+    rows: Option<&RowType>,
     dir: &Path,
     options: BuildOptions,
     orders: LineOrders<'_>,
@@ -327,8 +328,8 @@ impl Request<'_> {
             dir: self.dir,
         };
         let first = match self.from {
-            From::Files(inputs) => self.runs_of_files(job, inputs, &places, (what, shape))?,
-            From::Rows(source) => self.runs_of_rows(job, source, &places, (what, shape))?,
+            From::Files(inputs) => self.runs_of_files(job, inputs, &places, what, shape)?,
+            From::Rows(source) => self.runs_of_rows(job, source, &places, what, shape)?,
         };
         let FirstRuns {
             mut level,
@@ -344,9 +345,15 @@ impl Request<'_> {
                 .chunks(group as usize)
                 .map(|runs| runs.iter().map(|run| run.units).sum())
                 .collect();
-            let staged = (self.first_number(), self.generation(is_last));
             let shape = level.shape.clone();
-            let next = Level::stage(&places, &shape, (&counts, 0..counts.len()), staged)?;
+            let next = Level::stage(
+                &places,
+                &shape,
+                &counts,
+                0..counts.len(),
+                self.first_number(),
+                self.generation(is_last),
+            )?;
             job.control.begin_phase("merge runs", data_bytes);
             level = merge_level(job, level, next, group as usize)?;
             phases.end("merge runs", &volume);
@@ -383,7 +390,8 @@ impl Request<'_> {
         job: &Job,
         inputs: &[Input],
         places: &Places<'_>,
-        (what, shape): (&ViewType, Option<Shape>),
+        what: &ViewType,
+        shape: Option<Shape>,
     ) -> Result<FirstRuns> {
         let volume = places.volume;
         if let ViewType::Rows(_) = what {
@@ -420,11 +428,17 @@ impl Request<'_> {
         job.control.show_plan(&plan);
         let is_last = plan.merges.is_empty();
         let counts: Vec<u64> = cuts.iter().map(|cut| cut.units).collect();
-        let staged = (self.first_number(), self.generation(is_last));
-        let mut level = Level::stage(places, &shape, (&counts, by_turns(&cuts, &parts)), staged)?;
+        let mut level = Level::stage(
+            places,
+            &shape,
+            &counts,
+            by_turns(&cuts, &parts),
+            self.first_number(),
+            self.generation(is_last),
+        )?;
         job.control.begin_phase("sort runs", size.data_bytes);
         let keeps = size.keeps_runs && is_last;
-        let kept = sort_runs(job, volume, &parts, &cuts, &plan, (&mut level, keeps))?;
+        let kept = sort_runs(job, volume, &parts, &cuts, &plan, &mut level, keeps)?;
         check_unchanged(volume, &parts, false)?;
         Ok(FirstRuns { level, kept, plan })
     }
@@ -463,7 +477,8 @@ impl Request<'_> {
         job: &Job,
         source: &dyn RowSource,
         places: &Places<'_>,
-        (what, shape): (&ViewType, Option<Shape>),
+        what: &ViewType,
+        shape: Option<Shape>,
     ) -> Result<FirstRuns> {
         let beside = job.budget.reserve("making rows", source.memory_bytes())?;
         let size = ViewSize {
@@ -475,8 +490,12 @@ impl Request<'_> {
         job.control.show_plan(&plan);
         // A sample says how long rows are: there may be more runs than planned.
         let is_last = plan.may_be_last();
-        let staged = (self.first_number(), self.generation(is_last));
-        let level = GrowingLevel::begin(*places, &shape, staged)?;
+        let level = GrowingLevel::begin(
+            *places,
+            &shape,
+            self.first_number(),
+            self.generation(is_last),
+        )?;
         job.control.begin_phase("sort runs", size.data_bytes);
         let level = form_runs(job, source, &plan, level)?;
         source.check()?;

@@ -78,7 +78,7 @@ impl SortedView {
                 // An early end takes the ways away, and with them all that still merge.
                 merging.push(spawn_scoped(scope, &name, move || {
                     let merged =
-                        self.merge_segments(plan, (thread, range), reader_bytes, (&full, &empty));
+                        self.merge_segments(plan, thread, range, reader_bytes, &full, &empty);
                     if let Err(error) = merged {
                         // Nobody may be there any more.
                         let _ = full.send(Err(error));
@@ -164,9 +164,11 @@ impl SortedView {
     fn merge_segments(
         &self,
         plan: &CopyPlan,
-        (thread, range): (usize, Range<u64>),
+        thread: usize,
+        range: Range<u64>,
         reader_bytes: u64,
-        (full, empty): (&SyncSender<Full>, &Receiver<Vec<u8>>),
+        full: &SyncSender<Full>,
+        empty: &Receiver<Vec<u8>>,
     ) -> Result<()> {
         let mut reader: Option<ViewReader> = None;
         for segment in segments(range, plan).skip(thread).step_by(plan.threads) {

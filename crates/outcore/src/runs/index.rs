@@ -66,7 +66,7 @@ impl Index {
     }
 
     /// How many of the blocks `from..to` have a prefix less than that, from the front on.
-    pub(crate) fn count_less(&self, (from, to): (usize, usize), prefix: &Prefix) -> usize {
+    pub(crate) fn count_less(&self, from: usize, to: usize, prefix: &Prefix) -> usize {
         let (mut lo, mut hi) = (from, to);
         while lo < hi {
             let middle = lo + (hi - lo) / 2;

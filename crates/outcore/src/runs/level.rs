@@ -62,7 +62,7 @@ impl Places<'_> {
 
     /// The name of a run's file on a drive: with the view's id, and with when it was made, since
     /// the runs that are added to a view and to a copy of it must never have one name.
-    fn path_of(&self, drive: usize, (id, made): (u64, u32), name: &str) -> PathBuf {
+    fn path_of(&self, drive: usize, id: u64, made: u32, name: &str) -> PathBuf {
         let drive_dir = &self.drives[drive].dir;
         let file = format!("{name}-{id:016x}-{made:08x}");
         if drive_dir == self.dir {
@@ -115,15 +115,16 @@ impl Level {
     pub(super) fn stage(
         places: &Places<'_>,
         shape: &Shape,
-        (counts, turns): (&[u64], impl IntoIterator<Item = usize>),
-        (first_number, generation): (u32, Generation),
+        counts: &[u64],
+        turns: impl IntoIterator<Item = usize>,
+        first_number: u32,
+        generation: Generation,
     ) -> Result<Self> {
         let stored: Vec<u64> = counts
             .iter()
             .map(|&count| shape.stored_bytes(count))
             .collect();
         let chosen = places.spread(&stored, turns);
-        let names = (shape.id, made_now(shape));
         let mut plans: Vec<ShardPlan> = Vec::new();
         let mut where_at: Vec<(usize, u64)> = Vec::with_capacity(counts.len());
         let mut start_bytes = 0;
@@ -143,7 +144,10 @@ impl Level {
             may_replace = replace;
             for (at, (&bytes, &drive)) in stored.iter().zip(&chosen).enumerate() {
                 let name = run_name(first_number + at as u32);
-                add(places.path_of(drive, names, &name), bytes);
+                add(
+                    places.path_of(drive, shape.id, made_now(shape), &name),
+                    bytes,
+                );
                 where_at.push((at, 0));
             }
         } else {
@@ -153,7 +157,10 @@ impl Level {
                 ends[drive] += bytes;
             }
             for (drive, &bytes) in ends.iter().enumerate() {
-                add(places.path_of(drive, names, "runs"), bytes);
+                add(
+                    places.path_of(drive, shape.id, made_now(shape), "runs"),
+                    bytes,
+                );
             }
         }
         let output =
@@ -274,7 +281,8 @@ impl<'a> GrowingLevel<'a> {
     pub(super) fn begin(
         places: Places<'a>,
         shape: &'a Shape,
-        (first_number, generation): (u32, Generation),
+        first_number: u32,
+        generation: Generation,
     ) -> Result<Self> {
         let made = made_now(shape);
         let (manifest, replace) = match generation {
@@ -288,7 +296,7 @@ impl<'a> GrowingLevel<'a> {
             0..0
         };
         let plans = drives.map(|drive| ShardPlan {
-            path: places.path_of(drive, (shape.id, made), "runs"),
+            path: places.path_of(drive, shape.id, made, "runs"),
             header: Vec::new(),
             start_bytes: 0,
             len_bytes: 0,
@@ -326,9 +334,10 @@ impl<'a> GrowingLevel<'a> {
                 (drive, end_bytes - bytes)
             }
             false => {
-                let names = (self.shape.id, self.made);
                 let plan = ShardPlan {
-                    path: self.places.path_of(drive, names, &run_name(number)),
+                    path: self
+                        .places
+                        .path_of(drive, self.shape.id, self.made, &run_name(number)),
                     header: Vec::new(),
                     start_bytes: 0,
                     len_bytes: bytes,

@@ -62,7 +62,7 @@ impl SortedView {
     pub fn lookup(&self, keys: &[&[u8]], counts_equal: bool) -> Result<(Vec<u64>, Phase)> {
         let rank =
             |cuts: &[Cut], ranks: &mut [u64]| ranks[0] = cuts.iter().map(|cut| cut.rank).sum();
-        self.search(keys, counts_equal, (1, rank))
+        self.search(keys, counts_equal, 1, rank)
     }
 
     /// `width` numbers for each of `keys`, which `tell` makes of its cuts in all runs.
@@ -70,7 +70,8 @@ impl SortedView {
         &self,
         keys: &[&[u8]],
         counts_equal: bool,
-        (width, tell): (usize, impl Fn(&[Cut], &mut [u64]) + Sync),
+        width: usize,
+        tell: impl Fn(&[Cut], &mut [u64]) + Sync,
     ) -> Result<(Vec<u64>, Phase)> {
         let mut phases = Phases::start_on(&self.set.volume);
         let shape = &self.set.shape;
@@ -141,9 +142,16 @@ impl SortedView {
                 .sum(),
         );
         let bytes = blocks * slot_bytes as u64;
-        let on = (&self.job.options.rates, self.set.volume.drives().len());
-        let moves = (Forecast::AtMost(bytes), Forecast::NOTHING);
-        let plan = PhasePlan::of_drives(PHASE, moves, blocks as f64, on);
+        let drive_count = self.set.volume.drives().len();
+        let read_bytes = Forecast::AtMost(bytes);
+        let plan = PhasePlan::of_drives(
+            PHASE,
+            read_bytes,
+            Forecast::NOTHING,
+            blocks as f64,
+            &self.job.options.rates,
+            drive_count,
+        );
         Ok((
             all,
             Phase {
@@ -176,7 +184,7 @@ impl SortedView {
             shape,
             runs: Vec::new(),
         };
-        let index = index_lines(job, &set, (&file, len_bytes, lines.terminator))?;
+        let index = index_lines(job, &set, &file, len_bytes, lines.terminator)?;
         set.runs.push(Run {
             number: 0,
             base_bytes: 0,
@@ -200,7 +208,9 @@ impl SortedView {
 fn index_lines(
     job: &Job,
     set: &RunSet,
-    (file, len_bytes, terminator): (&VolumeFile, u64, u8),
+    file: &VolumeFile,
+    len_bytes: u64,
+    terminator: u8,
 ) -> Result<Index> {
     job.control.begin_phase("index lines", len_bytes);
     // What comes before its turn is kept: so this much is read before the next bytes are asked for.

@@ -303,7 +303,7 @@ impl Manifest {
         })?;
         FORM.check_len(file.facts.len_bytes)
             .map_err(|error| error.path(&path))?;
-        let bytes = read_range(job, volume, &file, (0, file.facts.len_bytes))?;
+        let bytes = read_range(job, volume, &file, 0, file.facts.len_bytes)?;
         volume.close(&file);
         let owner = Owner {
             name: NAME,
@@ -469,7 +469,8 @@ pub(super) fn open_runs(
     job: &Job,
     volume: Volume,
     dir: &Path,
-    (manifest, orders): (&Manifest, LineOrders<'_>),
+    manifest: &Manifest,
+    orders: LineOrders<'_>,
 ) -> Result<(RunSet, Reservation)> {
     let shape = manifest.shape(&dir.join(NAME), orders)?;
     let blocks: u64 = manifest
@@ -555,7 +556,8 @@ pub(super) fn read_range(
     job: &Job,
     volume: &Volume,
     file: &VolumeFile,
-    (at_bytes, len_bytes): (u64, u64),
+    at_bytes: u64,
+    len_bytes: u64,
 ) -> Result<Vec<u8>> {
     let mut all = Vec::new();
     read_ranges(job, volume, &[(file, at_bytes, len_bytes)], |bytes| {

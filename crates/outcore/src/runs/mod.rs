@@ -140,7 +140,7 @@ impl SortedView {
             }
             read => read?,
         };
-        let (set, index) = open_runs(job, volume, dir, (&manifest, orders))?;
+        let (set, index) = open_runs(job, volume, dir, &manifest, orders)?;
         Ok(SortedView {
             set: Arc::new(set),
             job: job.clone(),
@@ -220,8 +220,15 @@ impl SortedView {
             false => Forecast::About(read_bytes),
         };
         let reads = read_bytes as f64 / PIECE_BYTES_MAX as f64;
-        let on = (&self.job.options.rates, set.volume.drives().len());
-        PhasePlan::of_drives(name, (read, written), reads, on)
+        let drive_count = set.volume.drives().len();
+        PhasePlan::of_drives(
+            name,
+            read,
+            written,
+            reads,
+            &self.job.options.rates,
+            drive_count,
+        )
     }
 
     /// What it is.
@@ -454,7 +461,7 @@ impl ViewReader {
             Measure::Units => (range.start, range.end),
             Measure::Records => (from.iter().sum(), to.iter().sum()),
         };
-        self.start((&from, &to), given, is_long)?;
+        self.start(&from, &to, given, is_long)?;
         self.skip_to(from.iter().sum(), begin)?;
         self.end = end;
         Ok(())
@@ -476,7 +483,8 @@ impl ViewReader {
 
     fn start(
         &mut self,
-        (from, to): (&[u64], &[u64]),
+        from: &[u64],
+        to: &[u64],
         mut given: Vec<fetch::RunBlocks>,
         is_long: bool,
     ) -> Result<()> {
@@ -485,7 +493,7 @@ impl ViewReader {
         given.retain(|piece| piece.stretch.first_block == set.block_of(from[piece.stretch.run]));
         self.since_seek = 0;
         self.merge
-            .start(&mut self.fetcher, (from, to), given, is_long)
+            .start(&mut self.fetcher, from, to, given, is_long)
     }
 
     /// Reads as many whole records as fit `out` and are left of the range; gives the bytes. Of
@@ -630,7 +638,7 @@ impl ViewReader {
         let from = selector.cut_at(Measure::Units, unit)?.before;
         let to: Vec<u64> = runs.iter().map(|run| run.units).collect();
         let given = selector.into_pieces();
-        self.start((&from, &to), given, false)?;
+        self.start(&from, &to, given, false)?;
         self.skip_to(from.iter().sum(), unit)?;
         self.end = units;
         Ok(())

@@ -282,8 +282,8 @@ pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize)
             let mut reader = ViewReader::new(job, set, reader_bytes)?;
             let run = &next.runs[number];
             reader.seek_units(0..run.units)?;
-            let on = (job, &*next.volume, &next.shape);
-            let mut merged = RunWriter::new(on, run, (&pool, &mut writes));
+            let mut merged =
+                RunWriter::new(job, &next.volume, &next.shape, run, &pool, &mut writes);
             merged.take(chunk_bytes, |out| {
                 let len = reader.read(out)?;
                 job.control.advance(len as u64);
@@ -317,9 +317,12 @@ pub(super) struct RunWriter<'a> {
 impl<'a> RunWriter<'a> {
     /// For a run of a level, with buffers of `pool`; nothing else goes through `writes`.
     pub(super) fn new(
-        (job, volume, shape): (&'a Job, &'a Volume, &'a Shape),
+        job: &'a Job,
+        volume: &'a Volume,
+        shape: &'a Shape,
         run: &'a LevelRun,
-        (pool, writes): (&'a Pool, &'a mut Transfers<()>),
+        pool: &'a Pool,
+        writes: &'a mut Transfers<()>,
     ) -> Self {
         RunWriter {
             job,

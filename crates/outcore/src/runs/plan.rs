@@ -103,7 +103,7 @@ fn block_units_for(size: &ViewSize) -> u64 {
 pub(super) fn plan_rows(size: ViewSize, block_units: Option<u64>) -> Result<ViewPlan> {
     let lines = size.lines.map_or(1, |lines| lines.line_bytes);
     let items = rows_text(size.job.data_bytes, lines);
-    plan_within(size.job, ("plan view", &items), |job| {
+    plan_within(size.job, "plan view", &items, |job| {
         let threads = job.threads.max(1);
         let size = ViewSize {
             job: JobSize { threads, ..job },
@@ -152,7 +152,7 @@ fn plan_with(size: ViewSize, block_records: impl Fn(&ViewSize) -> u64) -> Result
             units::counted(size.record_bytes as u64, "byte")
         ),
     };
-    plan_within(size.job, ("plan view", &items), |job| {
+    plan_within(size.job, "plan view", &items, |job| {
         // Runs are merged by all threads of the job; little memory is better sorted by few than by
         // none.
         let threads = size.threads.max(1);

@@ -81,7 +81,8 @@ impl MergeReader {
     pub(super) fn start(
         &mut self,
         fetcher: &mut Fetcher,
-        (from, to): (&[u64], &[u64]),
+        from: &[u64],
+        to: &[u64],
         given: Vec<RunBlocks>,
         is_reading_on: bool,
     ) -> Result<()> {

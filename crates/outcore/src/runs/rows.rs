@@ -196,12 +196,15 @@ impl Former<'_> {
         let run = forming.level.add(units)?;
         let volume = forming.level.volume();
         let mut writes = Transfers::new(volume)?;
-        let writer = RunWriter::new((job, volume, shape), &run, (&self.buffers, &mut writes));
-        let rows = (forming.rule, &self.area[..self.filled]);
+        let writer = RunWriter::new(job, volume, shape, &run, &self.buffers, &mut writes);
         let check = || forming.thread_group.check();
-        forming
-            .sizes
-            .write_sorted(rows, &mut self.space, writer, check)?;
+        forming.sizes.write_sorted(
+            forming.rule,
+            &self.area[..self.filled],
+            &mut self.space,
+            writer,
+            check,
+        )?;
         let mut done = forming.done.lock().unwrap_or_else(PoisonError::into_inner);
         done.push((run, held));
         drop(done);

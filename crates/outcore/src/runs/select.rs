@@ -177,11 +177,18 @@ pub(super) struct Cut {
     pub(super) rank: u64,
 }
 
+/// Bounds of the cut in a run: it is at `lo` or behind it, and not behind `hi`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bounds {
+    lo: u64,
+    hi: u64,
+}
+
 /// A key that is looked for in a run, and between which units its place is.
 struct Search {
     key: u32,
     run: u32,
-    bounds: (u64, u64),
+    bounds: Bounds,
     /// The block that is to be read next.
     block: u64,
 }
@@ -314,7 +321,10 @@ impl<'a> Selector<'a> {
                 let mut search = Search {
                     key,
                     run,
-                    bounds: (0, facts.units),
+                    bounds: Bounds {
+                        lo: 0,
+                        hi: facts.units,
+                    },
                     block: 0,
                 };
                 if !self.advance(pivot, &mut search, &mut cuts)? {
@@ -374,12 +384,12 @@ impl<'a> Selector<'a> {
         let run = search.run as usize;
         let missing = match self.narrow(pivot, run, &mut search.bounds)? {
             Some(block) => Err(block),
-            None => self.count_in(Measure::Records, run, search.bounds.0),
+            None => self.count_in(Measure::Records, run, search.bounds.lo),
         };
         match missing {
             Ok(rank) => {
                 let place = search.key as usize * self.set.runs.len() + run;
-                let unit = search.bounds.0;
+                let unit = search.bounds.lo;
                 cuts[place] = Cut { unit, rank };
             }
             Err(block) => search.block = block,
@@ -450,7 +460,7 @@ impl<'a> Selector<'a> {
             let mut cuts = Vec::with_capacity(runs.len());
             let mut estimated = 0.0;
             for (run, facts) in runs.iter().enumerate() {
-                let cut = lo[run] + facts.index.count_less((lo[run], hi[run]), &prefix);
+                let cut = lo[run] + facts.index.count_less(lo[run], hi[run], &prefix);
                 // The cut is somewhere in the block in front of that.
                 estimated += match cut {
                     0 => 0.0,
@@ -482,7 +492,8 @@ impl<'a> Selector<'a> {
 
     /// The cut of a pivot in every run, between `lo` and `hi`.
     fn cuts(&mut self, pivot: &dyn Pivot, lo: &[u64], hi: &[u64]) -> Result<Vec<u64>> {
-        let mut bounds: Vec<(u64, u64)> = lo.iter().copied().zip(hi.iter().copied()).collect();
+        let each = lo.iter().zip(hi.iter());
+        let mut bounds: Vec<Bounds> = each.map(|(&lo, &hi)| Bounds { lo, hi }).collect();
         let mut open: Vec<usize> = (0..bounds.len()).collect();
         loop {
             self.fetcher.check_stop()?;
@@ -493,7 +504,7 @@ impl<'a> Selector<'a> {
             }
             open = wanted.iter().map(|&(run, _)| run).collect();
             if open.is_empty() {
-                return Ok(bounds.into_iter().map(|(lo, _)| lo).collect());
+                return Ok(bounds.into_iter().map(|bounds| bounds.lo).collect());
             }
             self.load(&wanted)?;
         }
@@ -501,19 +512,20 @@ impl<'a> Selector<'a> {
 
     /// Closes the bounds of the cut in one run; gives the block that is missing for that, if one
     /// is.
-    fn narrow(
-        &self,
-        pivot: &dyn Pivot,
-        run: usize,
-        bounds: &mut (u64, u64),
-    ) -> Result<Option<u64>> {
+    fn narrow(&self, pivot: &dyn Pivot, run: usize, bounds: &mut Bounds) -> Result<Option<u64>> {
         if let Some(known) = pivot.known(run) {
-            let known = known.clamp(bounds.0, bounds.1);
-            *bounds = (known, known);
+            let known = known.clamp(bounds.lo, bounds.hi);
+            *bounds = Bounds {
+                lo: known,
+                hi: known,
+            };
         }
         let set = &self.set;
-        while bounds.0 < bounds.1 {
-            let (first, last) = (set.block_of(bounds.0), set.block_behind(run, bounds.1) - 1);
+        while bounds.lo < bounds.hi {
+            let (first, last) = (
+                set.block_of(bounds.lo),
+                set.block_behind(run, bounds.hi) - 1,
+            );
             if first == last {
                 return self.narrow_in_block(pivot, run, first, bounds);
             }
@@ -530,9 +542,9 @@ impl<'a> Selector<'a> {
             };
             match is_before {
                 // How long a line is, only its block says.
-                true if set.shape.items().is_some() => bounds.0 = unit,
-                true => bounds.0 = unit + 1,
-                false => bounds.1 = unit,
+                true if set.shape.items().is_some() => bounds.lo = unit,
+                true => bounds.lo = unit + 1,
+                false => bounds.hi = unit,
             }
             self.check_closer(run, before, *bounds)?;
         }
@@ -540,11 +552,11 @@ impl<'a> Selector<'a> {
     }
 
     /// Fails for bounds that are no closer than they were: such a search would never end.
-    fn check_closer(&self, run: usize, before: (u64, u64), now: (u64, u64)) -> Result<()> {
-        let is_closer = now != before && now.0 >= before.0 && now.1 <= before.1;
+    fn check_closer(&self, run: usize, before: Bounds, now: Bounds) -> Result<()> {
+        let is_closer = now != before && now.lo >= before.lo && now.hi <= before.hi;
         match is_closer {
             true => Ok(()),
-            false => Err(self.contradiction(run, now.0)),
+            false => Err(self.contradiction(run, now.lo)),
         }
     }
 
@@ -562,17 +574,17 @@ impl<'a> Selector<'a> {
         pivot: &dyn Pivot,
         run: usize,
         block: u64,
-        bounds: &mut (u64, u64),
+        bounds: &mut Bounds,
     ) -> Result<Option<u64>> {
-        while bounds.0 < bounds.1 {
+        while bounds.lo < bounds.hi {
             let before = *bounds;
-            let middle = bounds.0 + (bounds.1 - bounds.0) / 2;
+            let middle = bounds.lo + (bounds.hi - bounds.lo) / 2;
             let Some(((from, to), record)) = self.found_in(run, block, middle) else {
                 return Ok(Some(block));
             };
             match pivot.is_before(run, from, record) {
-                true => bounds.0 = to,
-                false => bounds.1 = from,
+                true => bounds.lo = to,
+                false => bounds.hi = from,
             }
             self.check_closer(run, before, *bounds)?;
         }

@@ -63,7 +63,8 @@ pub(super) fn cut_lines(
                 true => end_bytes,
                 false => match look.last_end(
                     part,
-                    (at_bytes, at_bytes + room_bytes),
+                    at_bytes,
+                    at_bytes + room_bytes,
                     sizes.line_bytes_max,
                 )? {
                     Some(to_bytes) => to_bytes,
@@ -111,14 +112,15 @@ impl Look<'_> {
     fn last_end(
         &self,
         part: &InputPart,
-        (from, to): (u64, u64),
+        from: u64,
+        to: u64,
         reach_bytes: u64,
     ) -> Result<Option<u64>> {
         let least = from.max(to.saturating_sub(reach_bytes));
         let mut end = to;
         while end > least {
             let start = block_floor(end.saturating_sub(LOOK_BYTES)).max(block_floor(from));
-            let bytes = read_range(self.job, self.volume, &part.file, (start, end - start))?;
+            let bytes = read_range(self.job, self.volume, &part.file, start, end - start)?;
             let skip = from.saturating_sub(start) as usize;
             if let Some(at) = memrchr(self.terminator, &bytes[skip..]) {
                 return Ok(Some(start + (skip + at) as u64 + 1));
@@ -135,7 +137,7 @@ impl Look<'_> {
         let mut start = block_floor(to);
         while start < last {
             let len = (last - start).min(LOOK_BYTES);
-            let bytes = read_range(self.job, self.volume, &part.file, (start, len))?;
+            let bytes = read_range(self.job, self.volume, &part.file, start, len)?;
             let skip = to.saturating_sub(start).min(len) as usize;
             if let Some(at) = memchr(self.terminator, &bytes[skip..]) {
                 return Ok(start + (skip + at) as u64 + 1);
@@ -145,7 +147,7 @@ impl Look<'_> {
         match last == end_bytes {
             true => Ok(end_bytes),
             false => {
-                let before = self.last_end(part, (from, to), u64::MAX)?;
+                let before = self.last_end(part, from, to, u64::MAX)?;
                 // Who cuts looks for the longest line then.
                 Err(line_too_long(self.sizes.line_bytes_max)
                     .path(&part.file.path)
@@ -156,12 +158,7 @@ impl Look<'_> {
 
     fn ends_line(&self, part: &InputPart, end_bytes: u64) -> Result<bool> {
         let start = block_floor(end_bytes - 1);
-        let bytes = read_range(
-            self.job,
-            self.volume,
-            &part.file,
-            (start, end_bytes - start),
-        )?;
+        let bytes = read_range(self.job, self.volume, &part.file, start, end_bytes - start)?;
         Ok(bytes.last() == Some(&self.terminator))
     }
 }
@@ -254,7 +251,7 @@ impl<'a> Passes<'a> {
             {
                 return Ok(false);
             }
-            refs.push(reference(self.rule, self.area, (from, end), keys)?);
+            refs.push(reference(self.rule, self.area, from, end, keys)?);
         }
         Ok(true)
     }
@@ -263,7 +260,7 @@ impl<'a> Passes<'a> {
         let LineSpace { refs, keys } = &mut *self.space;
         match self.rule.is_whole {
             true => sort_refs(self.area, refs, 0, &AnyTie),
-            false => sort_keys(&*self.rule.order, (self.area, keys), refs, 0),
+            false => sort_keys(&*self.rule.order, self.area, keys, refs, 0),
         }
         if self.rule.is_descending() {
             refs.reverse();
@@ -287,7 +284,7 @@ impl<'a> Passes<'a> {
             if self.after.is_none() {
                 // Comparisons do not say that a line has no key.
                 keys.clear();
-                reference(rule, area, (from, end), keys)?;
+                reference(rule, area, from, end, keys)?;
             }
             let line = line_ref(from, end);
             let is_behind = |other: &Ref| is_line_before(rule, area, other, &line);
@@ -337,14 +334,15 @@ fn has_key_room(rule: &ItemRule, keys: &mut Vec<u8>, line_bytes: usize, sizes: S
 fn reference(
     rule: &ItemRule,
     area: &[u8],
-    (from, end): (usize, usize),
+    from: usize,
+    end: usize,
     keys: &mut Vec<u8>,
 ) -> Result<Ref> {
     match rule.is_whole {
         true => Ok(line_ref(from, end)),
         false => {
             let order = &*rule.order;
-            let made = key_ref(area, (from, end), keys, |line, keys| {
+            let made = key_ref(area, from, end, keys, |line, keys| {
                 order.append_key(line, keys)
             });
             made.map_err(|why| no_key(&why, from))

@@ -117,7 +117,8 @@ impl LineSizes {
     /// Puts the items of `area` in order as they are written.
     pub(super) fn write_sorted(
         &self,
-        (rule, area): (&ItemRule, &[u8]),
+        rule: &ItemRule,
+        area: &[u8],
         space: &mut LineSpace,
         mut writer: RunWriter<'_>,
         check: impl Fn() -> Result<()>,
@@ -125,8 +126,7 @@ impl LineSizes {
         let mut passes = Passes::new(rule, area, space, self.space);
         while let Some(refs) = passes.next()? {
             check()?;
-            let mut items =
-                Gather::new((area, rule.framing), refs, refs.len() as u64, Counts::None);
+            let mut items = Gather::new(area, rule.framing, refs, refs.len() as u64, Counts::None);
             writer.take(self.chunk_bytes, |out| Ok(items.fill(out)))?;
         }
         writer.finish()
@@ -153,7 +153,8 @@ pub(super) fn sort_runs(
     parts: &[InputPart],
     cuts: &[PlannedRun],
     plan: &ViewPlan,
-    (level, keeps): (&mut Level, bool),
+    level: &mut Level,
+    keeps: bool,
 ) -> Result<Vec<(u32, Buf)>> {
     let group_size = cuts.len().min(plan.sort_threads) as u64;
     let blocks: u64 = cuts
@@ -413,12 +414,15 @@ impl Worker<'_> {
         let mut writes = Transfers::new(sorting.volume)?;
         let cut = &sorting.cuts[run];
         let writer = RunWriter::new(
-            (sorting.job, &level.volume, &level.shape),
+            sorting.job,
+            &level.volume,
+            &level.shape,
             &level.runs[run],
-            (buffers, &mut writes),
+            buffers,
+            &mut writes,
         );
         let check = || sorting.thread_group.check();
-        let sorted = sizes.write_sorted((rule, text), &mut self.space, writer, check);
+        let sorted = sizes.write_sorted(rule, text, &mut self.space, writer, check);
         sorted.map_err(|error| sorting.with_line(cut, error))?;
         sorting.job.control.advance(text.len() as u64);
         Ok(())
@@ -429,13 +433,13 @@ impl Worker<'_> {
         while let Some(done) = self.transfers.take()? {
             match done.what.is_write {
                 true => self.take_written(&done.what, done.buf)?,
-                false => self.take_read(&done.what, (done.buf, done.len_bytes))?,
+                false => self.take_read(&done.what, done.buf, done.len_bytes)?,
             }
         }
         Ok(())
     }
 
-    fn take_read(&mut self, part: &Part, (buf, len_bytes): (Buf, usize)) -> Result<()> {
+    fn take_read(&mut self, part: &Part, buf: Buf, len_bytes: usize) -> Result<()> {
         let (run, offset_bytes) = (part.run, part.offset_bytes);
         let Some(area) = self.loading.iter_mut().find(|area| area.run == run) else {
             return Ok(());

@@ -50,8 +50,8 @@ impl SortedView {
                 *unit = cut.unit;
             }
         };
-        let (from, first) = self.search(keys, false, (runs, unit))?;
-        let (to, second) = self.search(keys, true, (runs, unit))?;
+        let (from, first) = self.search(keys, false, runs, unit)?;
+        let (to, second) = self.search(keys, true, runs, unit)?;
         let mut phases = Phases::start_on(&self.set.volume);
         let unit_bytes = self.set.shape.unit_bytes;
         let ranges = || from.iter().copied().zip(to.iter().copied()).enumerate();
@@ -107,12 +107,14 @@ impl SortedView {
             lines.end_as_in_file(&mut found);
         }
         let phase = phases.end(PHASE, &self.set.volume).clone();
-        let moves = (
+        let predicted = Some(PhasePlan::of_drives(
+            PHASE,
             Forecast::AtMost(blocks * slot_bytes(&self.set, 1) as u64),
             Forecast::NOTHING,
-        );
-        let on = (&self.job.options.rates, self.set.volume.drives().len());
-        let predicted = Some(PhasePlan::of_drives(PHASE, moves, blocks as f64, on));
+            blocks as f64,
+            &self.job.options.rates,
+            self.set.volume.drives().len(),
+        ));
         Ok((found, vec![first, second, Phase { predicted, ..phase }]))
     }
 

@@ -303,11 +303,11 @@ fn run<R: Records>(
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.distributions > 0)?;
     phases.end("prepare", &ends.volume);
-    let where_to = (&*ends.volume, &scratch);
+    let (volume, threads) = (&ends.volume, plan.size.threads);
     let sizes = plan.segment_sizes();
     let (seed, epoch) = (options.seed, options.epoch);
     let shared = Shared {
-        partition: Partition::new(job, where_to, sizes, plan.size.threads, data_bytes)?,
+        partition: Partition::new(job, volume, &scratch, sizes, threads, data_bytes)?,
         plan: &plan,
         tree: Tree::new(seed, epoch, data_bytes, element_bytes as u64),
         records,

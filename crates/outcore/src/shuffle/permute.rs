@@ -120,7 +120,7 @@ pub(super) fn permute<R: Records>(
             }
         };
         tasks.take_to(to);
-        run_tasks(shared, &tasks, (PERMUTING, memory, threads), || Permuting {
+        run_tasks(shared, &tasks, PERMUTING, memory, threads, || Permuting {
             shared,
             names: &names,
             may_wait,

@@ -198,7 +198,7 @@ impl Planned for ShufflePlan {
         let refs_bytes = Pool::total_bytes(self.refs_bytes as usize, threads);
         let ledger = self
             .common
-            .ledger("shuffle", (self.input_runs(), 0), self.split_slots());
+            .ledger("shuffle", self.input_runs(), 0, self.split_slots());
         self.with_regions(ledger, self.across_bytes())
             .during("distribute", "where chunks have got to", walks_bytes as u64)
             .during("split", SPLIT_SEGMENTS, self.split_bytes())
@@ -247,7 +247,7 @@ pub fn plan_shuffle(size: ShuffleSize) -> Result<ShufflePlan> {
             None => "of lines".to_string(),
         },
     };
-    plan_within(size.job, ("plan shuffle", &items), |job| {
+    plan_within(size.job, "plan shuffle", &items, |job| {
         let size = ShuffleSize { job, ..size };
         if size.is_copied() {
             let plan = plan_copies(size);
@@ -289,8 +289,14 @@ fn plan_copies(size: ShuffleSize) -> ShufflePlan {
     let mut common = PartitionPlan::new(size.job, buckets, wishes);
     let moved = Forecast::About(size.data_bytes);
     let requests = 2.0 * (size.data_bytes / LARGE_BYTES as u64) as f64;
-    let on = (&size.job.rates, size.job.drive_count);
-    let phase = PhasePlan::of_drives(COPY, (moved, moved), requests, on);
+    let phase = PhasePlan::of_drives(
+        COPY,
+        moved,
+        moved,
+        requests,
+        &size.job.rates,
+        size.job.drive_count,
+    );
     common.predicted_read_bytes = size.data_bytes;
     common.predicted_written_bytes = size.data_bytes;
     common.predicted_seconds = phase.seconds.unwrap_or(0.0);
@@ -399,7 +405,7 @@ impl fmt::Display for ShufflePlan {
             )
         });
         let ledger = self.ledger();
-        self.describe(f, &what, draws.as_slice(), ("permute", &ledger))
+        self.describe(f, &what, draws.as_slice(), "permute", &ledger)
     }
 }
 

@@ -65,13 +65,18 @@ pub(crate) fn distribute_input<E: Elements>(
     let pool = Pool::new(&shared.job.budget, INPUT, blocks.read_bytes_max(), slots)?;
     let outs = shared.on_all_threads(|_| {
         let mut inlet = Inlet::new(shared, splitters)?;
-        let order = (shared.take_share(), plan.size.is_ordered);
-        let mut reader = BlockReader::new(&blocks, order, plan.reads_in_flight, pool.clone());
+        let mut reader = BlockReader::new(
+            &blocks,
+            shared.take_share(),
+            plan.size.is_ordered,
+            plan.reads_in_flight,
+            pool.clone(),
+        );
         let mover = &mut inlet.mover;
         read_all(&mut inlet.worker, &mut reader, |worker, (block, buf)| {
             let start = align_payload(elements, block, buf);
             let payload = &mut buf[start..start + block.payload_bytes];
-            take_run(elements, (worker, mover), payload, block.position)?;
+            take_run(elements, worker, mover, payload, block.position)?;
             free_input(shared, &blocks, block)
         })?;
         inlet.finish()
@@ -116,8 +121,13 @@ impl<'a, E: Elements> Inlet<'a, E> {
 
     /// Takes elements as they are in the input, at an address at which they can be looked at.
     pub(crate) fn take(&mut self, payload: &mut [u8], position: u64) -> Result<()> {
-        let into = (&mut self.worker, &mut self.mover);
-        take_run(self.elements, into, payload, position)?;
+        take_run(
+            self.elements,
+            &mut self.worker,
+            &mut self.mover,
+            payload,
+            position,
+        )?;
         self.worker.poll(false)
     }
 
@@ -131,7 +141,8 @@ impl<'a, E: Elements> Inlet<'a, E> {
 /// buckets.
 fn take_run<E: Elements>(
     elements: &E,
-    (worker, mover): (&mut ScatterWorker<'_>, &mut impl Mover),
+    worker: &mut ScatterWorker<'_>,
+    mover: &mut impl Mover,
     payload: &mut [u8],
     position: u64,
 ) -> Result<()> {

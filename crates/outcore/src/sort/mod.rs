@@ -227,10 +227,10 @@ where
     let paths = source.files().iter().map(|input| input.path.as_path());
     let consumed = is_consumed.then(|| Consumed::new(paths));
     phases.end("prepare", &ends.volume);
-    let where_to = (&*ends.volume, &scratch);
+    let (volume, threads) = (&ends.volume, plan.size.threads);
     let sizes = plan.segment_sizes();
     let shared = Shared {
-        partition: Partition::new(job, where_to, sizes, plan.size.threads, data_bytes)?,
+        partition: Partition::new(job, volume, &scratch, sizes, threads, data_bytes)?,
         elements,
         plan: &plan,
         consumed: consumed.map(|consumed| (consumed, staged.as_ref())),
@@ -243,7 +243,7 @@ where
     let buckets = source.distribute(&shared, &ends, &splitters)?;
     let (buckets, splits) = split_oversized(&shared, buckets)?;
     phases.end("distribute", &ends.volume);
-    let written = sort_buckets(&shared, buckets, (&ends, staged.as_ref()), options.unique)?;
+    let written = sort_buckets(&shared, buckets, &ends, staged.as_ref(), options.unique)?;
     phases.end("sort", &ends.volume);
     drop(shared);
     let scratch = (scratch.into_made(), is_consumed);

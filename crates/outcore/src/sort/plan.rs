@@ -139,7 +139,7 @@ impl Planned for SortPlan {
         let space_bytes = self.size.sort_space_bytes(self.bucket_bytes_max);
         let input_runs = self.input_runs(self.data_segments() + 1);
         self.common
-            .ledger("sort", (input_runs, 0), SPLIT_SLOTS)
+            .ledger("sort", input_runs, 0, SPLIT_SLOTS)
             .during(
                 "sample",
                 SAMPLE,
@@ -216,7 +216,7 @@ pub fn plan_sort(size: SortSize) -> Result<SortPlan> {
         "in records of {}",
         units::counted(size.element_bytes as u64, "byte")
     );
-    plan_within(size.job, ("plan sort", &items), |job| {
+    plan_within(size.job, "plan sort", &items, |job| {
         on_fewer_threads(job, |job| best_plan(SortSize { job, ..size }))
     })
 }
@@ -295,6 +295,6 @@ impl fmt::Display for SortPlan {
             self.sample_reads,
             units::bytes(self.sample_read_bytes as u64)
         );
-        self.describe(f, &what, &[sample], ("sort", &self.ledger()))
+        self.describe(f, &what, &[sample], "sort", &self.ledger())
     }
 }

@@ -182,14 +182,14 @@ fn sort_here<T: Item>(items: &mut [T], other: &mut [T], part: &mut [T], lines: &
         return;
     }
     if items.len() <= part.len() {
-        let digits = Digits::of(items.len(), (least, bits));
+        let digits = Digits::of(items.len(), least, bits);
         let between = &mut part[..items.len()];
         let places = digits.pass_low(items, between);
         digits.pass_high(between, items, places);
         return finish(items, other, part, digits);
     }
-    split(items, other, lines, (least, bits), |other, items, left| {
-        sort_over(other, items, part, (least, left));
+    split(items, other, lines, least, bits, |other, items, left| {
+        sort_over(other, items, part, least, left);
     });
 }
 
@@ -199,14 +199,15 @@ fn sort_over<T: Item>(
     items: &mut [T],
     sorted: &mut [T],
     part: &mut [T],
-    (least, bits): (T::Word, u32),
+    least: T::Word,
+    bits: u32,
 ) {
     if items.len() <= part.len() || bits == 0 {
-        return sort_part(items, sorted, part, (least, bits));
+        return sort_part(items, sorted, part, least, bits);
     }
     let (least, most) = T::bounds(items);
     let bits = most.bits_above(least);
-    split(items, sorted, &mut [], (least, bits), |sorted, items, _| {
+    split(items, sorted, &mut [], least, bits, |sorted, items, _| {
         sort_here(sorted, items, part, &mut []);
     });
 }
@@ -218,15 +219,25 @@ fn split<T: Item>(
     items: &mut [T],
     parts: &mut [T],
     lines: &mut [T],
-    (least, bits): (T::Word, u32),
+    least: T::Word,
+    bits: u32,
     each: impl FnMut(&mut [T], &mut [T], u32),
 ) {
     let split_bits = split_bits(items.len()).min(bits);
-    let how = (least, bits, split_bits);
     // Few of many bits take little room on the stack, however often parts are split again.
     match split_bits <= SPLIT_BITS_FEW {
-        true => split_by::<T, { 1 << SPLIT_BITS_FEW }>(items, parts, &mut [], how, each),
-        false => split_by::<T, { 1 << SPLIT_BITS_MAX }>(items, parts, lines, how, each),
+        true => split_by::<T, { 1 << SPLIT_BITS_FEW }>(
+            items,
+            parts,
+            &mut [],
+            least,
+            bits,
+            split_bits,
+            each,
+        ),
+        false => split_by::<T, { 1 << SPLIT_BITS_MAX }>(
+            items, parts, lines, least, bits, split_bits, each,
+        ),
     }
 }
 
@@ -236,7 +247,9 @@ fn split_by<T: Item, const PARTS_MAX: usize>(
     items: &mut [T],
     parts: &mut [T],
     lines: &mut [T],
-    (least, bits, split_bits): (T::Word, u32, u32),
+    least: T::Word,
+    bits: u32,
+    split_bits: u32,
     mut each: impl FnMut(&mut [T], &mut [T], u32),
 ) {
     let bits_left = bits - split_bits;
@@ -278,7 +291,8 @@ fn sort_part<T: Item>(
     items: &mut [T],
     sorted: &mut [T],
     part: &mut [T],
-    (least, bits): (T::Word, u32),
+    least: T::Word,
+    bits: u32,
 ) {
     if bits == 0 || items.len() < SMALL {
         sorted.copy_from_slice(items);
@@ -287,7 +301,7 @@ fn sort_part<T: Item>(
         }
         return;
     }
-    let digits = Digits::of(items.len(), (least, bits));
+    let digits = Digits::of(items.len(), least, bits);
     let between = &mut part[..items.len()];
     let places = digits.pass_low(items, between);
     digits.pass_high(between, sorted, places);
@@ -306,7 +320,7 @@ struct Digits<W> {
 
 impl<W: Key> Digits<W> {
     /// Those of so many items whose words differ in the lowest `bits` bits alone, from `least` on.
-    fn of(item_count: usize, (least, bits): (W, u32)) -> Self {
+    fn of(item_count: usize, least: W, bits: u32) -> Self {
         // With four bits more than count them, one item in sixteen agrees with another in all of
         // them.
         let used_bits = (ceil_log(item_count) + 4).min(PASSES_BITS).min(bits);

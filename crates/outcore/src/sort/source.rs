@@ -108,7 +108,8 @@ impl Source for Files<'_> {
 /// has for reading, and `beside_bytes` more; `feed` gives what all threads have brought.
 pub(crate) fn distribute_made<'s, E: Elements>(
     shared: &'s Shared<'_, E>,
-    (splitters, beside_bytes): (&'s KeySplitters<E::Key>, u64),
+    splitters: &'s KeySplitters<E::Key>,
+    beside_bytes: u64,
     feed: impl FnOnce(Budget, &(dyn Fn() -> Result<Inlet<'s, E>> + Sync)) -> Result<Vec<Vec<Out>>>,
 ) -> Result<Vec<Bucket>> {
     let budget = &shared.job.budget;

@@ -45,7 +45,8 @@ struct Sorting<'a, E: Elements> {
 pub(crate) fn sort_buckets<E>(
     shared: &Shared<'_, E>,
     buckets: Vec<Bucket>,
-    (ends, staged): (&Ends<'_>, Option<&StagedOutput>),
+    ends: &Ends<'_>,
+    staged: Option<&StagedOutput>,
     is_unique: bool,
 ) -> Result<Written>
 where
@@ -98,7 +99,7 @@ where
         chunks: plan.chunks,
         loads_max: plan.areas.max(2) - 1,
     };
-    run_tasks(shared, tasks, (SORTING, memory, threads), || Sorting {
+    run_tasks(shared, tasks, SORTING, memory, threads, || Sorting {
         shared,
         tasks,
         is_unique,

@@ -85,7 +85,7 @@ fn write_rows(
 ) -> Result<()> {
     match output.table() {
         Some(path) => table::write_rows(job, (path, force), rows, names).map(drop),
-        None => results::write_rows(job, (output.open(job)?, force), rows, names).map(drop),
+        None => results::write_rows(job, output.open(job)?, force, rows.0, rows.1, names).map(drop),
     }
 }
 
@@ -123,7 +123,7 @@ pub(super) fn sample(context: &Context, args: &GraphSampleArgs) -> Result<u8> {
     let fanouts: Vec<Option<u32>> = args.fanouts.iter().map(|fanout| fanout.0).collect();
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let sample = watch(reporter, interrupt, &job.control, &[], || {
-        let mut sampler = kernels::Sampler::new(&job, &graph, (&degrees, direction))?;
+        let mut sampler = kernels::Sampler::new(&job, &graph, &degrees, direction)?;
         let sample = sampler.neighbours(&seeds, &fanouts, args.seed)?;
         drop(sampler);
         let rows_bytes = 8 * sample.sources.len() as u64;
@@ -197,7 +197,7 @@ pub(super) fn export(context: &Context, args: &GraphExportArgs) -> Result<u8> {
     let (job, graph) = open(&resources, files)?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     let (entries_count, written_bytes) = watch(reporter, interrupt, &job.control, &[], || {
-        export::export_npz(&job, &graph, (&output, args.force))
+        export::export_npz(&job, &graph, &output, args.force)
     })?;
     let seconds = started.elapsed().as_secs_f64();
     let summary = Summary {
@@ -249,7 +249,7 @@ pub(super) fn walk(context: &Context, args: &GraphWalkArgs) -> Result<u8> {
     let degrees = graph.degrees(&job, direction)?;
     let (reporter, interrupt) = (&context.reporter, &context.interrupt);
     watch(reporter, interrupt, &job.control, &[], || {
-        let mut sampler = kernels::Sampler::new(&job, &graph, (&degrees, direction))?;
+        let mut sampler = kernels::Sampler::new(&job, &graph, &degrees, direction)?;
         let walks = sampler.walks(&starts, args.steps_count as usize, args.seed)?;
         drop(sampler);
         let columns: Vec<String> = (0..width).map(|step| format!("step{step}")).collect();

@@ -12,9 +12,10 @@ use outcore_front::resources::default_scratch_dir;
 use outcore_graph::graph::Graph;
 use outcore_graph::graph::names::{HeldNames, Names};
 use outcore_graph::graph::plan::EdgeReads;
-use outcore_graph::graph::state::State;
+use outcore_graph::graph::state::{State, StateBytes};
 use outcore_graph::kernels::{
-    self, ClosenessOptions, Components, HitsOptions, LabelFile, LouvainOptions, PageRankOptions,
+    self, ClosenessOptions, Components, HitsOptions, JumpTarget, LabelFile, LouvainOptions,
+    PageRankOptions,
 };
 use outcore_graph::results::{self, Value, Values, WriteOptions};
 use outcore_io::output::parent_of;
@@ -34,7 +35,13 @@ use outcore_verbs::host::Kept;
 /// The number of edges of each vertex.
 pub(super) fn degrees(context: &Context, args: &KernelArgs, is_in: bool) -> Result<u8> {
     run_kernel(context, args, "degrees", |job, graph, _| {
-        let _state = State::planned(job, graph, ("degrees", EdgeReads::Nothing), (4, 0))?;
+        let _state = State::planned(
+            job,
+            graph,
+            "degrees",
+            EdgeReads::Nothing,
+            StateBytes::new(4, 0),
+        )?;
         Ok(Values::Numbers(graph.degrees(job, direction_of(is_in))?))
     })
 }
@@ -120,8 +127,11 @@ pub(super) fn pagerank(
             true => kernels::pagerank(job, graph, options)?,
             false => {
                 let targets = vertices_of(job, sources, (graph, names))?;
-                let targets: Vec<(u32, f64)> =
-                    targets.into_iter().map(|vertex| (vertex, 1.0)).collect();
+                let target = |vertex| JumpTarget {
+                    vertex,
+                    weight: 1.0,
+                };
+                let targets: Vec<JumpTarget> = targets.into_iter().map(target).collect();
                 kernels::personalized_pagerank(job, graph, options, &targets)?
             }
         };

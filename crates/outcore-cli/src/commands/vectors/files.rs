@@ -55,8 +55,8 @@ fn run_convert(context: &Context, args: &VectorConvertArgs) -> Result<u8> {
     let files: (&[&Path], &[&Path]) = (&[&args.input.input], &[&args.output]);
     let run = Run::begin(context, &args.run, files)?;
     let from = VectorFile::open(&run.job, files.0[0], args.input.type_name.as_deref())?;
-    let output = (run.place_of(&args.output), args.run.force);
-    let (to, done) = run.watch(|job| convert(job, &from, output, element))?;
+    let (path, replace) = (run.place_of(&args.output), args.run.force);
+    let (to, done) = run.watch(|job| convert(job, &from, path, replace, element))?;
     let mut summary = run.summary(to.rows, done.read_bytes, 1, &done.phases);
     summary.written_bytes = done.written_bytes;
     let seconds = summary.seconds;
@@ -112,16 +112,16 @@ fn run_index(context: &Context, args: &VectorIndexArgs) -> Result<u8> {
     let files: (&[&Path], &[&Path]) = (&[&args.base], &[&args.output]);
     let run = Run::begin_on(context, &args.run, Some(&args.drives), files)?;
     let base = run.open(&args.base, args.type_name.as_deref())?;
-    let output = (run.place_of(&args.output), args.run.force);
+    let (path, replace) = (run.place_of(&args.output), args.run.force);
     let built = run.watch(|job| match args.nlist {
-        None => index::build(job, &base, output),
+        None => index::build(job, &base, path, replace),
         Some(lists) => {
             let options = ListOptions {
                 lists: usize::try_from(lists).unwrap_or(usize::MAX),
                 is_spherical: args.spherical,
                 seed: args.seed,
             };
-            index::build_lists(job, &base, output, &options)
+            index::build_lists(job, &base, path, replace, &options)
         }
     })?;
     let passes = built.summary.passes;

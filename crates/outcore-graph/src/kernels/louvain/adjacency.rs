@@ -82,7 +82,7 @@ impl Units {
             Ok(())
         })?;
         let hint = "convert the edges again with weights of 0 or more";
-        weights.finish((job, graph), (KERNEL, hint))?;
+        weights.finish(job, graph, KERNEL, hint)?;
         let largest = f64::from_bits(largest.into_inner());
         let edges = 2.0 * graph.manifest().edges.max(1) as f64;
         let whole = largest.max(f64::MIN_POSITIVE).log2() + edges.log2();
@@ -230,7 +230,8 @@ impl Stretch {
     /// Shows all vertices to `visit`, and forgets them.
     fn show(
         &mut self,
-        (edges, draws): (&[CoarseEdge], Option<&mut Draws>),
+        edges: &[CoarseEdge],
+        draws: Option<&mut Draws>,
         visit: &mut impl FnMut(u32, Neighbours<'_>),
     ) {
         for place in order_of(self.vertices.len(), draws) {
@@ -300,10 +301,10 @@ impl<'g> Adjacency<'g> {
                     stretch.push(*vertex, from..from + own);
                     from += own;
                     if stretch.is_full() {
-                        stretch.show((edges, draws.as_deref_mut()), &mut visit);
+                        stretch.show(edges, draws.as_deref_mut(), &mut visit);
                     }
                 }
-                stretch.show((edges, draws), &mut visit);
+                stretch.show(edges, draws, &mut visit);
             }
             Adjacency::OnScratch { .. } if vertices.is_empty() => {}
             Adjacency::OnScratch { path, .. } => {
@@ -315,7 +316,7 @@ impl<'g> Adjacency<'g> {
                     for edge in edges {
                         let from = from_of(*edge);
                         if stretch.is_full() && stretch.last() != Some(from) {
-                            stretch.show((&held, draws.as_deref_mut()), &mut visit);
+                            stretch.show(&held, draws.as_deref_mut(), &mut visit);
                             held.clear();
                         }
                         while wanted.next_if(|vertex| **vertex < from).is_some() {}
@@ -326,7 +327,7 @@ impl<'g> Adjacency<'g> {
                     }
                     Ok(())
                 })?;
-                stretch.show((&held, draws), &mut visit);
+                stretch.show(&held, draws, &mut visit);
             }
         }
         Ok(())
@@ -340,7 +341,8 @@ impl<'g> Adjacency<'g> {
     /// in.
     pub(super) fn contracted(
         mut self,
-        (job, scratch): (&Job, &Path),
+        job: &Job,
+        scratch: &Path,
         community: &[u32],
         mut inside: impl FnMut(u32, u32, u64),
     ) -> Result<Adjacency<'g>> {
@@ -383,7 +385,7 @@ impl<'g> Adjacency<'g> {
                     merge(&mut edges);
                     // Merging again and again would take for ever.
                     if edges.len() as u64 > most - most / 4 && failure.is_none() {
-                        failure = spilled.take((job, scratch), &mut edges).err();
+                        failure = spilled.take(job, scratch, &mut edges).err();
                     }
                     if failure.is_some() {
                         edges.clear();
@@ -405,7 +407,7 @@ impl<'g> Adjacency<'g> {
                 edges,
             });
         }
-        spilled.take((job, scratch), &mut edges)?;
+        spilled.take(job, scratch, &mut edges)?;
         drop((edges, gathering, self));
         spilled.summed(job)
     }
@@ -420,7 +422,7 @@ struct Spilled {
 
 impl Spilled {
     /// Writes the edges, and empties them.
-    fn take(&mut self, (job, scratch): (&Job, &Path), edges: &mut Vec<CoarseEdge>) -> Result<()> {
+    fn take(&mut self, job: &Job, scratch: &Path, edges: &mut Vec<CoarseEdge>) -> Result<()> {
         let dir = match self.dir.take() {
             Some(dir) => dir,
             None => {

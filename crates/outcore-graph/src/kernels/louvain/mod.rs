@@ -34,7 +34,7 @@ use crate::format::NO_VERTEX;
 use crate::graph::frontier::VertexSet;
 use crate::graph::held::ListHolder;
 use crate::graph::plan::EdgeReads;
-use crate::graph::state::State;
+use crate::graph::state::{State, StateBytes};
 use crate::graph::{Direction, Graph};
 use adjacency::{Adjacency, CONTRACTING_BYTES, Draws, Neighbours, Units};
 
@@ -97,8 +97,9 @@ pub fn louvain(
     let _state = State::planned(
         job,
         graph,
-        (KERNEL, EdgeReads::Lists),
-        (VERTEX_BYTES, beside_bytes),
+        KERNEL,
+        EdgeReads::Lists,
+        StateBytes::new(VERTEX_BYTES, beside_bytes),
     )?;
     let _set = job.budget.reserve("vertices to look at", set_bytes)?;
     job.control.begin_phase("weights", graph.tile_bytes());
@@ -176,7 +177,7 @@ impl Setting<'_> {
             .zip(0..)
             .for_each(|(label, vertex)| *label = vertex);
         let mut adjacency = Adjacency::OnDrives {
-            lists: ListHolder::new(job, graph, (Direction::Out, true))?,
+            lists: ListHolder::new(job, graph, Direction::Out, true)?,
             degrees: graph.degrees(job, Direction::Out)?,
             units,
         };
@@ -184,7 +185,7 @@ impl Setting<'_> {
         loop {
             job.control.begin_phase("move vertices", graph.tile_bytes());
             let draws = Draws::new(options.seed, levels);
-            let has_moved = level.move_all(job, &mut adjacency, (draws, options.threshold))?;
+            let has_moved = level.move_all(job, &mut adjacency, draws, options.threshold)?;
             job.control
                 .begin_phase("contract communities", graph.tile_bytes());
             level.number_communities();
@@ -192,14 +193,11 @@ impl Setting<'_> {
                 *label = level.community[*label as usize];
             }
             let inner = &mut level.inner;
-            adjacency = adjacency.contracted(
-                (job, scratch),
-                &level.community,
-                |vertex, other, weight| {
+            adjacency =
+                adjacency.contracted(job, scratch, &level.community, |vertex, other, weight| {
                     // Others are met from both of their ends.
                     inner[vertex as usize] += if vertex == other { 2 * weight } else { weight };
-                },
-            )?;
+                })?;
             level = level.contracted();
             let now = level.modularity();
             levels += 1;
@@ -284,7 +282,8 @@ impl Level {
         &mut self,
         job: &Job,
         adjacency: &mut Adjacency<'_>,
-        (mut draws, threshold): (Draws, f64),
+        mut draws: Draws,
+        threshold: f64,
     ) -> Result<bool> {
         let waiting = VertexSet::new(self.community.len());
         // Those without edges have nowhere to go.

@@ -29,7 +29,7 @@ use outcore_io::threads;
 use crate::format::tile::Segment;
 use crate::graph::Graph;
 use crate::graph::plan::EdgeReads;
-use crate::graph::state::{State, sums};
+use crate::graph::state::{State, StateBytes, sums};
 use spread::{ByWeight, Evenly, Spread};
 
 /// All rank together, as an integer.
@@ -85,6 +85,15 @@ pub fn pagerank(job: &Job, graph: &Graph, options: PageRankOptions) -> Result<Ra
     ranked(job, graph, options, None)
 }
 
+/// A vertex that a surfer jumps to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct JumpTarget {
+    /// The vertex.
+    pub vertex: u32,
+    /// How often, compared with the weights of others.
+    pub weight: f64,
+}
+
 /// The same of a surfer who jumps to the vertices of `targets` only, each as often as its weight
 /// says. A vertex that is named several times has the sum of its weights.
 ///
@@ -95,7 +104,7 @@ pub fn personalized_pagerank(
     job: &Job,
     graph: &Graph,
     options: PageRankOptions,
-    targets: &[(u32, f64)],
+    targets: &[JumpTarget],
 ) -> Result<Ranks> {
     let vertices = graph.vertices();
     let wrong = |cause: String| {
@@ -103,7 +112,7 @@ pub fn personalized_pagerank(
         Err(Error::usage(KERNEL, cause).hint(hint))
     };
     let mut shares = std::collections::BTreeMap::<u32, f64>::new();
-    for (vertex, weight) in targets {
+    for JumpTarget { vertex, weight } in targets {
         if *vertex as usize >= vertices {
             return wrong(format!("{vertex} is not a vertex: there are {vertices}"));
         }
@@ -116,9 +125,12 @@ pub fn personalized_pagerank(
     if all <= 0.0 || !all.is_finite() {
         return wrong("no vertex is jumped to".to_owned());
     }
-    let shares: Vec<(u32, f64)> = shares
+    let shares: Vec<JumpTarget> = shares
         .into_iter()
-        .map(|(v, weight)| (v, weight / all))
+        .map(|(vertex, weight)| JumpTarget {
+            vertex,
+            weight: weight / all,
+        })
         .collect();
     ranked(job, graph, options, Some(&shares))
 }
@@ -128,7 +140,7 @@ fn ranked(
     job: &Job,
     graph: &Graph,
     options: PageRankOptions,
-    targets: Option<&[(u32, f64)]>,
+    targets: Option<&[JumpTarget]>,
 ) -> Result<Ranks> {
     let PageRankOptions {
         alpha, tolerance, ..
@@ -167,16 +179,16 @@ fn ranked(
         each: 1,
         most: options.iterations_max,
     };
-    let _state = State::planned(job, graph, (KERNEL, reads), (vertex_bytes, 0))?;
+    let _state = State::planned(job, graph, KERNEL, reads, StateBytes::new(vertex_bytes, 0))?;
     let incoming = sums(vertices);
     match options.by_weight {
         true => {
             let spread = ByWeight::new(job, graph, &incoming)?;
-            iterate(job, graph, (&spread, incoming), (options, targets))
+            iterate(job, graph, &spread, incoming, options, targets)
         }
         false => {
             let spread = Evenly::new(job, graph)?;
-            iterate(job, graph, (&spread, incoming), (options, targets))
+            iterate(job, graph, &spread, incoming, options, targets)
         }
     }
 }
@@ -185,8 +197,10 @@ fn ranked(
 fn iterate<S: Spread>(
     job: &Job,
     graph: &Graph,
-    (spread, incoming): (&S, Vec<AtomicU64>),
-    (options, targets): (PageRankOptions, Option<&[(u32, f64)]>),
+    spread: &S,
+    incoming: Vec<AtomicU64>,
+    options: PageRankOptions,
+    targets: Option<&[JumpTarget]>,
 ) -> Result<Ranks> {
     let PageRankOptions {
         alpha, tolerance, ..
@@ -224,7 +238,7 @@ fn iterate<S: Spread>(
             targets,
         };
         let change;
-        (change, dangling) = arrive(job, (&mut flows, spread), &incoming, (alpha, jumps))?;
+        (change, dangling) = arrive(job, &mut flows, spread, &incoming, alpha, jumps)?;
         let is_over = tolerance == Some(0.0) && iteration == options.iterations_max;
         last = change as f64 / WHOLE;
         if is_over || last < most {
@@ -248,7 +262,7 @@ struct Jumps<'t> {
     /// How much is jumped with in all, and to each vertex where these are alike.
     all: f64,
     each: f64,
-    targets: Option<&'t [(u32, f64)]>,
+    targets: Option<&'t [JumpTarget]>,
 }
 
 /// Vertices that a thread takes at a time.
@@ -258,9 +272,11 @@ const VERTICES_AT_ONCE: usize = 1 << 16;
 /// and the rank of vertices without edges.
 fn arrive<S: Spread>(
     job: &Job,
-    (flows, spread): (&mut [S::Flow], &S),
+    flows: &mut [S::Flow],
+    spread: &S,
     incoming: &[AtomicU64],
-    (alpha, jumps): (f64, Jumps<'_>),
+    alpha: f64,
+    jumps: Jumps<'_>,
 ) -> Result<(u128, u128)> {
     let parts = Mutex::new(flows.chunks_mut(VERTICES_AT_ONCE).enumerate());
     let work = |_: usize| {
@@ -272,7 +288,7 @@ fn arrive<S: Spread>(
             };
             let from = number * VERTICES_AT_ONCE;
             let mut targets = jumps.targets.map(|targets| {
-                let skipped = targets.partition_point(|(target, _)| (*target as usize) < from);
+                let skipped = targets.partition_point(|target| (target.vertex as usize) < from);
                 targets[skipped..].iter().peekable()
             });
             for (vertex, flow) in (from..).zip(flows) {
@@ -281,8 +297,8 @@ fn arrive<S: Spread>(
                 let jump = match &mut targets {
                     None => jumps.each,
                     Some(targets) => {
-                        let target = targets.next_if(|(target, _)| *target as usize == vertex);
-                        target.map_or(0.0, |(_, share)| jumps.all * share)
+                        let target = targets.next_if(|target| target.vertex as usize == vertex);
+                        target.map_or(0.0, |target| jumps.all * target.weight)
                     }
                 };
                 let rank = ((jump + alpha * arrived) * WHOLE) as u64;

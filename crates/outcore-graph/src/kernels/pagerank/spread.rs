@@ -224,7 +224,7 @@ fn largest_weights(job: &Job, graph: &Graph) -> Result<Vec<AtomicU64>> {
     let weights = WeightCheck::default();
     each_end(job, graph, |vertex, other, weight| {
         // Sums and quotients of others would be 0 or infinite.
-        if !weights.accepts_in(vertex, other, (weight, WEIGHTS)) {
+        if !weights.accepts_in(vertex, other, weight, WEIGHTS) {
             return;
         }
         let bits = weight.to_bits();
@@ -233,7 +233,7 @@ fn largest_weights(job: &Job, graph: &Graph) -> Result<Vec<AtomicU64>> {
         }
     })?;
     let hint = "convert the edges again with weights of 0 or more, from 1e-250 to 1e250; or rank without weights";
-    weights.finish((job, graph), (KERNEL, hint))?;
+    weights.finish(job, graph, KERNEL, hint)?;
     Ok(largest)
 }
 

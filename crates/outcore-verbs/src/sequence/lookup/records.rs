@@ -67,8 +67,12 @@ pub(super) fn in_records(host: &dyn Host, args: &LookupArgs) -> Result<LookupSum
         let format = prepared.table()?.format();
         let keys = Keys::of_records((&args.keys, &files), format)?.count;
         plan_picked(prepared, LOOKUP, |data_bytes| {
-            let of_files = (data_bytes, format.record_bytes());
-            let read_bytes = lookup_read_bytes(keys, of_files, args.index.is_some());
+            let read_bytes = lookup_read_bytes(
+                keys,
+                data_bytes,
+                format.record_bytes(),
+                args.index.is_some(),
+            );
             let written = match args.values {
                 true => Forecast::Unknown,
                 false => keys.saturating_mul(RANK_BYTES as u64).into(),

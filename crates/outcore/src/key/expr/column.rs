@@ -414,7 +414,7 @@ impl Step {
                 a,
                 ref divisor,
                 ..
-            } => divide(to, &registers[a], (operator, kind), divisor, n),
+            } => divide(to, &registers[a], operator, kind, divisor, n),
             Step::Compare {
                 operator,
                 kind,

@@ -70,7 +70,8 @@ impl Divisor {
 pub(super) fn divide(
     to: &mut [u64],
     a: &[u64],
-    (operator, kind): (Binary, NumberType),
+    operator: Binary,
+    kind: NumberType,
     divisor: &Divisor,
     n: usize,
 ) {

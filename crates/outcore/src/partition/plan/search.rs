@@ -142,10 +142,17 @@ fn fit<P: Planned>(mut plan: P) -> Option<P> {
         widen(&mut plan);
         keep_resident(&mut plan);
     }
-    let sample = plan.choose_sample();
+    let (sample_reads, sample_bytes) = plan.choose_sample();
     let counted_bytes = plan.counted_bytes();
     let (items, costs) = plan.work();
-    plan.predict(sample, counted_bytes, (P::LAST_PHASE, items, costs));
+    plan.predict(
+        sample_reads,
+        sample_bytes,
+        counted_bytes,
+        P::LAST_PHASE,
+        items,
+        costs,
+    );
     // Drives idle when too few buckets are being loaded and written.
     let lacking = wanted.iter().zip(windows(&plan)).map(|(wanted, got)| {
         let share = got.1 as f64 / wanted.1.max(1) as f64;
@@ -243,7 +250,8 @@ pub(crate) fn on_fewer_threads<P: Planned>(
 /// none; `operation` and `items` say what could not be planned.
 pub(crate) fn plan_within<P>(
     job: JobSize,
-    (operation, items): (&'static str, &str),
+    operation: &'static str,
+    items: &str,
     best: impl Fn(JobSize) -> Option<P>,
 ) -> Result<P> {
     let job = JobSize {

@@ -111,7 +111,8 @@ pub fn build_index(
     job: &Job,
     inputs: &[Input],
     format: &RecordFormat,
-    (path, replace): (&Path, bool),
+    path: &Path,
+    replace: bool,
 ) -> Result<Summary> {
     let element_bytes = format.record_bytes();
     if element_bytes > ELEMENT_BYTES_MAX {
@@ -525,8 +526,8 @@ impl Sorted<'_> {
             }
             Ok(())
         };
-        let from = (&inputs[..], block_bytes);
-        let (ranks, done) = gather_each(self.job, from, &blocks, Vec::new, find)?;
+        let (ranks, done) =
+            gather_each(self.job, &inputs[..], block_bytes, &blocks, Vec::new, find)?;
         for (place, rank) in ranks.into_iter().flatten() {
             wanted[place].ranks = rank..rank;
         }

@@ -74,7 +74,7 @@ pub fn lookup(
     keys: &[u8],
     side: Side,
 ) -> Result<(Vec<u64>, Summary)> {
-    find_ranks(job, (inputs, format), (keys, side), None)
+    find_ranks(job, inputs, format, keys, side, None)
 }
 
 /// The same through the index at `index`, which [`build_index`] has made of the same files: one
@@ -87,16 +87,19 @@ pub fn lookup_indexed(
     job: &Job,
     inputs: &[Input],
     format: &RecordFormat,
-    (keys, side): (&[u8], Side),
+    keys: &[u8],
+    side: Side,
     index: &Path,
 ) -> Result<(Vec<u64>, Summary)> {
-    find_ranks(job, (inputs, format), (keys, side), Some(index))
+    find_ranks(job, inputs, format, keys, side, Some(index))
 }
 
 fn find_ranks(
     job: &Job,
-    (inputs, format): (&[Input], &RecordFormat),
-    (keys, side): (&[u8], Side),
+    inputs: &[Input],
+    format: &RecordFormat,
+    keys: &[u8],
+    side: Side,
     index: Option<&Path>,
 ) -> Result<(Vec<u64>, Summary)> {
     let element_bytes = format.record_bytes();
@@ -150,14 +153,19 @@ fn find_ranks(
     }
     phases.end("look up", &volume);
     let data_bytes = sorted.count * element_bytes as u64;
-    let of_files = (data_bytes, element_bytes);
-    let expected_bytes = lookup_read_bytes(count as u64, of_files, index.is_some());
+    let expected_bytes =
+        lookup_read_bytes(count as u64, data_bytes, element_bytes, index.is_some());
     let requests = expected_bytes as f64 / sorted.block_bytes() as f64;
-    let on = (&job.options.rates, volume.drives().len());
-    let moves = (expected_bytes.into(), Forecast::NOTHING);
-    let plan = PhasePlan::of_drives("look up", moves, requests, on);
-    let records = (sorted.count, count as u64);
-    let mut summary = Summary::of_pass(&volume, (phases, &[plan]), records, 0);
+    let drive_count = volume.drives().len();
+    let plan = PhasePlan::of_drives(
+        "look up",
+        expected_bytes.into(),
+        Forecast::NOTHING,
+        requests,
+        &job.options.rates,
+        drive_count,
+    );
+    let mut summary = Summary::of_pass(&volume, phases, &[plan], sorted.count, count as u64, 0);
     // Each gathering has counted its own.
     summary.read_bytes = read_bytes;
     for phase in &mut summary.phases {
@@ -168,11 +176,7 @@ fn find_ranks(
 
 /// Bytes that looking up `keys` keys is predicted to read, in files of `data_bytes` of elements of
 /// `element_bytes`: three blocks a key, or one with an index; or each block once.
-pub fn lookup_read_bytes(
-    keys: u64,
-    (data_bytes, element_bytes): (u64, usize),
-    has_index: bool,
-) -> u64 {
+pub fn lookup_read_bytes(keys: u64, data_bytes: u64, element_bytes: usize, has_index: bool) -> u64 {
     let blocks = if has_index { 1 } else { 3 };
     let block_bytes = BLOCK_BYTES.max(element_bytes) as u64;
     keys.saturating_mul(blocks * block_bytes).min(data_bytes)
@@ -436,8 +440,8 @@ impl Sorted<'_> {
                     let done = narrow(narrowed, place, block);
                     done.map_err(|error| error.path(&stretch.input.path))
                 };
-                let from = (input, block_bytes);
-                let (narrowed, done) = gather_each(self.job, from, &blocks, Vec::new, narrow)?;
+                let (narrowed, done) =
+                    gather_each(self.job, input, block_bytes, &blocks, Vec::new, narrow)?;
                 read_bytes += done.read_bytes;
                 for (place, key) in narrowed.into_iter().flatten() {
                     wanted[place] = key;

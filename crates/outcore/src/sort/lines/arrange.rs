@@ -17,7 +17,8 @@ pub(crate) const KEY_HEAD_BYTES: u64 = 8;
 /// The line has no key.
 pub(crate) fn key_ref(
     area: &[u8],
-    (from, end): (usize, usize),
+    from: usize,
+    end: usize,
     keys: &mut Vec<u8>,
     append_key: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<(), NoKey>,
 ) -> Result<Ref, NoKey> {
@@ -36,7 +37,8 @@ pub(crate) fn key_ref(
 /// says; turned around where the order descends, for the caller to turn all.
 pub(crate) fn sort_keys(
     order: &dyn SortKey,
-    (area, keys): (&[u8], &[u8]),
+    area: &[u8],
+    keys: &[u8],
     refs: &mut [Ref],
     depth: usize,
 ) {

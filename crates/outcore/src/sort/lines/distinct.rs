@@ -163,7 +163,7 @@ fn kept_by(slot: u64) -> Option<usize> {
 #[inline(always)]
 fn is_equal(area: &[u8], a: &Ref, b: &Ref) -> bool {
     let (a_at, b_at) = (a.at as usize, b.at as usize);
-    a.len_bytes == b.len_bytes && is_same((area, a_at), (area, b_at), a.len_bytes as usize)
+    a.len_bytes == b.len_bytes && is_same(area, a_at, area, b_at, a.len_bytes as usize)
 }
 
 /// How often strings are there, by where they lie in their area.

@@ -198,7 +198,7 @@ fn distribute_regions<const HAS_KEYS: bool>(
     distribute_by::<HAS_KEYS>(context, splitters, |worker, mover, table| {
         let mut reader = RegionReader::new(chunks, framing, sizes, pool.clone());
         read_all(worker, &mut reader, |worker, region| {
-            take_region(context, (worker, mover), table, region)
+            take_region(context, worker, mover, table, region)
         })
     })
 }
@@ -265,7 +265,8 @@ fn distribute_by<const HAS_KEYS: bool>(
 /// Moves the lines of a region to the table or to their buckets.
 fn take_region(
     context: &Context<'_>,
-    (worker, mover): (&mut ScatterWorker<'_>, &mut impl Mover),
+    worker: &mut ScatterWorker<'_>,
+    mover: &mut impl Mover,
     table: &mut Table,
     region: &Region,
 ) -> Result<()> {
@@ -293,7 +294,7 @@ fn take_region(
     let mut at = 0;
     for bytes in region.slices() {
         if let Some(separator) = context.options.csv_separator {
-            check_records(context, (region, at), bytes, separator)?;
+            check_records(context, region, at, bytes, separator)?;
         }
         let mut from = 0;
         while from < bytes.len() {
@@ -322,7 +323,7 @@ fn each_marked(
     let mut at = 0;
     for bytes in region.slices() {
         if let Some(separator) = options.csv_separator {
-            check_records(context, (region, at), bytes, separator)?;
+            check_records(context, region, at, bytes, separator)?;
         }
         let mut from = 0;
         for end in Terminators::of(options.terminator, bytes) {
@@ -348,7 +349,8 @@ fn each_marked(
 /// Whether the lines of `bytes`, which are `at` bytes into a region, are whole records of CSV.
 fn check_records(
     context: &Context<'_>,
-    (region, at): (&Region, u64),
+    region: &Region,
+    at: u64,
     bytes: &[u8],
     separator: u8,
 ) -> Result<()> {

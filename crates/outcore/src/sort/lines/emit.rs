@@ -49,7 +49,8 @@ pub(crate) struct Gather<'a> {
 impl<'a> Gather<'a> {
     /// `lines` lines of `area`; their words are their counts, if these are written.
     pub(crate) fn new(
-        (area, framing): (&'a [u8], ItemFraming),
+        area: &'a [u8],
+        framing: ItemFraming,
         refs: &'a [Ref],
         lines: u64,
         counts: Counts,
@@ -150,7 +151,7 @@ impl<'a> Gather<'a> {
                 head_len = put_count(r.word, self.counts, head);
             }
             let (at, len) = self.item(r);
-            if !copy_item(self.area, (at, len), &mut out[filled + head_len..]) {
+            if !copy_item(self.area, at, len, &mut out[filled + head_len..]) {
                 break;
             }
             filled += head_len + len;
@@ -270,7 +271,7 @@ mod tests {
                 })
                 .collect();
             for cut in 1..expected.len() + 2 {
-                let mut gather = Gather::new((area, framing), &refs, 6, counts);
+                let mut gather = Gather::new(area, framing, &refs, 6, counts);
                 assert_eq!(gather.bytes_left(), expected.len() as u64);
                 let mut got = Vec::new();
                 while !gather.is_done() {

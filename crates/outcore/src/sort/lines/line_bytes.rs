@@ -64,8 +64,10 @@ pub(super) fn hash(area: &[u8], at: usize, len_bytes: usize) -> u64 {
 /// When one of the areas is shorter than that.
 #[inline(always)]
 pub(super) fn is_same(
-    (area, at): (&[u8], usize),
-    (other, other_at): (&[u8], usize),
+    area: &[u8],
+    at: usize,
+    other: &[u8],
+    other_at: usize,
     len_bytes: usize,
 ) -> bool {
     if len_bytes <= BLOCK_BYTES
@@ -153,11 +155,11 @@ mod tests {
             let area = [&before[..], &line, &behind].concat();
             let at = before.len();
             prop_assert_eq!(hash(&area, at, len_bytes), hash(&line, 0, len_bytes));
-            prop_assert!(is_same((&area, at), (&line, 0), len_bytes));
+            prop_assert!(is_same(&area, at, &line, 0, len_bytes));
             if len_bytes > 0 {
                 let mut other = line.clone();
                 other[changed.index(len_bytes)] ^= 1;
-                prop_assert!(!is_same((&area, at), (&other, 0), len_bytes));
+                prop_assert!(!is_same(&area, at, &other, 0, len_bytes));
                 prop_assert_ne!(hash(&area, at, len_bytes), hash(&other, 0, len_bytes));
             }
         }

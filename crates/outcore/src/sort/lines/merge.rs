@@ -167,7 +167,7 @@ pub fn merge_lines(
         replace: true,
         ..options
     };
-    let few = merge_to_few((job, &output), inputs, width, |files, output| {
+    let few = merge_to_few(job, &output, inputs, width, |files, output| {
         merge_at_once(job, files, output, order, passing)
     })?;
     let last = merge_at_once(job, &few.files, output, order, options)?;

@@ -276,7 +276,7 @@ impl Planned for LinePlan {
         let space = self.bucket_space();
         let ledger = self
             .common
-            .ledger("sort of lines", (input_runs, tables_bytes), SPLIT_BUCKETS)
+            .ledger("sort of lines", input_runs, tables_bytes, SPLIT_BUCKETS)
             .always(TABLES, threads as u64 * self.table_bytes);
         let each_bytes = self.areas_bytes(space.area_bytes as usize) + space.beside_bytes();
         let sorting_bytes = threads as u64 * each_bytes;
@@ -341,7 +341,7 @@ pub fn plan_lines(size: LineSize) -> Result<LinePlan> {
         let longest = units::bytes(longest.bytes);
         items = format!("{items}, of which the longest has {longest}");
     }
-    plan_within(size.job, ("plan the sort of lines", &items), |job| {
+    plan_within(size.job, "plan the sort of lines", &items, |job| {
         on_fewer_threads(job, |job| best_plan(LineSize { job, ..size }))
     })
 }
@@ -416,7 +416,7 @@ fn candidates(
         let most = most.filter(move |&most| most == BUCKETS_MAX || wanted > most);
         most.filter_map(move |most| {
             let count = wanted.max(size.threads).clamp(1, most);
-            with_buckets(size, table_bytes, (segment_bytes, count, average_bytes))
+            with_buckets(size, table_bytes, segment_bytes, count, average_bytes)
         })
     })
 }
@@ -425,7 +425,9 @@ fn candidates(
 fn with_buckets(
     size: LineSize,
     table_bytes: u64,
-    (segment_bytes, count, average_bytes): (usize, usize, f64),
+    segment_bytes: usize,
+    count: usize,
+    average_bytes: f64,
 ) -> Option<LinePlan> {
     let reached_bytes = (size.data_bytes as f64 / count as f64).ceil();
     let splits = match reached_bytes > 1.01 * average_bytes {
@@ -493,7 +495,7 @@ impl fmt::Display for LinePlan {
             ));
         }
         let what = format!("sort {} of {items}", units::bytes(size.data_bytes));
-        self.describe(f, &what, &notes, ("sort", &self.ledger()))
+        self.describe(f, &what, &notes, "sort", &self.ledger())
     }
 }
 

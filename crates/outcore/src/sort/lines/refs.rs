@@ -161,7 +161,7 @@ fn load_words(area: &[u8], group: &mut [Ref], depth: usize) -> usize {
         let mut shortest = u32::MAX;
         for place in 0..group.len() {
             if let Some(ahead) = group.get(place + FETCH_AHEAD) {
-                fetch(area, (ahead.at as usize + at, size_of::<u64>()));
+                fetch(area, ahead.at as usize + at, size_of::<u64>());
             }
             let r = &mut group[place];
             r.word = word_in(area, r, at);

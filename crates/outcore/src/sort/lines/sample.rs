@@ -229,7 +229,7 @@ pub(super) fn sample_input(
     let mut read_bytes = BLOCK_BYTES;
     loop {
         let reads = wanted.reads(total_bytes, read_bytes);
-        let (sample, reads) = sample_by_reads(job, volume, parts, lines, (reads, read_bytes))?;
+        let (sample, reads) = sample_by_reads(job, volume, parts, lines, reads, read_bytes)?;
         let longer_bytes = READ_GROWTH * read_bytes;
         if 2 * sample.keys.refs.len() >= reads || longer_bytes > READ_BYTES_MAX {
             return Ok(sample);
@@ -244,7 +244,8 @@ fn sample_by_reads(
     volume: &Volume,
     parts: &[InputPart],
     lines: Lines<'_>,
-    (reads, read_bytes): (u64, usize),
+    reads: u64,
+    read_bytes: usize,
 ) -> Result<(LineSample, usize)> {
     let total_bytes: u64 = parts.iter().map(|part| part.data_len_bytes).sum();
     let mut places = Vec::with_capacity(reads as usize);

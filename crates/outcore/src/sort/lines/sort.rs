@@ -244,10 +244,10 @@ pub(super) fn sort_from<S: ItemSource>(
     job.control.show_plan(&plan);
     let job = &job.under(&plan.ledger())?;
     let scratch = ends.scratch(job, plan.scratch_bytes, plan.scratch_bytes > 0)?;
-    let where_to = (&*ends.volume, &scratch);
+    let (volume, threads) = (&ends.volume, plan.size.threads);
     let sizes = plan.segment_sizes();
     let context = Context {
-        partition: Partition::new(job, where_to, sizes, plan.size.threads, data_bytes)?,
+        partition: Partition::new(job, volume, &scratch, sizes, threads, data_bytes)?,
         order,
         options,
         framing: lines.framing,
@@ -277,7 +277,7 @@ pub(super) fn sort_from<S: ItemSource>(
             + TOTAL_BYTES_MAX;
         staged = ends.stage(options.replace, room, counted_bytes)?;
     }
-    let written = sort_buckets(&context, &tables, buckets, (&ends, staged.as_ref()))?;
+    let written = sort_buckets(&context, &tables, buckets, &ends, staged.as_ref())?;
     phases.end("sort", &ends.volume);
     let skipped = context.skipped.load(Ordering::Relaxed);
     let sides = SideCounts::of(&context.sides);

@@ -99,7 +99,8 @@ pub(super) fn sort_buckets(
     context: &Context<'_>,
     tables: &Tables,
     mut buckets: Vec<LineBucket>,
-    (ends, staged): (&Ends<'_>, Option<&StagedOutput>),
+    ends: &Ends<'_>,
+    staged: Option<&StagedOutput>,
 ) -> Result<Written> {
     let bytes: u64 = buckets.iter().map(|bucket| bucket.counts.bytes).sum();
     context.job.control.begin_phase("sort", bytes);
@@ -136,11 +137,10 @@ pub(super) fn sort_buckets(
         }
         let parts = context
             .rows
-            .map(|sink| Parts::of(context, sink, &list, (&alone, &is_with_last)));
+            .map(|sink| Parts::of(context, sink, &list, &alone, &is_with_last));
         let ends = parts.iter().flat_map(|parts| parts.ends.iter().copied());
         let tasks = Tasks::new(list, sink, is_thinned).in_parts(ends.collect());
         let done = Done::default();
-        let shared = (tables, parts.as_ref(), &done);
         let mut from = 0;
         while from < alone.len() {
             let (to, sizes, threads) = match alone[from] {
@@ -152,7 +152,15 @@ pub(super) fn sort_buckets(
                 }
             };
             tasks.take_to(to);
-            run(context, &tasks, shared, sizes, threads)?;
+            run(
+                context,
+                &tasks,
+                tables,
+                parts.as_ref(),
+                &done,
+                sizes,
+                threads,
+            )?;
             from = to;
         }
         let bytes = match (takes_turns, context.rows) {
@@ -208,7 +216,8 @@ impl<'a> Parts<'a> {
         context: &Context<'_>,
         sink: &'a dyn RowSink,
         list: &[BucketTask<TableLines>],
-        (alone, is_with_last): (&[Option<Space>], &[bool]),
+        alone: &[Option<Space>],
+        is_with_last: &[bool],
     ) -> Self {
         let mut ends = Vec::new();
         let mut rows_before = vec![0];
@@ -270,7 +279,9 @@ impl Known {
 fn run(
     context: &Context<'_>,
     tasks: &Tasks<'_, TableLines>,
-    (tables, parts, done): (&Tables, Option<&Parts<'_>>, &Done),
+    tables: &Tables,
+    parts: Option<&Parts<'_>>,
+    done: &Done,
     sizes: TaskSizes,
     threads: usize,
 ) -> Result<()> {
@@ -284,7 +295,7 @@ fn run(
         chunks: sizes.chunks,
         loads_max: sizes.areas,
     };
-    run_tasks(context, tasks, (SORTING, memory, threads), || Sorting {
+    run_tasks(context, tasks, SORTING, memory, threads, || Sorting {
         context,
         tables,
         parts,
@@ -316,14 +327,12 @@ impl BucketWork<TableLines> for Sorting<'_> {
         let has_counts = self.context.options.has_counts();
         let mut at = end;
         for from in &bucket.kind.from {
-            at = self
-                .tables
-                .copy(from, (&mut area, at), has_counts, &mut refs);
+            at = self.tables.copy(from, &mut area, at, has_counts, &mut refs);
         }
         let counted_from = if has_counts { end } else { usize::MAX };
         // The segments that were copied free their slots before anything waits.
         loaded.load.segments.clear();
-        let spot = self.order(worker, &loaded, (&area, &runs, counted_from), &mut refs)?;
+        let spot = self.order(worker, &loaded, &area, &runs, counted_from, &mut refs)?;
         let count = refs.len() as u64;
         let written = match self.parts {
             Some(parts) => {
@@ -336,11 +345,11 @@ impl BucketWork<TableLines> for Sorting<'_> {
                     }
                     r.bytes(&area)
                 });
-                self.hand_on(worker, &loaded, parts, (rows, count, bytes))
+                self.hand_on(worker, &loaded, parts, rows, count, bytes)
             }
             None => {
                 let counts = self.context.options.counts();
-                let gather = Gather::new((&area, framing), &refs, count, counts)
+                let gather = Gather::new(&area, framing, &refs, count, counts)
                     .without_marks(self.context.options.hidden_bytes());
                 let spot = match spot {
                     Some(spot) => spot,
@@ -371,7 +380,9 @@ impl<'a> Sorting<'a> {
         &mut self,
         worker: &TaskWorker<'t, TableLines>,
         loaded: &Loaded<TableLines>,
-        (area, runs, counted_from): (&[u8], &[LoadedRun], usize),
+        area: &[u8],
+        runs: &[LoadedRun],
+        counted_from: usize,
         refs: &mut Vec<Ref>,
     ) -> Result<Option<Spot<'t>>> {
         let bucket = &loaded.task.bucket;
@@ -382,12 +393,11 @@ impl<'a> Sorting<'a> {
             let known = self.keep_first(bucket, area, refs);
             if known.is_distinct && self.parts.is_none() {
                 let (count, counts) = (refs.len() as u64, self.context.options.counts());
-                let lines = (area, self.context.framing);
-                let gather = Gather::new(lines, refs, count, counts);
+                let gather = Gather::new(area, self.context.framing, refs, count, counts);
                 spot = worker.place_if_next(loaded, gather.bytes_left());
             }
             sort_refs(area, refs, depth, &AnyTie);
-            self.finish_order(area, refs, (counted_from, &known));
+            self.finish_order(area, refs, counted_from, &known);
         } else if bucket.is_equal {
             if bucket.kind.is_repeated || self.wants(bucket.counts.items) {
                 self.find_lines(area, runs, refs);
@@ -408,12 +418,12 @@ impl<'a> Sorting<'a> {
                     Tie::Position => self.keep_first(bucket, &keys, refs),
                     Tie::Bytes | Tie::BytesDescending => Known::default(),
                 };
-                sort_keys(order, (area, &keys), refs, depth);
+                sort_keys(order, area, &keys, refs, depth);
                 match self.context.options.sides {
                     Some(sides) => self.pair(sides, area, &keys, refs),
                     None => {
                         // Tables have lines that are their own keys.
-                        self.finish_order(&keys, refs, (usize::MAX, &known));
+                        self.finish_order(&keys, refs, usize::MAX, &known);
                         refs.iter_mut().for_each(|key| to_line(&keys, key));
                     }
                 }
@@ -470,7 +480,7 @@ impl<'a> Sorting<'a> {
                 .framing
                 .find(bytes, run.at, usize::MAX, |from, end| {
                     // Every line had a key when it was distributed.
-                    let made = key_ref(area, (from, end), keys, |line, keys| {
+                    let made = key_ref(area, from, end, keys, |line, keys| {
                         order.append_key(line, keys)
                     });
                     match made {
@@ -488,12 +498,7 @@ impl<'a> Sorting<'a> {
 
     /// Turns the order around where it descends; of equal keys keeps the first where one is wanted,
     /// with their number for its word.
-    fn finish_order(
-        &self,
-        keys: &[u8],
-        refs: &mut Vec<Ref>,
-        (counted_from, known): (usize, &Known),
-    ) {
+    fn finish_order(&self, keys: &[u8], refs: &mut Vec<Ref>, counted_from: usize, known: &Known) {
         if self.context.order.is_descending() {
             refs.reverse();
         }
@@ -618,10 +623,10 @@ impl<'a> Sorting<'a> {
         if let Some(parts) = self.parts {
             let mut copies = (0..lines).map(|_| framing.content(line));
             let bytes = lines * line.len() as u64;
-            return self.hand_on(worker, loaded, parts, (&mut copies, lines, bytes));
+            return self.hand_on(worker, loaded, parts, &mut copies, lines, bytes);
         }
         let refs = vec![copy; lines.min(COPIES_MAX) as usize];
-        let gather = Gather::new((line, framing), &refs, lines, self.context.options.counts())
+        let gather = Gather::new(line, framing, &refs, lines, self.context.options.counts())
             .without_marks(self.context.options.hidden_bytes());
         let bytes = gather.bytes_left();
         let spot = worker.place(loaded, |_| bytes)?;
@@ -656,7 +661,7 @@ impl<'a> Sorting<'a> {
             )
         });
         let mut gathers = copies.each_ref().map(|(refs, lines)| {
-            Gather::new((line, framing), refs, *lines, self.context.options.counts())
+            Gather::new(line, framing, refs, *lines, self.context.options.counts())
                 .without_marks(self.context.options.hidden_bytes())
         });
         let bytes = gathers.iter().map(Gather::bytes_left).sum();
@@ -697,7 +702,9 @@ impl<'a> Sorting<'a> {
         worker: &TaskWorker<'_, TableLines>,
         loaded: &Loaded<TableLines>,
         parts: &'a Parts<'a>,
-        (rows, count, bytes): (&mut dyn Iterator<Item = &[u8]>, u64, u64),
+        rows: &mut dyn Iterator<Item = &[u8]>,
+        count: u64,
+        bytes: u64,
     ) -> Result<()> {
         let (number, is_last) = worker.tasks.part_of(loaded.load.index);
         let mut part = match self.part.take() {
@@ -748,7 +755,7 @@ fn total_bucket() -> LineBucket {
 #[inline(always)]
 fn is_equal(area: &[u8], a: &Ref, b: &Ref) -> bool {
     let (a_at, b_at) = (a.at as usize, b.at as usize);
-    a.len_bytes == b.len_bytes && is_same((area, a_at), (area, b_at), a.len_bytes as usize)
+    a.len_bytes == b.len_bytes && is_same(area, a_at, area, b_at, a.len_bytes as usize)
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ fn split(
     } else {
         let has_keys = !is_equal && !context.is_whole();
         let ranges = parts_of(context.plan, &bucket);
-        let sample = sample_segments(context, &segments, has_keys, (ranges, in_vain))?;
+        let sample = sample_segments(context, &segments, has_keys, ranges, in_vain)?;
         let size = SplitterSize {
             ranges,
             buckets_max: SPLIT_BUCKETS,
@@ -197,7 +197,8 @@ fn sample_segments(
     context: &Context<'_>,
     segments: &[Segment],
     has_keys: bool,
-    (parts, in_vain): (usize, u32),
+    parts: usize,
+    in_vain: u32,
 ) -> Result<LineSample> {
     let more_bits = (KEY_GROWTH_BITS * in_vain).min(usize::BITS / 4);
     // For keys of long rows there is room for two of them.

@@ -110,13 +110,16 @@ impl Table {
             *from = bytes.len();
             return &bytes[begin..];
         };
-        let mut lines = [(0usize, 0usize); BATCH];
+        let mut lines = [Span::default(); BATCH];
         let mut count = 0;
         for end in Terminators::of(entries.terminator, &bytes[begin..]) {
             let end = begin + end + 1;
-            let line = (*from, end - *from);
+            let line = Span {
+                at: *from,
+                len_bytes: end - *from,
+            };
             *from = end;
-            if self.drops_blanks && is_blank(&bytes[line.0..end - 1]) {
+            if self.drops_blanks && is_blank(&bytes[line.at..end - 1]) {
                 continue;
             }
             lines[count] = line;
@@ -131,36 +134,43 @@ impl Table {
     }
 }
 
+/// The place and length of a line, with its terminator.
+#[derive(Debug, Clone, Copy, Default)]
+struct Span {
+    at: usize,
+    len_bytes: usize,
+}
+
 impl Entries {
     /// Counts lines, each with its terminator, and gives how many; those for which there is no
     /// place are appended to `rest`.
-    fn batch(&mut self, bytes: &[u8], lines: &[(usize, usize)], rest: &mut Vec<u8>) -> u64 {
+    fn batch(&mut self, bytes: &[u8], lines: &[Span], rest: &mut Vec<u8>) -> u64 {
         let mut hashes = [0u64; BATCH];
         // Where each line most likely is.
         let mut likely = [0u64; BATCH];
         let mut counted = 0;
         for step in 0..lines.len() + 2 * AHEAD {
-            if let Some(&(at, len)) = lines.get(step) {
-                hashes[step] = hash(bytes, at, len);
+            if let Some(&Span { at, len_bytes }) = lines.get(step) {
+                hashes[step] = hash(bytes, at, len_bytes);
                 self.fetch_slot(hashes[step]);
             }
             let index = step.wrapping_sub(AHEAD);
-            if let Some(&(_, len)) = lines.get(index) {
+            if let Some(&Span { len_bytes, .. }) = lines.get(index) {
                 likely[index] = self.likely_slot(hashes[index]);
                 if likely[index] != 0 {
-                    self.fetch_line(place_of(likely[index]), len);
+                    self.fetch_line(place_of(likely[index]), len_bytes);
                 }
             }
             let index = step.wrapping_sub(2 * AHEAD);
-            if let Some(&line) = lines.get(index) {
+            if let Some(&Span { at, len_bytes }) = lines.get(index) {
                 let is_found = likely[index] != 0 && {
                     let place = place_of(likely[index]);
-                    self.is_line_at(place, bytes, line) && self.count(place)
+                    self.is_line_at(place, bytes, at, len_bytes) && self.count(place)
                 };
-                if is_found || self.look_further(hashes[index], bytes, line) {
+                if is_found || self.look_further(hashes[index], bytes, at, len_bytes) {
                     counted += 1;
                 } else {
-                    rest.extend_from_slice(&bytes[line.0..line.0 + line.1]);
+                    rest.extend_from_slice(&bytes[at..at + len_bytes]);
                 }
             }
         }
@@ -189,7 +199,7 @@ impl Entries {
     /// Asks for the count and the line at `place`.
     #[inline(always)]
     fn fetch_line(&self, place: usize, len_bytes: usize) {
-        fetch(&self.arena, (place, COUNT_BYTES + len_bytes));
+        fetch(&self.arena, place, COUNT_BYTES + len_bytes);
         // Most lines lie across a border of cache lines.
         if let Some(end) = self.arena.get(place + COUNT_BYTES + len_bytes) {
             prefetch(end);
@@ -198,10 +208,10 @@ impl Entries {
 
     /// Terminators are part of what is compared, so that lengths need not be.
     #[inline(always)]
-    fn is_line_at(&self, place: usize, bytes: &[u8], (at, len): (usize, usize)) -> bool {
+    fn is_line_at(&self, place: usize, bytes: &[u8], at: usize, len_bytes: usize) -> bool {
         // A longer line with the same half of its hash may go beyond the arena.
-        place + COUNT_BYTES + len <= self.arena.len()
-            && is_same((bytes, at), (&self.arena, place + COUNT_BYTES), len)
+        place + COUNT_BYTES + len_bytes <= self.arena.len()
+            && is_same(bytes, at, &self.arena, place + COUNT_BYTES, len_bytes)
     }
 
     /// Counts the line at `place` once more.
@@ -213,19 +223,19 @@ impl Entries {
     }
 
     /// Looks for a line slot by slot, or gives it a place; false if there is none.
-    fn look_further(&mut self, hash: u64, bytes: &[u8], (at, len): (usize, usize)) -> bool {
+    fn look_further(&mut self, hash: u64, bytes: &[u8], at: usize, len_bytes: usize) -> bool {
         let slots: &[u64] = bytemuck::cast_slice(&self.slots);
         let (slot_count, mask) = (slots.len(), slots.len() - 1);
         let mut index = hash as usize & mask;
         while slots[index] != 0 {
             let (slot, place) = (slots[index], place_of(slots[index]));
-            if slot >> 32 == hash >> 32 && self.is_line_at(place, bytes, (at, len)) {
+            if slot >> 32 == hash >> 32 && self.is_line_at(place, bytes, at, len_bytes) {
                 return self.count(place);
             }
             index = (index + 1) & mask;
         }
         let place = self.arena_bytes;
-        let end = place + COUNT_BYTES + len;
+        let end = place + COUNT_BYTES + len_bytes;
         if end > self.arena.len() || self.count * SLOTS_A_LINE_HALVES / 2 >= slot_count {
             self.is_full = true;
         }
@@ -234,7 +244,7 @@ impl Entries {
             return false;
         }
         self.arena[place..place + COUNT_BYTES].copy_from_slice(&1u64.to_ne_bytes());
-        self.arena[place + COUNT_BYTES..end].copy_from_slice(&bytes[at..at + len]);
+        self.arena[place + COUNT_BYTES..end].copy_from_slice(&bytes[at..at + len_bytes]);
         self.arena_bytes = end.next_multiple_of(UNIT_BYTES);
         let slots: &mut [u64] = bytemuck::cast_slice_mut(&mut self.slots);
         slots[index] = (hash >> 32 << 32) | (place / UNIT_BYTES + 1) as u64;
@@ -385,7 +395,8 @@ impl Tables {
     pub(super) fn copy(
         &self,
         from: &FromTable,
-        (area, mut at): (&mut [u8], usize),
+        area: &mut [u8],
+        mut at: usize,
         has_counts: bool,
         refs: &mut Vec<Ref>,
     ) -> usize {
@@ -396,7 +407,7 @@ impl Tables {
                 ahead.fetch(&table.arena);
             }
             let item_bytes = r.len_bytes as usize + 1;
-            let is_copied = copy_item(&table.arena, (r.at as usize, item_bytes), &mut area[at..]);
+            let is_copied = copy_item(&table.arena, r.at as usize, item_bytes, &mut area[at..]);
             assert!(
                 is_copied,
                 "a bucket's area has room for its lines from tables"

@@ -44,11 +44,11 @@ proptest! {
         let items = numbers(count, seed);
         let inputs = put(&device, "in", &bytes_of(&items), 8, &cuts, header);
         let all = read::<u64>(&inputs);
-        reverse(&job, &all, (&file("/d1/out"), false)).unwrap();
+        reverse(&job, &all, &file("/d1/out"), false).unwrap();
         let mut expected = items.clone();
         expected.reverse();
         prop_assert_eq!(&u64s(&device.get("/d1/out").unwrap()), &expected);
-        let bytes = piped(|output| drop(reverse(&job, &all, (output, false)).unwrap()));
+        let bytes = piped(|output| drop(reverse(&job, &all, output, false).unwrap()));
         prop_assert_eq!(&u64s(&bytes), &expected);
 
         let found = collect(&job, &windows::<u64, 3>(&job, &inputs).unwrap()).unwrap();
@@ -116,8 +116,7 @@ proptest! {
         groups.values_mut().for_each(|values| values.sort_unstable_by_key(|x| x.to_le_bytes()));
 
         let sum = |a: [u64; 2], b: [u64; 2]| [a[0], a[1].wrapping_add(b[1])];
-        let to = (&file("/d1/sums"), false);
-        let done = reduce_by_key(&job, &all, &pair_format(), sum, to).unwrap();
+        let done = reduce_by_key(&job, &all, &pair_format(), sum, &file("/d1/sums"), false).unwrap();
         let found: Vec<[u64; 2]> =
             bytemuck::pod_collect_to_vec(&device.get("/d1/sums").unwrap());
         let total = |values: &Vec<u64>| values.iter().fold(0u64, |a, b| a.wrapping_add(*b));
@@ -133,8 +132,7 @@ proptest! {
         }).unwrap();
         prop_assert_eq!(found, groups.into_iter().collect::<Vec<_>>());
 
-        let to = (&file("/d1/segments"), false);
-        segmented_reduce(&job, &all, |a, b| a[0] == b[0], sum, to).unwrap();
+        segmented_reduce(&job, &all, |a, b| a[0] == b[0], sum, &file("/d1/segments"), false).unwrap();
         let found: Vec<[u64; 2]> =
             bytemuck::pod_collect_to_vec(&device.get("/d1/segments").unwrap());
         let expected: Vec<[u64; 2]> = items

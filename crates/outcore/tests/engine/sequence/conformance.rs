@@ -185,7 +185,7 @@ impl Driver<'_> {
                     false => Inclusion::Inclusive,
                 };
                 let (output, replace) = output();
-                scan_table(job, &table, op, inclusion, (&output, replace)).unwrap();
+                scan_table(job, &table, op, inclusion, &output, replace).unwrap();
             }
             "sort" => {
                 let options = SortOptions {
@@ -245,7 +245,7 @@ impl Driver<'_> {
                     _ => Grouping::Counted,
                 };
                 let (output, replace) = output();
-                group(job, &table, &format, grouping, (&output, replace)).unwrap();
+                group(job, &table, &format, grouping, &output, replace).unwrap();
             }
         }
         self.written()
@@ -268,12 +268,13 @@ impl Driver<'_> {
         let pairs = read::<u64>(inputs).map(|x| [x, 1_u64]);
         let sum = |a: [u64; 2], b: [u64; 2]| [a[0], a[1] + b[1]];
         let (job, output) = (&self.job, self.output());
-        let to = (&output, false);
         let done = match self.case.text("do") {
-            "segmented_reduce" => segmented_reduce(job, &pairs, |a, b| a[0] == b[0], sum, to),
+            "segmented_reduce" => {
+                segmented_reduce(job, &pairs, |a, b| a[0] == b[0], sum, &output, false)
+            }
             _ => {
                 let by_first = RecordFormat::parse_record(16, &["0:8:u64"]).unwrap();
-                reduce_by_key(job, &pairs, &by_first, sum, to)
+                reduce_by_key(job, &pairs, &by_first, sum, &output, false)
             }
         };
         done.unwrap();

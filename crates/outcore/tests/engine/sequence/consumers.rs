@@ -112,17 +112,17 @@ proptest! {
         let inputs = put(&device, "in", &bytes_of(&items), 8, &cuts, 0);
         let horner = |a: u64, b: u64| a.wrapping_mul(3).wrapping_add(b);
         let whole = read::<u64>(&inputs);
-        scan(&job, &whole, 0, horner, inclusion, (&file("/d0/all"), false)).unwrap();
+        scan(&job, &whole, 0, horner, inclusion, &file("/d0/all"), false).unwrap();
         prop_assert!(device.get("/d0/all") == Some(bytes_of(&prefixes(&items, inclusion))));
         let odd: Vec<u64> = items.iter().copied().filter(|x| x % 2 == 1).collect();
         let through = piped(|pipe| {
             let odd = read::<u64>(&inputs).filter(|x| x % 2 == 1);
-            scan(&job, &odd, 0, horner, inclusion, (pipe, false)).unwrap();
+            scan(&job, &odd, 0, horner, inclusion, pipe, false).unwrap();
         });
         prop_assert!(through == bytes_of(&prefixes(&odd, inclusion)));
         let u64s = RecordFormat::parse_type("u64").unwrap();
         let table = Table::read(&inputs, &u64s, Schema::of_format(&u64s)).map("x % 1000").unwrap();
-        scan_table(&job, &table, ScanOp::Sum, Inclusion::Inclusive, (&file("/d1/sums"), false)).unwrap();
+        scan_table(&job, &table, ScanOp::Sum, Inclusion::Inclusive, &file("/d1/sums"), false).unwrap();
         let mut sum = 0;
         let sums: Vec<u64> = items.iter().map(|x| { sum += x % 1000; sum }).collect();
         prop_assert!(device.get("/d1/sums") == Some(bytes_of(&sums)));
@@ -290,14 +290,14 @@ fn groups_are_the_same_by_hash_and_by_sort() {
     let distinct: Vec<u64> = counts.keys().copied().collect();
     for (job, by) in [(&large, GroupedBy::Hash), (&small, GroupedBy::Sort)] {
         let output = file("/d0/counts");
-        let done = count_by(job, &read::<u64>(&input), &u64s, (&output, true)).unwrap();
+        let done = count_by(job, &read::<u64>(&input), &u64s, &output, true).unwrap();
         assert_eq!((done.by, done.pass.records), (by, counts.len() as u64));
         assert!(
             device.get("/d0/counts") == Some(bytes_of(&expected)),
             "{by:?}"
         );
         let output = file("/d0/unique");
-        unique(job, &read::<u64>(&input), &u64s, (&output, true)).unwrap();
+        unique(job, &read::<u64>(&input), &u64s, &output, true).unwrap();
         assert!(
             device.get("/d0/unique") == Some(bytes_of(&distinct)),
             "{by:?}"
@@ -318,13 +318,13 @@ fn more_threads_than_the_memory_has_buffers_for_still_group_items() {
         let input = [Input::raw("/d0/in")];
         let what = format!("{threads} threads in {memory_kib} KiB");
         let output = file("/d0/unique");
-        let done = unique(&job, &read::<u64>(&input), &u64s, (&output, true)).expect(&what);
+        let done = unique(&job, &read::<u64>(&input), &u64s, &output, true).expect(&what);
         assert_eq!(done.by, GroupedBy::Sort, "{what}");
         items.sort_unstable();
         items.dedup();
         assert!(device.get("/d0/unique") == Some(bytes_of(&items)), "{what}");
         let output = file("/d0/counts");
-        let done = count_by(&job, &read::<u64>(&input), &u64s, (&output, true)).expect(&what);
+        let done = count_by(&job, &read::<u64>(&input), &u64s, &output, true).expect(&what);
         assert_eq!(done.pass.records, items.len() as u64, "{what}");
     }
 }
@@ -347,7 +347,7 @@ fn a_plan_says_from_a_sample_which_way_items_are_counted() {
         let inputs = put(&device, "in", &bytes_of(&items), 8, &[], 64);
         let table = Table::read(&inputs, &u64s, Schema::of_format(&u64s));
         let table = table.filter("x % 4 != 0").unwrap();
-        let plan = plan_group(&job, &table, (&u64s, Grouping::Unique), "unique").unwrap();
+        let plan = plan_group(&job, &table, &u64s, Grouping::Unique, "unique").unwrap();
         assert_eq!(plan.by, by, "{plan}");
         let expected: BTreeSet<u64> = items.iter().copied().filter(|x| x % 4 != 0).collect();
         let (low, high) = (expected.len() as u64 / 2, expected.len() as u64 * 2);
@@ -358,7 +358,7 @@ fn a_plan_says_from_a_sample_which_way_items_are_counted() {
         );
         assert!((250_000..350_000).contains(&plan.items), "{plan}");
         let output = file("/d1/unique");
-        let done = group(&job, &table, &u64s, Grouping::Unique, (&output, false)).unwrap();
+        let done = group(&job, &table, &u64s, Grouping::Unique, &output, false).unwrap();
         assert_eq!(done.by, by, "what was planned is done");
         let expected: Vec<u64> = expected.into_iter().collect();
         assert!(device.get("/d1/unique") == Some(bytes_of(&expected)));
@@ -380,7 +380,7 @@ fn more_of_the_largest_than_memory_holds_come_from_a_sort() {
     sorted.sort_unstable_by(f64::total_cmp);
     // What a caller makes of each of them counts.
     let count_of = |more_bytes| {
-        let found = top_table_for(&job, &table, (2_000, false), more_bytes);
+        let found = top_table_for(&job, &table, 2_000, false, more_bytes);
         found.map(|(found, _)| found.len())
     };
     assert_eq!(count_of(0).unwrap(), 2_000);
@@ -433,7 +433,8 @@ fn shards_are_scanned_from_what_lies_before_them() {
         0,
         |a, b| a + b,
         Inclusion::Inclusive,
-        (&output, false),
+        &output,
+        false,
     )
     .unwrap();
     assert_eq!(done.passes, 1);

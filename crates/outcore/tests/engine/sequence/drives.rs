@@ -103,10 +103,10 @@ proptest! {
         prop_assert!(device.get("/d0/twice") == Some(bytes_of(&expected)), "flat_map");
 
         let (kind, one) = (Inclusion::Inclusive, file("/d0/sums"));
-        scan(&job, &all(), IDENTITY, after, kind, (&one, false)).unwrap();
+        scan(&job, &all(), IDENTITY, after, kind, &one, false).unwrap();
         prop_assert!(device.get("/d0/sums") == Some(bytes_of(&sums(&items))), "scan");
         let (paths, output) = shards(drives, outs, "sums");
-        scan(&job, &all().filter(|x| x % 3 == 1), IDENTITY, after, kind, (&output, false)).unwrap();
+        scan(&job, &all().filter(|x| x % 3 == 1), IDENTITY, after, kind, &output, false).unwrap();
         let found = joined(&device, &paths);
         prop_assert!(found == bytes_of(&sums(&odd)), "scan into shards");
 
@@ -137,7 +137,8 @@ fn passes_of_a_scan(drives: usize, memory_kib: u64) -> u32 {
         IDENTITY,
         after,
         Inclusion::Inclusive,
-        (&output, false),
+        &output,
+        false,
     )
     .unwrap();
     assert!(joined(&device, &paths) == bytes_of(&sums(&items)));
@@ -170,7 +171,8 @@ fn generated_items_are_scanned_into_shards_in_one_pass() {
         IDENTITY,
         after,
         Inclusion::Inclusive,
-        (&output, false),
+        &output,
+        false,
     )
     .unwrap();
     let items: Vec<u64> = (0..500_001).map(|i| i % 5).collect();

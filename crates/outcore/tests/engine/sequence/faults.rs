@@ -88,7 +88,8 @@ fn a_scan_into_one_file_or_several_fails_by_name_and_leaves_nothing() {
                 0,
                 u64::wrapping_add,
                 kind,
-                (&output, false),
+                &output,
+                false,
             )?;
             Ok(Vec::new())
         });
@@ -105,7 +106,8 @@ fn a_scan_into_one_file_or_several_fails_by_name_and_leaves_nothing() {
             0,
             u64::wrapping_add,
             kind,
-            (&output, false),
+            &output,
+            false,
         )?;
         Ok(Vec::new())
     };
@@ -151,7 +153,7 @@ fn distinct_items_by_hash_and_by_sort_fail_by_name_and_leave_nothing() {
             let table = Table::read(inputs, &u64s, Schema::of_format(&u64s));
             let table = table.map(&format!("x % {modulus}")).unwrap();
             let output = one();
-            let done = group(job, &table, &u64s, Grouping::Counted, (&output, false))?;
+            let done = group(job, &table, &u64s, Grouping::Counted, &output, false)?;
             assert_eq!(done.by, by);
             Ok(Vec::new())
         });

@@ -137,17 +137,17 @@ fn passes_move_what_they_predict() {
         assert_eq!(piped_bytes, DATA_BYTES);
 
         let add = u64::wrapping_add;
-        let in_order = (&to("scan"), false);
         let done = scan(
             &job,
             &read::<u64>(&inputs),
             0,
             add,
             Inclusion::Inclusive,
-            in_order,
+            &to("scan"),
+            false,
         );
         check("scan", &done.unwrap().phases);
-        let done = reverse(&job, &read::<u64>(&inputs), (&to("reverse"), false));
+        let done = reverse(&job, &read::<u64>(&inputs), &to("reverse"), false);
         check("reverse", &done.unwrap().phases);
         let (_, done) = top_k(&job, &read::<u64>(&inputs), 10, u64::cmp).unwrap();
         check("top", &done.phases);
@@ -187,7 +187,6 @@ fn passes_move_what_they_predict() {
 fn a_scan_over_several_drives_predicts_and_counts_both_reads() {
     let (device, job) = ram_job(2, 12_000, 1);
     let inputs = on_drives(&device, &numbers(4 * ITEMS, 4));
-    let to = (&shards("scan"), false);
     let add = u64::wrapping_add;
     let done = scan(
         &job,
@@ -195,7 +194,8 @@ fn a_scan_over_several_drives_predicts_and_counts_both_reads() {
         0,
         add,
         Inclusion::Exclusive,
-        to,
+        &shards("scan"),
+        false,
     )
     .unwrap();
     check("scan", &done.phases);
@@ -246,11 +246,17 @@ fn groups_move_what_their_plan_predicts() {
         let items: Vec<u64> = numbers(ITEMS, 6).iter().map(|x| x % distinct).collect();
         let inputs = put(&device, "in", &bytes_of(&items), 8, &[], 0);
         let table = Table::read(&inputs, &u64s, Schema::of_format(&u64s));
-        let what = (&u64s, Grouping::Counted);
-        let plan = plan_group(&job, &table, what, "count each").unwrap();
+        let plan = plan_group(&job, &table, &u64s, Grouping::Counted, "count each").unwrap();
         assert_eq!(plan.by, by);
-        let to = (&file("/d1/counts"), false);
-        let done = group(&job, &table, &u64s, Grouping::Counted, to).unwrap();
+        let done = group(
+            &job,
+            &table,
+            &u64s,
+            Grouping::Counted,
+            &file("/d1/counts"),
+            false,
+        )
+        .unwrap();
         assert_eq!(done.by, by);
         let text = plan.to_string();
         assert!(text.contains("predicted: reads"), "{text}");

@@ -71,12 +71,12 @@ proptest! {
         }).collect();
         prop_assert!(ranks == expected);
         let index = Path::new("/d1/index");
-        let built = build_index(&job, &inputs, &format, (index, false));
+        let built = build_index(&job, &inputs, &format, index, false);
         if record_bytes > 1_000 {
             prop_assert_eq!(built.unwrap_err().kind(), Kind::Usage);
         } else {
             built.unwrap();
-            let (found, _) = lookup_indexed(&job, &inputs, &format, (&keys, side), index).unwrap();
+            let (found, _) = lookup_indexed(&job, &inputs, &format, &keys, side, index).unwrap();
             prop_assert!(found == expected);
         }
         prop_assert_eq!(summary.records, ranks.len() as u64);
@@ -97,9 +97,9 @@ fn an_index_takes_one_block_a_key_and_is_refused_where_it_does_not_fit() {
         .flat_map(|x| x.to_le_bytes())
         .collect();
     let index = Path::new("/d1/index");
-    build_index(&job, &inputs, &format, (index, false)).unwrap();
+    build_index(&job, &inputs, &format, index, false).unwrap();
     let through = |inputs: &[Input], format: &RecordFormat| {
-        lookup_indexed(&job, inputs, format, (&keys, Side::Left), index)
+        lookup_indexed(&job, inputs, format, &keys, Side::Left, index)
     };
     let (_, summary) = through(&inputs, &format).unwrap();
     let index_bytes = 4096 + 400_000 / 512 * 8;
@@ -119,7 +119,7 @@ fn an_index_takes_one_block_a_key_and_is_refused_where_it_does_not_fit() {
     refused(&others, &format, Kind::Usage, "other files");
     let signed = RecordFormat::parse_type("i64").unwrap();
     refused(&inputs, &signed, Kind::Usage, "the files hold i64");
-    assert!(build_index(&job, &inputs, &format, (index, false)).is_err());
+    assert!(build_index(&job, &inputs, &format, index, false).is_err());
     let whole = device.get("/d1/index").unwrap();
     for at in [3, 200, 4096, 4101, whole.len() - 1] {
         let mut damaged = whole.clone();
@@ -156,10 +156,10 @@ fn an_index_beyond_the_memory_is_used_as_far_as_it_is_held() {
             .flat_map(|(number, part)| put(&device, &format!("in{number}"), part, 256, &[], 20))
             .collect();
         let index = Path::new("/d1/index");
-        build_index(&job, &inputs, &format, (index, false)).unwrap();
+        build_index(&job, &inputs, &format, index, false).unwrap();
         for side in [Side::Left, Side::Right] {
             let (ranks, _) = lookup(&job, &inputs, &format, &keys, side).unwrap();
-            let through = lookup_indexed(&job, &inputs, &format, (&keys, side), index);
+            let through = lookup_indexed(&job, &inputs, &format, &keys, side, index);
             let (through, summary) = through.unwrap();
             assert!(through == ranks);
             found.push(summary.read_bytes);
@@ -196,7 +196,7 @@ fn no_index_is_made_where_only_blocks_or_files_are_out_of_order() {
         let (device, job) = ram_job(2, 64_000, 1);
         let inputs = put(&device, "in", &bytes(&turned), 8, &[], 0);
         let index = Path::new("/d1/index");
-        let error = build_index(&job, &inputs, &format, (index, false)).unwrap_err();
+        let error = build_index(&job, &inputs, &format, index, false).unwrap_err();
         assert!(error.to_string().contains("ascending"), "{block}: {error}");
         assert!(device.get("/d1/index").is_none());
     }
@@ -204,9 +204,9 @@ fn no_index_is_made_where_only_blocks_or_files_are_out_of_order() {
     let (front, back) = ordered.split_at(30_001);
     let mut inputs = put(&device, "front", &bytes(front), 8, &[], 0);
     inputs.extend(put(&device, "back", &bytes(back), 8, &[], 0));
-    build_index(&job, &inputs, &format, (Path::new("/d1/right"), false)).unwrap();
+    build_index(&job, &inputs, &format, Path::new("/d1/right"), false).unwrap();
     inputs.reverse();
-    let found = build_index(&job, &inputs, &format, (Path::new("/d1/wrong"), false));
+    let found = build_index(&job, &inputs, &format, Path::new("/d1/wrong"), false);
     assert!(found.unwrap_err().to_string().contains("ascending"));
 }
 

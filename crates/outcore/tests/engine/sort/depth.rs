@@ -221,13 +221,14 @@ fn passes_of_datasets_and_views_keep_reads_in_flight() {
             0,
             u64::wrapping_add,
             Inclusion::Inclusive,
-            (&to_file(), false),
+            &to_file(),
+            false,
         )
         .unwrap();
     });
     check("scan", &medians, &[]);
     let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
-        unique(job, &read::<u64>(inputs), &format, (&to_file(), false)).unwrap();
+        unique(job, &read::<u64>(inputs), &format, &to_file(), false).unwrap();
     });
     check("unique", &medians, &[]);
     let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
@@ -252,7 +253,7 @@ fn further_passes_keep_reads_in_flight() {
     });
     check("windows", &medians, &[("write", false)]);
     let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
-        reverse(job, &read::<u64>(inputs), (&to_file(), false)).unwrap();
+        reverse(job, &read::<u64>(inputs), &to_file(), false).unwrap();
     });
     check("reverse", &medians, &[]);
     let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
@@ -268,13 +269,13 @@ fn further_passes_keep_reads_in_flight() {
     });
     check("distribute", &medians, &[]);
     let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
-        count_by(job, &read::<u64>(inputs), &format, (&to_file(), false)).unwrap();
+        count_by(job, &read::<u64>(inputs), &format, &to_file(), false).unwrap();
     });
     check("count-by", &medians, &[]);
     let medians = medians_of(&data, memory_kib, &mut |job, inputs| {
         // A sort of what the pass makes, with no file between.
         let odd = read::<u64>(inputs).map(|x| x | 1);
-        reduce_by_key(job, &odd, &format, |a, _| a, (&to_file(), false)).unwrap();
+        reduce_by_key(job, &odd, &format, |a, _| a, &to_file(), false).unwrap();
     });
     check("sort of items", &medians, &[]);
     let sorted = sorted_numbers();
