@@ -263,27 +263,21 @@ fn header_lines_are_options_of_lines_alone() {
 fn parts_by_lines_and_bytes_begin_with_the_header_of_pipes_and_packed_files_too() {
     let place = TestDir::new();
     place.write("t.txt", b"H\n1\n2\n3\n4\n5\n");
-    let packed = place.run(&["sort", "-s", "--lines", "t.txt", "-k1,1", "-o", "t.txt.gz"]);
-    packed.ok();
+    place
+        .run(&["head", "-n", "100", "t.txt", "-o", "t.txt.gz"])
+        .ok();
+    assert!(place.read("t.txt.gz").starts_with(&[0x1f, 0x8b]));
     let check = |how: &str, answer: Answer| {
         answer.ok();
-        let parts: Vec<Vec<u8>> = ["p00000", "p00001"]
+        let mut names = place.names();
+        names.retain(|name| name.starts_with('p'));
+        let parts: Vec<String> = names
             .iter()
-            .map(|part| place.read(part))
+            .map(|name| String::from_utf8(place.read(name)).unwrap())
             .collect();
-        assert_eq!(
-            parts
-                .iter()
-                .map(|part| part.iter().filter(|b| **b == b'\n').count())
-                .sum::<usize>(),
-            7
-        );
-        assert!(
-            parts.iter().all(|part| part.starts_with(&parts[0][..2])),
-            "{how}"
-        );
-        for part in ["p00000", "p00001"] {
-            std::fs::remove_file(place.path(part)).unwrap();
+        assert_eq!(parts, ["H\n1\n2\n3\n4\n", "H\n5\n"], "{how}");
+        for name in names {
+            std::fs::remove_file(place.path(&name)).unwrap();
         }
     };
     for cut in [&["-l", "4"][..], &["-C", "10"]] {
@@ -304,7 +298,8 @@ fn parts_by_lines_and_bytes_begin_with_the_header_of_pipes_and_packed_files_too(
             "split", "-l", "4", "--header", "1", "h.txt", "-o", "q{part}",
         ])
         .ok();
-    assert_eq!(place.read("q00000"), b"H\n");
+    let only = place.names().into_iter().find(|name| name.starts_with('q'));
+    assert_eq!(place.read(&only.unwrap()), b"H\n");
     for (cut, said) in [("-C", "header alone"), ("-b", "--bytes cuts anywhere")] {
         place
             .run(&["split", cut, "2", "--header", "1", "t.txt", "-o", "r{part}"])
