@@ -76,6 +76,11 @@ fn check_not_inputs(
     outputs: &[PathBuf],
     directory: Option<&Path>,
 ) -> Result<()> {
+    check_is_no_dataset_read(sources, request.output)?;
+    let mut sealed = sources.iter().filter(|source| source.sealed.is_some());
+    if let Some(dataset) = sealed.next().filter(|_| request.replace) {
+        return Err(sealed_error(&dataset.name));
+    }
     let kept = check_inputs_kept(sources, (request.inputs, outputs), request.replace);
     kept.map_err(|error| match directory {
         Some(dir) => Error::usage("create output", "an input is among its files")
@@ -108,12 +113,6 @@ pub(crate) fn run_with<T: Done>(
         mut writes,
     } = outputs;
     let sources = sources_of(host, request.inputs)?;
-    check_is_no_dataset_read(&sources, request.output)?;
-    if let Some(dataset) = sources.iter().find(|source| source.sealed.is_some())
-        && request.replace
-    {
-        return Err(sealed_error(&dataset.name));
-    }
     check_not_inputs(request, &sources, &outputs, writes.directory.as_deref())?;
     if let Some(list) = list_of(&outputs, writes.directory.as_deref()) {
         check_replaced(&list, &outputs, &sources)?;
