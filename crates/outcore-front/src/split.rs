@@ -510,7 +510,7 @@ impl<'a> Parts<'a> {
             .map_err(|error| error.path(&part))
     }
 
-    /// Puts all parts in their places; gives their names. A header alone has a part, too.
+    /// Puts all parts in their places; gives their names. A header alone gets a part.
     fn publish(mut self) -> Result<Vec<PathBuf>> {
         if self.staged.is_empty() && !self.front.is_empty() {
             self.begin(0)?;

@@ -56,7 +56,7 @@ fn values_of(array: &[u8]) -> Vec<String> {
     data.chunks(width).map(shown).collect()
 }
 
-/// Whether two texts stand for one value.
+/// Whether two texts are one value.
 fn is_same(found: &str, expected: &str) -> bool {
     let is_float = |text: &str| text.contains(['.', 'N', 'i', 'e']);
     let number = |text: &str| text.parse::<f64>().ok();

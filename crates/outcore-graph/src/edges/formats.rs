@@ -169,7 +169,7 @@ pub(super) fn format_of(files: &[PathBuf], options: &ReadOptions) -> Result<Edge
 fn check_numbers(format: EdgeFormat, files: &[PathBuf], options: &ReadOptions) -> Result<()> {
     let mut names = files.iter().map(|file| options.name_of(file));
     let is_pairs = matches!(format, EdgeFormat::Pairs32 | EdgeFormat::Pairs64);
-    // What the caller says of the type counts more than such a name.
+    // A type that the caller gives counts more than such a name.
     let is_other = |name: &&Path| told_by(name).is_some_and(|told| told != EdgeFormat::Pairs32);
     match names.find(|name| is_pairs && is_other(name)) {
         None => Ok(()),

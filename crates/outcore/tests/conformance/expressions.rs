@@ -16,7 +16,7 @@ pub(crate) struct Line {
     pub(crate) text: String,
     /// Its value in each row.
     pub(crate) expected: Vec<String>,
-    /// What the error of records says, if there is one.
+    /// Words of the error of records, if there is one.
     pub(crate) records_fail: Option<String>,
     /// The same of tables.
     pub(crate) tables_fail: Option<String>,

@@ -4,9 +4,9 @@
 //! Contract: as networkx has it: modularity with a resolution, weights used where there are any, an
 //! edge from a vertex to itself counted at both ends, parallel edges added up. Levels end when none
 //! moves, or modularity grows by the threshold or less. Then single vertices move again, out of the
-//! communities that were found, as long as such a pass over all levels brings something (Rotta and
+//! communities that were found. Such passes over all levels end when one brings nothing. (Rotta and
 //! Noack, "Multilevel local search algorithms for modularity clustering", JEA 2011, refine levels
-//! likewise). The result is the smallest vertex of each
+//! likewise.) The result is the smallest vertex of each
 //! vertex's community, the same for any threads and memory.
 //!
 //! Source: Blondel, Guillaume, Lambiotte, Lefebvre, "Fast unfolding of communities in large

@@ -1,4 +1,4 @@
-//! What an aggregate is computed of: a column, or an expression over columns.
+//! The operand of an aggregate: a column, or an expression over columns.
 //!
 //! Contract: [`Operand::parse`] takes a text as it is, since the table alone says whether it names
 //! a column; [`Operand::source`] settles that. A text that is the name of a column is that column,
@@ -56,7 +56,7 @@ impl Operand {
     pub(super) fn source(&self, schema: &SchemaRef) -> Result<(Source, FieldRef)> {
         let whole = column_name(&self.text);
         let is_there = FieldPlace::of(schema, &whole, GROUP).is_ok();
-        // A name may stand in brackets.
+        // A name may be in brackets.
         let column = if is_there { Some(whole) } else { self.column() };
         match column {
             Some(name) => {

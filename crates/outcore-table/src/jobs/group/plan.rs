@@ -32,9 +32,9 @@ pub(super) struct Plan {
     key_places: Vec<usize>,
     pub(super) key_converter: RowConverter,
     pub(super) aggregates: Vec<Aggregate>,
-    /// What aggregates are made of, each once.
+    /// Columns and expressions that aggregates are made of, each once.
     pub(super) values: Vec<ValueColumn>,
-    /// Of each aggregate: the places of its operands among those.
+    /// The places of each aggregate's operands among those.
     pub(super) operands: Vec<OperandPlaces>,
     /// Columns that are read.
     pub(super) reads: Vec<String>,
@@ -286,7 +286,7 @@ impl Reads {
     }
 }
 
-/// What aggregates are made of, each once.
+/// Columns and expressions that aggregates are made of, each once.
 #[derive(Default)]
 struct ValueColumns {
     columns: Vec<ValueColumn>,

@@ -42,7 +42,7 @@ pub(super) struct Values {
     pub(super) rows: Option<Rows>,
 }
 
-/// What an aggregate is computed of, in a batch.
+/// The operands of an aggregate in a batch.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Operands<'v> {
     /// Nothing where rows are counted.

@@ -44,7 +44,7 @@ pub(super) struct Columns<'p> {
     running: Vec<Running>,
 }
 
-/// What a column has come to that goes on from row to row.
+/// The state of a column that goes on from row to row.
 #[derive(Default)]
 struct Running {
     sum: Sum,

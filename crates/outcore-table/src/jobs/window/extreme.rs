@@ -34,7 +34,7 @@ struct Held {
     value: ArrayRef,
 }
 
-/// Where the extreme of a row is.
+/// The place of a row's extreme.
 #[derive(Clone, Copy)]
 enum Place {
     Nowhere,
@@ -50,7 +50,7 @@ impl Extreme {
         self.held.as_ref().map_or(0, |held| held.bytes.len())
     }
 
-    /// Of each row the extreme up to it, where `wanted` is how it compares with the others.
+    /// The extreme up to each row; `wanted` is how it compares with the others.
     ///
     /// # Errors
     /// None that the column's type does not have.

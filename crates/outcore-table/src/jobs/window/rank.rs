@@ -2,7 +2,7 @@
 //!
 //! Contract: a rank follows from that of the row before it. Pure.
 
-/// Where a row is in its group; all count from 1.
+/// The place of a row in its group; all numbers count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RowRank {
     pub(super) number: i64,
