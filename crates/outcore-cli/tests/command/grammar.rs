@@ -271,6 +271,17 @@ fn a_key_that_contradicts_itself_or_has_no_column_is_rejected_before_anything_is
             );
         }
     }
+    run("sort --csv a.csv --by id:r:asc").fails(2, &["asc or desc twice"], "");
+    let fields = crate::npy::header("[('id', '<u4')]", "(2,)");
+    place.write("f.npy", &[fields, vec![1, 0, 0, 0, 0, 0, 0, 0]].concat());
+    for (key, cause) in [
+        ("id:", "an order without a word"),
+        ("id::desc", "an order without a word"),
+        ("id:r:asc", "asc or desc twice"),
+    ] {
+        run(&format!("sort f.npy --by {key} -o o.npy")).fails(2, &[cause], "");
+    }
+    run("sort f.npy --by id:desc -o o.npy").ok();
     run("sort a.jsonl --by .id:i64").fails(
         2,
         &["`i64` is not an order of `.id`"],

@@ -383,6 +383,28 @@ fn communities_hubs_and_authorities_go_by_original_ids() {
 }
 
 #[test]
+fn weights_of_any_size_make_the_same_communities() {
+    let place = TestDir::new();
+    for weight in ["1e-320", "1e-300", "1", "1e300"] {
+        let edges = [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (2, 3)];
+        let rows = edges.map(|(from, to)| format!("{from},{to},{weight}\n"));
+        place.write(
+            "e.csv",
+            ("src,dst,w\n".to_owned() + &rows.concat()).as_bytes(),
+        );
+        run(
+            &place,
+            "graph convert e.csv -o e.graph --undirected --weights=w --force",
+        )
+        .ok();
+        let summary = run(&place, "graph louvain e.graph --json")
+            .ok()
+            .event("summary");
+        assert_eq!(summary["communities"], json!(2), "{weight}: {summary}");
+    }
+}
+
+#[test]
 fn louvain_tells_its_modularity_and_wants_no_directions() {
     let place = place();
     let summary = run(&place, "graph louvain u.graph --json")

@@ -353,6 +353,12 @@ fn parse_generated(text: &str) -> Result<Generated> {
                 "name what to generate: outcore gen sales -n 1e6 -o sales.{format}; or logs, or documents"
             )))
         }
-        _ => text.parse().map(Generated::Records),
+        _ => text
+            .parse()
+            .map(Generated::Records)
+            .map_err(|error: Error| {
+                let hint = error.next_step().unwrap_or_default().to_owned();
+                error.hint(format!("{hint}; tables are sales, logs and documents"))
+            }),
     }
 }

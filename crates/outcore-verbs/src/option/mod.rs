@@ -253,19 +253,23 @@ pub(crate) const STDOUT: &str = "-";
 /// A field and its order, as the keys of records have it.
 fn field_key(text: &str) -> Result<String> {
     let (name, orders) = match quoted(text) {
-        Some((name, rest)) => (name, rest.trim_start_matches(':')),
-        None => {
-            let (name, orders) = text.split_once(':').unwrap_or((text, ""));
-            (name.to_owned(), orders)
-        }
+        Some((name, "")) => (name, None),
+        Some((name, rest)) => (name, Some(rest.strip_prefix(':').unwrap_or(rest))),
+        None => match text.split_once(':') {
+            Some((name, orders)) => (name.to_owned(), Some(orders)),
+            None => (text.to_owned(), None),
+        },
     };
     let mut is_descending = None;
-    for word in orders.split(':').filter(|word| !word.is_empty()) {
+    for word in orders.into_iter().flat_map(|orders| orders.split(':')) {
         let said = match word {
             "desc" | "r" => is_descending.replace(true),
             "asc" => is_descending.replace(false),
             _ => {
-                let cause = format!("`{word}` is not an order of the field `{name}`");
+                let cause = match word {
+                    "" => format!("the key `{text}` has an order without a word"),
+                    word => format!("`{word}` is not an order of the field `{name}`"),
+                };
                 return Err(Error::usage("read arguments", cause)
                     .hint("write asc or desc: fields have their types, and no nulls"));
             }

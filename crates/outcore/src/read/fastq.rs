@@ -37,14 +37,15 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The next step of somebody who has such a file.
+    /// The next step for such a file.
     pub fn next_step(self) -> &'static str {
         match self {
             Fault::NoPlus => {
                 "write each sequence and its quality in one line each, for example with `seqtk seq`"
             }
             Fault::CutShort { .. } => "copy the file again, or remove the record",
-            Fault::NoName | Fault::Lengths { .. } | Fault::Nul => "repair or remove the record",
+            Fault::NoName => "repair or remove the record, or say that the text is lines",
+            Fault::Lengths { .. } | Fault::Nul => "repair or remove the record",
         }
     }
 }

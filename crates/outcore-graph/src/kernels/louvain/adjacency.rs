@@ -42,7 +42,8 @@ pub(super) const CONTRACTING_BYTES: u64 =
 /// Makes whole numbers of weights.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Units {
-    factor: f64,
+    /// Powers of two, one after the other: their product may be larger than a float.
+    factors: [f64; 2],
     /// How the graph stores weights, if it has any.
     weights: Option<WeightType>,
 }
@@ -50,7 +51,7 @@ pub(super) struct Units {
 impl Units {
     /// The weight as a whole number.
     pub(super) fn of(self, weight: f64) -> u64 {
-        (weight * self.factor).round() as u64
+        (weight * self.factors[0] * self.factors[1]).round() as u64
     }
 
     /// The same of the bits that the graph stores.
@@ -66,7 +67,7 @@ impl Units {
     pub(super) fn of_graph(job: &Job, graph: &Graph) -> Result<Self> {
         if !graph.manifest().weighted {
             return Ok(Units {
-                factor: 1.0,
+                factors: [1.0; 2],
                 weights: None,
             });
         }
@@ -85,11 +86,12 @@ impl Units {
         weights.finish(job, graph, KERNEL, hint)?;
         let largest = f64::from_bits(largest.into_inner());
         let edges = 2.0 * graph.manifest().edges.max(1) as f64;
-        let whole = largest.max(f64::MIN_POSITIVE).log2() + edges.log2();
+        let whole = largest.max(f64::from_bits(1)).log2() + edges.log2();
         // A power of two, so that weights keep all their digits but the smallest.
         let exponent = 61.0 - whole.ceil();
+        let half = (exponent / 2.0).floor();
         Ok(Units {
-            factor: exponent.min(1000.0).exp2(),
+            factors: [half.exp2(), (exponent - half).exp2()],
             weights: graph.manifest().weights(),
         })
     }
