@@ -1,12 +1,12 @@
-//! What an input is: lines, CSV, JSON lines, FASTQ, records, a table or a view.
+//! The kind of an input: lines, CSV, JSON lines, FASTQ, records, a table or a view.
 //!
-//! Contract: [`Asked::what`] is the one rule, for the command and for Python. In this order count:
-//! what the caller says (a type, lines, CSV, JSON lines), what the first input is or begins with (a
-//! directory, Parquet, Arrow, `.npy`), and how its name ends. Text whose name says nothing is FASTQ
-//! if it begins with a whole record. Everything else is lines. CSV and
-//! JSON lines are rows of text; they are a table as soon as somebody names a column or a type, or
-//! writes Parquet, Arrow or text of the other kind. Whether a file really holds what it is taken
-//! for is for its reader to say. Reads the beginning of the first input at most.
+//! Contract: [`Asked::what`] is the one rule, for the command and for Python. It looks, in this
+//! order, at what the caller says (a type, lines, CSV, JSON lines, FASTQ), at the first input (a
+//! directory, or the beginning of Parquet, Arrow or `.npy`), and at the ending of its name. Text
+//! whose name says nothing is FASTQ if it begins with a whole record. Everything else is lines.
+//! CSV and JSON lines are rows of text. They are a table if the caller names a column or a type, or
+//! writes Parquet, Arrow or text of the other kind. The reader checks the rest of the file. This
+//! file reads no more than the beginning of the first input.
 
 use std::path::{Path, PathBuf};
 

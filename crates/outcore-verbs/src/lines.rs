@@ -586,8 +586,8 @@ pub(crate) fn fastq_options(text: &FormatArgs, options: LineSortOptions) -> Line
     }
 }
 
-/// What the records are, where flags or the beginnings of files say so; none for lines. Files must
-/// agree with the flags, and hold whole records.
+/// The format of the records, if flags or the beginnings of files say it; none for lines. Files
+/// must agree with the flags, and hold whole records.
 pub(crate) fn format_of(
     types: &TypeRequest,
     sources: &[Source],
@@ -615,7 +615,7 @@ pub(crate) fn format_of(
     }
 }
 
-/// What the records are, as [`format_of`] tells it, unless `rows` says that they are rows.
+/// The format of the records, as [`format_of`] tells it, unless `rows` says that they are rows.
 pub(crate) fn format_beside(
     host: &dyn Host,
     rows: &Rows,

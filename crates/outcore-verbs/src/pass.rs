@@ -99,8 +99,8 @@ pub(crate) struct TakeArgs {
 }
 
 impl TakeArgs {
-    /// The kind of `files`, which are a table where columns are named; rejects options that are not
-    /// for it.
+    /// The kind of `files`; `names_columns` makes them a table. Rejects options that are not for
+    /// that kind.
     pub(crate) fn what(
         &self,
         host: &dyn Host,

@@ -10,10 +10,10 @@
 //! - [`graph`]: `bench graph`: algorithms on graphs, on more and more drives
 //! - [`primitives`]: `bench primitives`: map, filter, reduce, scan, shuffle against size
 //! - [`replay`]: `replay`: traces of requests on drives
-//! - [`sort`]: `bench sort`: a sort larger than memory beside one in memory
+//! - [`sort`]: `bench sort`: a sort larger than memory compared with one in memory
 //! - [`vectors`]: `bench vectors`: neighbours, clusters, sort and lookup of vectors, by threads and
 //!   drives
-//! - [`view`]: `bench view`: sorted views beside sorts that write their result
+//! - [`view`]: `bench view`: sorted views compared with sorts that write their result
 //! - [`Watch`]: who is informed of a measurement, and may stop it
 //! - [`report`]: tables, charts and findings, and how they are shown
 #![forbid(unsafe_code)]

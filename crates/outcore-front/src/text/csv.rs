@@ -129,11 +129,7 @@ impl Columns {
             separator: options.separator,
             is_wide,
             is_descending,
-            tie: match (options.stable, options.global.reverse) {
-                (true, _) => Tie::Position,
-                (false, false) => Tie::Bytes,
-                (false, true) => Tie::BytesDescending,
-            },
+            tie: Tie::of(options.stable, options.global.reverse),
         })
     }
 }

@@ -104,11 +104,7 @@ impl FastqOrder {
         Ok(FastqOrder {
             fields,
             is_descending,
-            tie: match (is_stable, reverse) {
-                (true, _) => Tie::Position,
-                (false, false) => Tie::Bytes,
-                (false, true) => Tie::BytesDescending,
-            },
+            tie: Tie::of(is_stable, reverse),
         })
     }
 }

@@ -165,11 +165,7 @@ impl JsonFields {
         Ok(JsonFields {
             fields,
             is_descending,
-            tie: match (is_stable, reverse) {
-                (true, _) => Tie::Position,
-                (false, false) => Tie::Bytes,
-                (false, true) => Tie::BytesDescending,
-            },
+            tie: Tie::of(is_stable, reverse),
             layout: OnceLock::new(),
         })
     }

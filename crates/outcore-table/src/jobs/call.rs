@@ -1,4 +1,4 @@
-//! What people ask for of columns: `sum(bytes)`, or with a name of its own `total=sum(bytes)` or
+//! Calls as people write them: `sum(bytes)`, or with a name of its own `total=sum(bytes)` or
 //! `sum(bytes) as total`.
 //!
 //! Contract: [`Call::parse`] takes such a text apart and knows no function. Text in backquotes is a
@@ -9,11 +9,11 @@ use outcore::key::column::Outside;
 /// A function that is called, and what its result is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Call<'t> {
-    /// What stands in front of `=` or behind `as`, or the whole text.
+    /// The text in front of `=` or behind `as`, or else the whole text.
     pub(super) name: &'t str,
     /// The function.
     pub(super) word: &'t str,
-    /// What stands between the parentheses, if that is anything.
+    /// The text between the parentheses, if there is any.
     pub(super) inner: Option<&'t str>,
 }
 

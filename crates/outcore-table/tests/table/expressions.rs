@@ -1,8 +1,8 @@
 //! One list of expressions through both evaluators: that of records and that of tables.
 //!
 //! Contract: the list is that of the conformance kit. It says what each expression gives, with the
-//! ends of the integers, NaN, infinities, both zeros and division by zero among the rows. Where one
-//! evaluator gives values and the other does not, the other's error has a hint.
+//! ends of the integers, NaN, infinities, both zeros and division by zero among the rows. If only
+//! one evaluator gives values, the error of the other has a hint.
 
 use std::collections::HashSet;
 use std::sync::Arc;

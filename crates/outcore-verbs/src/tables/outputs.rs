@@ -127,8 +127,7 @@ fn check_has(tables: &TableArgs, format: TableFormat) -> Result<()> {
     Ok(())
 }
 
-/// What a stream gets if nothing is said about it: the first input's format, or CSV for files that
-/// are no text.
+/// The default format of a stream: the first input's, or CSV for files that are no text.
 fn format_of_input(request: &Request<'_>) -> TableFormat {
     let Some(first) = request.inputs.first() else {
         return TableFormat::Csv;
@@ -200,7 +199,7 @@ pub(crate) fn further_output(
     };
     let sources = sources_of(host, request.inputs)?;
     check_is_no_dataset_read(&sources, Some(name))?;
-    // A dataset is made at another place each time that it is named.
+    // Each use of a dataset's name gives another path.
     if request
         .output
         .is_some_and(|other| is_same_place(other, name))

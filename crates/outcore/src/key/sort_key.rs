@@ -30,6 +30,18 @@ pub enum Tie {
     Position,
 }
 
+impl Tie {
+    /// The rule of GNU sort: a stable sort keeps the order of the input, any other one compares all
+    /// bytes, from the largest on if the whole order is `reverse`.
+    pub const fn of(is_stable: bool, reverse: bool) -> Self {
+        match (is_stable, reverse) {
+            (true, _) => Tie::Position,
+            (false, false) => Tie::Bytes,
+            (false, true) => Tie::BytesDescending,
+        }
+    }
+}
+
 /// Why an item has no key: a few words that follow the name of the file and the number of the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoKey(pub String);

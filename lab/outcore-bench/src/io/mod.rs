@@ -9,8 +9,8 @@
 //!   Flash-Memory Storage"): block transfers, peak and speed-up
 //! - number of drives: PALID (SPAA 2025) Fig. 8a, 8b; Falcon (ATC 2017) Fig. 16, 18
 //! - stripe sizes: Falcon Fig. 17
-//! - buffered beside direct, servers, mixes: Falcon Fig. 15, 19 (Filebench: fileserver, webserver,
-//!   webproxy)
+//! - buffered compared with direct, servers, mixes: Falcon Fig. 15, 19 (Filebench: fileserver,
+//!   webserver, webproxy)
 //! - distribution by number of buckets, with and without I/O: PALID's figure of it
 //! - one submitter: Falcon's 3.7 GB/s of 4 KiB on a null device
 //! - each drive: Falcon Fig. 5, 9: latency and requests in flight by drive

@@ -266,11 +266,7 @@ impl GnuOrder {
                 None => Separator::Blanks,
             },
             is_descending,
-            tie: match (is_last_resort, sort.global.reverse) {
-                (false, _) => Tie::Position,
-                (true, false) => Tie::Bytes,
-                (true, true) => Tie::BytesDescending,
-            },
+            tie: Tie::of(!is_last_resort, sort.global.reverse),
         })
     }
 }

@@ -4,10 +4,10 @@
 //! Contract: as networkx has it: modularity with a resolution, weights used where there are any, an
 //! edge from a vertex to itself counted at both ends, parallel edges added up. Levels end when none
 //! moves, or modularity grows by the threshold or less. Then single vertices move again, out of the
-//! communities that were found. Such passes over all levels end when one brings nothing. (Rotta and
-//! Noack, "Multilevel local search algorithms for modularity clustering", JEA 2011, refine levels
-//! likewise.) The result is the smallest vertex of each
-//! vertex's community, the same for any threads and memory.
+//! communities that were found. Such passes over all levels end when one raises modularity by less
+//! than [`PASS_GROWTH_MIN`], and after [`PASSES_MAX`]. (Rotta and Noack, "Multilevel local search
+//! algorithms for modularity clustering", JEA 2011, refine levels likewise.) The result is the
+//! smallest vertex of each vertex's community, the same for any threads and memory.
 //!
 //! Source: Blondel, Guillaume, Lambiotte, Lefebvre, "Fast unfolding of communities in large
 //! networks" (J. Stat. Mech. P10008, 2008). After the first round only neighbours of what has moved
@@ -17,11 +17,11 @@
 //! draws one order of all. So the numbering of vertices does not decide which communities form. Of
 //! equal gains, the smallest community wins, and staying before moving.
 //!
-//! Bounds: forty-eight bytes and a bit per vertex. Each pass, of which there are at most
-//! [`PASSES_MAX`], reads the tiles twice (the first one three times with weights), then the lists
-//! of the vertices that look, each round, and once more all to find the edges between communities
-//! ([`adjacency`]); where these do not fit into memory, they are sorted, and read in each round.
-//! Threads read; one thread moves.
+//! Bounds: forty-eight bytes and a bit per vertex. There are at most [`PASSES_MAX`] passes. A pass
+//! reads the tiles twice; with weights, the first pass reads them three times. Each round reads the
+//! lists of the vertices that look. A last read finds the edges between communities
+//! ([`adjacency`]). Edges that do not fit into memory are sorted, and read in each round. Threads
+//! read; one thread moves.
 
 mod adjacency;
 

@@ -1,6 +1,6 @@
-//! What a job on groups is about: columns of the key, aggregates, and the columns and expressions
-//! that these are made of; all columns may be fields of objects, as `st.a`. Without columns of the
-//! key all rows are one group.
+//! The plan of a job on groups: columns of the key, aggregates, and the columns and expressions
+//! that these are made of. All columns may be fields of objects, as `st.a`. Without columns of the
+//! key, all rows are one group.
 //!
 //! Contract: everything that can be wrong with a request (a column that is not there, an aggregate
 //! that its type does not have) is an error here, before a row is read. No I/O; memory for names

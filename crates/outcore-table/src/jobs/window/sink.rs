@@ -241,6 +241,9 @@ impl WindowPart<'_> {
     fn rows_at_once(&self) -> usize {
         let plan = self.sink.plan;
         let has_extreme = plan.wants_extreme();
+        if !has_extreme && !plan.wants_first() {
+            return self.held.ranges.len().max(1);
+        }
         let ranges = self.held.ranges.iter().zip(&self.held.places);
         let repeated =
             ranges.filter(|(_, place)| has_extreme || plan.wants_first() && place.number == 1);
