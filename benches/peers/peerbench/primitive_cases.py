@@ -147,7 +147,7 @@ class PrimitiveCases:
             title = f"{what} of {format_size(data_bytes)} of text in {format_size(memory_bytes)}"
             limit = setting.limit(memory_bytes)
             case = Case(key, title, job, list(tools), path, setting.count, limit, lower(source, path / "floor.bin"))
-            case.facts["data"] = f"{lines} lines of {data_bytes / lines:.1f} bytes in the mean"
+            case.facts["data"] = f"{lines} lines of {data_bytes / lines:.1f} bytes on average"
             yield case
 
     def shuffle_text(self) -> Results:
