@@ -313,7 +313,7 @@ def depth1(bench: Bench) -> list[str]:
     bench.targets.append(Target(measure, "0", str(bench.threads - 1), bench.threads == 1))
     alone = ", ".join(f"{name} {median(rows, name, workload):.1f} us" for name in ("outcore", "fio1"))
     text = (
-        f"A 4 KiB read at depth 1, by turns of 64 reads in one process: {own:.1f} us, a plain ring {ring:.1f} us; ratio "
+        f"A 4 KiB read at depth 1, alternating every 64 reads in one process: {own:.1f} us, a plain ring {ring:.1f} us; ratio "
         f"{ratio:.3f}. In processes of their own, one after the other: {alone}."
     )
     return ["#### Depth 1", "", text]
