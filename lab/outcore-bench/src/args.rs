@@ -34,6 +34,11 @@ Examples:
   outcore bench io /mnt/nvme0 --load randread:4KiB:32 --load read:1MiB:8 --time 10s
   outcore bench io /dev/nvme1n1                             a device that nothing uses, reads only";
 
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  outcore bench diff before.json after.json
+  outcore bench diff before.json after.json -o diff.html";
+
 /// What can be measured.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
@@ -70,6 +75,27 @@ pub enum BenchCommand {
     /// and on 1, 2, 4, ... drives. Everything is made in private directories there, and removed
     /// again.
     Vectors(VectorsBenchArgs),
+    /// Compare two reports of one benchmark, figure by figure
+    ///
+    /// Reads reports that were written as JSON. Shows each figure before and after, their ratio, the
+    /// largest changes, and what differs between the machines and the options.
+    Diff(DiffArgs),
+}
+
+/// The flags of `bench diff`.
+#[derive(Debug, Args)]
+#[command(after_long_help = DIFF_EXAMPLES)]
+pub struct DiffArgs {
+    /// The earlier report
+    #[arg(value_name = "BEFORE.json", value_hint = ValueHint::FilePath)]
+    pub before: PathBuf,
+    /// The later report
+    #[arg(value_name = "AFTER.json", value_hint = ValueHint::FilePath)]
+    pub after: PathBuf,
+
+    /// Where the comparison goes.
+    #[command(flatten)]
+    pub report: ReportArgs,
 }
 
 /// Where a report goes besides the terminal.

@@ -11,7 +11,7 @@ use std::time::Instant;
 use outcore::Result;
 use outcore_bench::Watch;
 use outcore_bench::args::{BenchCommand, ReportArgs};
-use outcore_bench::report::{Report, Saver};
+use outcore_bench::report::{Report, Saver, diff};
 use outcore_terminal::measure::{Summary, moved_bytes};
 use outcore_terminal::session::Terminal;
 use outcore_terminal::steps::Steps;
@@ -37,6 +37,9 @@ pub(crate) fn run(terminal: &Terminal, command: &BenchCommand) -> Result<u8> {
         }),
         BenchCommand::Vectors(args) => report(terminal, &args.report, |watch| {
             outcore_bench::vectors::run(&args.options(), watch)
+        }),
+        BenchCommand::Diff(args) => report(terminal, &args.report, |_| {
+            diff::diff(&diff::read(&args.before)?, &diff::read(&args.after)?)
         }),
     }
 }

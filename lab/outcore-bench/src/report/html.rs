@@ -91,7 +91,8 @@ fn section(out: &mut String, section: &Section) -> Result<()> {
     if !section.charts.is_empty() {
         out.push_str("<div class=\"charts\">");
         for chart in &section.charts {
-            out.push_str(&chart.svg_inline()?);
+            // On a narrow screen a chart scrolls; smaller, nobody could read it.
+            let _ = write!(out, "<div class=\"chart\">{}</div>", chart.svg_inline()?);
         }
         out.push_str("</div>\n");
     }

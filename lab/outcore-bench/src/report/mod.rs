@@ -8,6 +8,7 @@
 //! Schema of the JSON ([`Report::to_json`]): the fields below under their own names; a cell is a
 //! number, a text or null; `v` changes if a name changes its meaning.
 
+pub mod diff;
 mod html;
 mod machine;
 mod save;
@@ -15,7 +16,7 @@ mod text;
 
 use outcore_chart::Chart;
 use outcore_io::units::Unit;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use save::Saver;
 
@@ -23,7 +24,7 @@ pub use save::Saver;
 const VERSION: u32 = 1;
 
 /// A name and what it stands for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
     /// What: `kernel`.
     pub name: String,
@@ -42,7 +43,7 @@ impl Fact {
 }
 
 /// A figure to remember.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Headline {
     /// What it is: `sequential read`.
     pub name: String,
@@ -55,7 +56,7 @@ pub struct Headline {
 }
 
 /// What stands in one place of a table.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
     /// A number in its column's unit.
@@ -93,7 +94,7 @@ impl From<String> for Cell {
 }
 
 /// What stands in one column.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     /// Its head.
     pub name: String,
@@ -102,7 +103,7 @@ pub struct Column {
 }
 
 /// Rows of cells under named columns.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Table {
     /// Name for programs: `read-by-depth`.
     pub id: String,
@@ -143,7 +144,7 @@ impl Table {
 }
 
 /// A part of a report.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Section {
     /// Name for programs and links.
     pub id: String,
@@ -154,6 +155,7 @@ pub struct Section {
     /// Values.
     pub tables: Vec<Table>,
     /// Pictures of them.
+    #[serde(skip_deserializing)]
     pub charts: Vec<Chart>,
     /// What one should know about these values.
     pub notes: Vec<String>,
@@ -177,7 +179,7 @@ impl Section {
 }
 
 /// What was found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Version of the schema.
     pub v: u32,
