@@ -1,8 +1,8 @@
 //! Pages of text, some of which repeat others.
 //!
-//! Contract: as in [`super`]. Of a hundred documents, about five are copies of an original, and
-//! fifteen differ from one in about one word of thirty. The original may come later. Copies have
-//! addresses of their own, so that only the text identifies them.
+//! Contract: as in [`super`]. Of a hundred documents, about five are copies of an earlier one, and
+//! fifteen differ from one in about one word of thirty. Copies have addresses of their own, so that
+//! only the text identifies them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Documents {
         let mut draws = self.kinds.draws(number);
         let kind = draws.below(100);
         let block = number / BLOCK * BLOCK;
-        // Another document of the same block, before this one if there is any.
+        // An earlier document of the same block; the first of a block is always an original.
         let other = block + draws.below((number - block).max(1));
         match kind {
             _ if number == block => Origin::Original,
