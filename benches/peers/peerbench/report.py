@@ -1,7 +1,7 @@
-"""Tables from results: plain text for the terminal, Markdown for the documentation.
+"""Tables of results: plain text for the terminal, Markdown for the documentation.
 
-Pure: the content of the JSON file goes in, text comes out. The documentation's section lies between two markers;
-everything outside them is left as it is.
+Pure: takes the content of the JSON file and returns text. The section of the documentation is between two markers;
+everything outside them stays unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NONE = "-"
 
 @dataclass(frozen=True)
 class Judge:
-    """A benchmark by name: what it must reach, and its section of the documentation."""
+    """A benchmark by name: its targets, and its section of the documentation."""
 
     name: str
     verdicts: Callable[[list[Json]], Iterator[targets.Verdict]]
@@ -38,7 +38,7 @@ PRIMITIVES = Judge("primitives", primitive_targets.verdicts)
 
 @dataclass
 class Table:
-    """A titled table; the first `left` columns are words, the others numbers."""
+    """A table with a title; the first `left` columns are words, the others numbers."""
 
     title: str
     head: list[str]
@@ -92,7 +92,7 @@ def machine_table(result: Json) -> Table:
 
 
 def case_table(case: Json) -> Table:
-    """One case: a row a tool, medians of its good runs."""
+    """One case: one row per tool, with medians of its successful runs."""
     head = [
         "tool",
         "wall s",
@@ -172,7 +172,7 @@ def _tool_row(case: Json, tool: str) -> list[str]:
 
 
 def _memory_notes(case: Json) -> list[str]:
-    """A peer that did not keep its memory is named: it competed with more than it was given."""
+    """Reports a peer that exceeded its memory, because it competed with more than it was given."""
     notes = []
     for tool in case["runs"]:
         peaks = [run["peak_rss_bytes"] for run in targets.good(case, tool)]
@@ -209,7 +209,7 @@ def text(result: Json, judge: Judge = SORT) -> str:
 
 
 def markdown(result: Json, judge: Judge = SORT) -> str:
-    """The whole report as Markdown, headings from the third level."""
+    """The whole report as Markdown, with headings from the third level on."""
     lost = "\n".join(["### Losses", "", *[f"- {line}" for line in _losses(result, judge)]])
     return "\n\n".join([*[table.markdown() for table in tables(result, judge)], lost]) + "\n"
 
@@ -224,9 +224,9 @@ def write_docs(result: Json, path: Path, judge: Judge = SORT) -> None:
 
 
 def merge(results: list[Json]) -> Json:
-    """One result from several runs: the last one's machine, and of each case the latest measurement.
+    """Merges the results of several runs: the machine of the last run, and the latest measurement of each case.
 
-    Raises ValueError where scales or machines differ, because such numbers do not belong into one table.
+    Raises ValueError if scales or machines differ, because such numbers do not belong in one table.
     """
     for result in results[1:]:
         for name in ("scale", "machine", "threads", "versions"):
