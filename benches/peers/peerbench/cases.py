@@ -77,7 +77,7 @@ def small(setting: Setting) -> Generator[CaseResult, None, None]:
 
 
 def large(setting: Setting) -> Generator[CaseResult, None, None]:
-    """8 GiB of u64 in 2 GiB; outcore only unless all peers are asked for."""
+    """8 GiB of u64 in 2 GiB; outcore only unless all peers are requested."""
     return _against_peers(setting, "8g", 4 * KEYS_FULL, 2 * GIB, peers=setting.all_peers)
 
 

@@ -129,7 +129,7 @@ class Group:
         return [path / "cgroup.procs" for path in self._paths.values()]
 
     def peak_bytes(self) -> int | None:
-        """Most memory ever charged, page cache and kernel memory included."""
+        """Peak memory ever charged, page cache and kernel memory included."""
         name = "memory.max_usage_in_bytes" if self._hierarchies.version == 1 else "memory.peak"
         return self._number("memory", name)
 

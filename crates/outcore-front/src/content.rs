@@ -364,7 +364,7 @@ fn is_arrow_stream(head: &[u8]) -> bool {
         && length.is_some_and(|length| length > 0 && length < 1 << 24 && length % 8 == 0)
 }
 
-/// What may be read as lines.
+/// The rule for content that may be read as lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recognition {
     /// The caller insists that it is lines (`--lines`), regardless of its content.

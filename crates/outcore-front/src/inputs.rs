@@ -8,7 +8,7 @@
 //! extension must be one. [`look_at_lines`] does the same for files that must be lines. Nothing
 //! else is read here.
 //!
-//! Standard input that is a regular file is read in place, from where it stands.
+//! A regular file on standard input is read in place, from its current position.
 
 use std::fs::{self, File, FileType, Metadata};
 use std::io::Read;

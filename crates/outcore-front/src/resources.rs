@@ -232,7 +232,7 @@ impl Resources {
         &self.config.drives.value.drives
     }
 
-    /// Most scratch on all drives together.
+    /// Maximum amount of scratch on all drives together.
     pub fn scratch_limit_bytes(&self) -> u64 {
         self.config.scratch_limit_bytes.value.unwrap_or(u64::MAX)
     }

@@ -103,7 +103,7 @@ impl SplitRequest<'_> {
             );
         }
         check_parts_name(self.pattern)?;
-        // A command decides itself what its output is.
+        // With a command, the name says nothing about the contents.
         if self.filter.is_none() {
             holds.check_name(self.pattern)?;
         }

@@ -8,7 +8,7 @@
 //!   dropped; after a kill, the next run removes it.
 //! - An output gets a path in that directory. What the engine publishes there becomes a sealed
 //!   dataset immediately. Other results of a job (such as compressed text) are files, which
-//!   [`Staging::finish`] puts.
+//!   [`Staging::finish`] puts into the volume.
 //!
 //! Bounds: room for copies on the first drive.
 
@@ -60,8 +60,8 @@ pub struct Staging {
     names: Vec<(PathBuf, PathBuf)>,
 }
 
-/// Fails for a `name` in the form of a dataset's if no volume is given. If a file of that name
-/// exists, it is meant.
+/// Fails for a `name` in the form of a dataset's if no volume is given. An existing file of that
+/// name takes precedence.
 ///
 /// # Errors
 /// Usage.

@@ -34,7 +34,7 @@ use outcore_store::striped::{StripeOptions, StripedVolume};
 
 use crate::streams::{PipeWriter, StreamReader};
 
-/// Default path of the volume's drives file.
+/// The environment variable with the path of the volume's drives file, used if no option gives it.
 pub const VOLUME_VARIABLE: &str = "OUTCORE_VOLUME";
 
 /// Memory of a transfer: twice the need of its windows.

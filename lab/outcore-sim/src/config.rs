@@ -227,7 +227,7 @@ pub enum Suspension {
 pub struct SchedulingConfig {
     /// Order of service.
     pub policy: Policy,
-    /// What may be suspended.
+    /// The commands that may be suspended.
     pub suspension: Suspension,
     /// A program that ends sooner than this is not suspended.
     pub suspend_program_if_left: Time,

@@ -263,7 +263,8 @@ impl Device for SimDevice {
 }
 
 impl Drop for SimQueue {
-    /// Simulates transfers that no thread will take to their end, so that their tickets are gone.
+    /// Simulates to their end the transfers that no thread will take, so that their tickets are
+    /// gone.
     fn drop(&mut self) {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();

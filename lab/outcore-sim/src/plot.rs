@@ -12,7 +12,7 @@ use outcore_io::{Error, Result};
 use crate::drive::Done;
 use crate::quantities::{Ps, SECOND};
 
-/// Most points of a line over time.
+/// Maximum number of points of a line over time.
 const POINTS_MAX: usize = 200;
 
 /// A kind of chart.

@@ -347,9 +347,9 @@ impl Preset {
 /// The flash of a drive if the user gives no size.
 const DEFAULT_FLASH_BYTES: u64 = 16 << 30;
 
-/// Most free blocks per plane with which collection starts on a smaller drive. With fewer, a drive
-/// with static allocation starves (4 instead of 8 cost pm9a3 at 16 GiB more than a third of its
-/// sustained writes); with more, the drive loses room and gains little.
+/// Maximum number of free blocks per plane with which collection starts on a smaller drive. With
+/// fewer, a drive with static allocation starves (4 instead of 8 cost pm9a3 at 16 GiB more than a
+/// third of its sustained writes); with more, the drive loses room and gains little.
 const FREE_BLOCKS: f64 = 8.0;
 
 /// Free blocks per plane below which collection goes before everything.

@@ -269,7 +269,7 @@ pub struct Summary {
     pub breakdown: Breakdown,
     /// Digest of all completions. Equal runs have equal digests on every machine.
     pub digest: String,
-    /// What the user should know about the run.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 

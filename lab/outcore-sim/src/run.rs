@@ -69,7 +69,7 @@ pub struct RunOptions {
     /// there until the last request has been served. Requests in flight at that point count in
     /// full.
     pub warm_up: u64,
-    /// What to do with lists of requests that reach beyond the drive.
+    /// Treatment of requests that reach beyond the drive.
     pub fit: Fit,
     /// Warnings from reading the input.
     pub warnings: Vec<String>,

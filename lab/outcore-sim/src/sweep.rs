@@ -18,7 +18,7 @@ use crate::run::{RunOptions, run};
 use crate::workload_file::WorkloadFile;
 
 const OPERATION: &str = "sweep parameters";
-/// Most combinations of one sweep.
+/// Maximum number of combinations of one sweep.
 const POINTS_MAX: usize = 100_000;
 
 /// A parameter and its values: `flash.channels=4,8,16`, or `flow.depth=1,16,64` of the workload.

@@ -158,7 +158,7 @@ pub struct List {
     pub rounds: u32,
 }
 
-/// Where a flow's requests come from.
+/// Source of a flow's requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Origin {
     /// A generator.

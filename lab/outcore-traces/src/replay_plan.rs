@@ -22,7 +22,7 @@ use crate::request::Request;
 /// Entries that [`DependentLoop`] reads ahead of the released ones.
 pub(crate) const READ_AHEAD: usize = 1 << 16;
 
-/// Most entries that it reads ahead, if all the entries that it has wait for a later one.
+/// Maximum number of entries that it reads ahead, reached if all of them wait for a later one.
 pub(crate) const READ_AHEAD_MAX: usize = 1 << 20;
 
 /// Requests to submit together.

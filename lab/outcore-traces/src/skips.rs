@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Most places of bad lines that are kept for the report.
+/// Maximum number of places of bad lines that are kept for the report.
 pub(crate) const PLACES_MAX: usize = 8;
 
 /// Bytes of a bad line that a report shows.

@@ -20,8 +20,8 @@ use crate::skips::Skips;
 /// Unit of the footprint.
 pub(crate) const FOOTPRINT_BLOCK_BYTES: u64 = 4096;
 
-/// Most blocks of one request that count for the footprint (256 MiB): a corrupt length must not
-/// stall the pass.
+/// Maximum number of blocks of one request that count for the footprint (256 MiB): a corrupt length
+/// must not stall the pass.
 const BLOCKS_PER_REQUEST_MAX: u64 = 65_536;
 
 /// The result of a pass over a trace.

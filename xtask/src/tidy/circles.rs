@@ -29,9 +29,9 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 const WHY: &str = "files that need each other can only be understood, tested and moved together";
-/// Most re-exports that are followed to reach a definition.
+/// Maximum number of re-exports that are followed to reach a definition.
 const REEXPORTS_MAX: usize = 8;
-/// Most arrows of a circle that are printed.
+/// Maximum number of arrows of a circle that are printed.
 const ARROWS_SHOWN: usize = 12;
 
 /// Checks the files of every crate, and the packages.

@@ -36,7 +36,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_LEVEL: i32 = 3;
 /// Bytes that a thread of Zstandard compresses at a time.
 const ZSTD_BLOCK_BYTES: u32 = 1 << 20;
-/// Most compressing threads; more of them would wait for the one that writes.
+/// Maximum number of compressing threads; more of them would wait for the one that writes.
 const THREADS_MAX: usize = 8;
 /// The largest fraction of the memory that they use.
 const MEMORY_SHARE: u64 = 16;

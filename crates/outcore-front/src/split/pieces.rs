@@ -14,7 +14,7 @@ use outcore::Result;
 use super::Parts;
 use crate::text::reader::{Frame, RecordReader};
 
-/// Most bytes that are held of a record.
+/// Maximum number of bytes that are held of a record.
 const HELD_BYTES: usize = 16 << 20;
 
 /// Parts of a number of bytes; see the module. Returns the number of bytes.

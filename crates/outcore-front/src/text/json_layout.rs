@@ -16,9 +16,9 @@ use std::ops::Range;
 
 use super::json_scan::{PATHS_MAX, byte, each, is_name, skip_space, skip_string, skip_value};
 
-/// Most members whose names are remembered.
+/// Maximum number of members whose names are remembered.
 const MEMBERS_MAX: usize = 64;
-/// Most bytes before a value that are remembered.
+/// Maximum number of bytes before a value that are remembered.
 const LEAD_BYTES_MAX: usize = 256;
 /// Number of bytes that are compared at a time.
 const FIRST_BYTES: usize = size_of::<u128>();

@@ -16,7 +16,7 @@ pub(super) enum Step {
     Index(usize),
 }
 
-/// Most paths that are followed at a time.
+/// Maximum number of paths that are followed at a time.
 pub(super) const PATHS_MAX: usize = 8;
 
 /// Depth of nested values whose grammar is checked, counted from the last step of a path.
@@ -65,7 +65,7 @@ struct Scan<'a, 'f> {
     has_good_names: bool,
 }
 
-/// A position at which nothing is, nor follows.
+/// A position beyond the end of the text, returned for invalid JSON.
 #[cold]
 fn nowhere(text: &[u8]) -> usize {
     text.len() + 1

@@ -16,7 +16,7 @@ pub struct LinePart {
     pub fields_skipped: u64,
     /// Bytes after these that are skipped.
     pub bytes_skipped: u64,
-    /// Most bytes that are compared.
+    /// Maximum number of bytes that are compared.
     pub bytes_max: Option<u64>,
 }
 

@@ -29,7 +29,7 @@ pub enum Counted {
     Last(u64),
 }
 
-/// Where to begin to read, and what follows.
+/// The place at which to start reading, and the records after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rest {
     /// Bytes of data to skip.

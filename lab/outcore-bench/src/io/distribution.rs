@@ -13,8 +13,8 @@
 //! buckets.
 //!
 //! Bounds: bucket buffers of [`BUFFERS_BYTES`] for all threads together, with at least 4 KiB per
-//! buffer. Reads and writes under way of [`LARGE_BYTES`] and one buffer each, [`LARGE_DEPTH`] and
-//! twice that per drive.
+//! buffer. Per drive, [`LARGE_DEPTH`] reads of [`LARGE_BYTES`] and twice as many writes of a buffer
+//! are under way.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,7 +6,7 @@
 //! briefly for a decision, the drives needed longer than that again for the rest. A single late
 //! request proves nothing, because the machine may have been busy. Bounds: [`PARTS_MAX`] numbers.
 
-/// Most parts of the time that are kept.
+/// Maximum number of parts of the time that are kept.
 const PARTS_MAX: usize = 240;
 /// Fewer parts do not show growth.
 const PARTS_MIN: usize = 6;

@@ -16,7 +16,7 @@ use outcore_io::threads::spawn;
 use outcore_store::striped::StripedVolume;
 use rustix::io::Errno;
 
-/// Most commands under way.
+/// Maximum number of commands under way.
 pub(super) const UNDER_WAY_MAX: usize = 64;
 const OPERATION: &str = "replay trace";
 

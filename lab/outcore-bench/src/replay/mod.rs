@@ -106,7 +106,7 @@ pub struct ReplayOptions {
     pub io: IoMode,
     /// The speed.
     pub speed: Speed,
-    /// Most requests in flight; by default 32 per drive with [`Speed::Max`].
+    /// Maximum number of requests in flight; by default 32 per drive with [`Speed::Max`].
     pub depth: Option<usize>,
     /// How offsets are mapped into the array.
     pub fit: FitTo,

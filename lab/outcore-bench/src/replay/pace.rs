@@ -25,9 +25,9 @@ use super::backlog::Backlog;
 use super::{Outcome, ReplayOptions, Speed};
 use crate::watch::Watch;
 
-/// Most requests that may wait for a buffer.
+/// Maximum number of requests that may wait for a buffer.
 const WAITING_MAX: usize = 16_384;
-/// Most requests that are released together.
+/// Maximum number of requests that are released together.
 const BATCH_MAX: usize = 1024;
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// Delay from which on a request counts as late.

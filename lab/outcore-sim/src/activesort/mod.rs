@@ -87,7 +87,7 @@ pub struct MergeDrive {
     /// Read and write limits of a throttle in front of the drive, in bytes per second; 0 means
     /// none. The drive's own reads and writes do not pass it.
     pub throttle_bytes_per_s: [u64; 2],
-    /// Most prefetches in flight.
+    /// Maximum number of prefetches in flight.
     pub prefetch_max: u32,
     /// The core that merges also starts the prefetches, between two records.
     pub one_core_does_both: bool,
@@ -95,7 +95,7 @@ pub struct MergeDrive {
     pub buffers_a_run: u32,
     /// Bytes of DRAM for all buffers.
     pub dram_bytes: u64,
-    /// Most merged records that wait for the link.
+    /// Maximum number of merged records that wait for the link.
     pub output_records_max: u32,
     /// The processor.
     pub cpu: Embedded,
@@ -198,7 +198,7 @@ impl MergeDrive {
         Ok(())
     }
 
-    /// Most bytes per second that the host can read.
+    /// Maximum rate at which the host can read, in bytes per second.
     fn host_read_max(&self) -> u64 {
         match self.throttle_bytes_per_s[0] {
             0 => self.link_bytes_per_s,

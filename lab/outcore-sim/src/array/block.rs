@@ -25,7 +25,7 @@ use crate::fit::Fit;
 use crate::quantities::{NS, Ps};
 use crate::workload::{List, ListItem};
 
-/// Most bytes of one request; longer requests are split.
+/// Maximum number of bytes of one request; longer requests are split.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
 
 /// A request of a list that is longer than any drive is rejected before it is split.

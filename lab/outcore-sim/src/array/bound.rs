@@ -11,7 +11,7 @@ use crate::quantities::Ps;
 /// the limit.
 const BEHIND: f64 = 0.05;
 
-/// What a job waits for while the drives have nothing to do for it.
+/// The reason why a job has no request on the drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Between {
     /// It computes.

@@ -32,7 +32,7 @@ pub struct FileOptions {
     pub stripe_bytes: Option<u64>,
     /// Share of every drive that holds data before the replay.
     pub fill: f64,
-    /// What to do with requests that do not fit on the drives.
+    /// Treatment of requests that do not fit on the drives.
     pub fit: Fit,
     /// Requests in flight as a multiple of the recorded ones (the engine's traces). If absent, the
     /// number of drives divided by the recorded number.

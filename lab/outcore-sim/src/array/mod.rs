@@ -45,7 +45,7 @@ pub(crate) const OPERATION: &str = "replay trace";
 /// Largest number of drives in an array.
 const DRIVES_MAX: u32 = 4096;
 
-/// Where a request of the trace goes.
+/// Placement of the trace's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// To the drive on which it was recorded (modulo the number of drives).
@@ -72,7 +72,7 @@ pub struct ArrayConfig {
     /// Share of each drive that holds data before the replay, written sequentially. Data that the
     /// trace reads without having written it is stored there. The rest is free, as after a trim.
     pub fill: f64,
-    /// What to do with requests that do not fit on the drives.
+    /// Treatment of requests that do not fit on the drives.
     pub fit: Fit,
     /// Asked regularly whether to continue.
     pub watch: Watch,
@@ -115,11 +115,11 @@ pub struct ReplayReport {
     pub drives: Vec<DriveReport>,
     /// Share of the time for which the shared ceiling was used.
     pub shared_utilisation: f64,
-    /// What limits the job most, according to the measurements.
+    /// The main limit of the job, according to the measurements.
     pub bottleneck: String,
     /// Digest of all completions. Equal replays have equal digests on every machine.
     pub digest: String,
-    /// What the user should know about the replay.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 

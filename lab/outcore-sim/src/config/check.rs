@@ -15,7 +15,7 @@ use outcore_io::{Error, Result};
 use super::{Compat, DriveConfig, Interface, parse_order};
 use crate::quantities::{Rate, SECOND, Time, show_time};
 
-/// Most pages, and most mapping entries, of a drive.
+/// Maximum number of pages, and of mapping entries, of a drive.
 const ENTRIES_MAX: u64 = u32::MAX as u64 - 2;
 
 /// The longest duration and the lowest rates. Within these bounds no sum of a run exceeds 64 bits.

@@ -18,7 +18,7 @@ pub(super) struct CmtEntry {
     pub(super) waiting: bool,
 }
 
-/// Most entries that a search for an evictable one looks at.
+/// Maximum number of entries that a search for an evictable one looks at.
 const IDLE_LOOKS_MAX: u32 = 64;
 
 const NO_ENTRY: CmtEntry = CmtEntry {

@@ -32,8 +32,8 @@ const T_DBSY: Ps = 500 * NS;
 /// Ready/busy signal after a read.
 const T_READY_READ: Ps = 20 * NS;
 
-/// Most commands in a queue pair of NVMe, and in the queue of a SATA drive (native command
-/// queueing).
+/// Maximum number of commands in a queue pair of NVMe, and in the queue of a SATA drive (native
+/// command queueing).
 const NVME_COMMANDS_MAX: u32 = 65_535;
 const SATA_COMMANDS_MAX: u32 = 32;
 /// Payload of a SATA data frame.

@@ -17,7 +17,7 @@ use super::types::{Kind, List, NONE, Source, Tr};
 use super::{Drive, event_kind};
 use crate::quantities::Ps;
 
-/// What a unit does.
+/// State of a command unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Idle,

@@ -154,7 +154,7 @@ impl DriveStats {
 pub struct Wear {
     /// Fewest erases of a block.
     pub erases_min: u32,
-    /// Most erases of a block.
+    /// Largest number of erases of a block.
     pub erases_max: u32,
     /// Mean erases of a block.
     pub erases_mean: f64,

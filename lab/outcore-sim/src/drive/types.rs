@@ -71,7 +71,7 @@ pub(crate) enum Kind {
     Erase,
 }
 
-/// Where a flash operation comes from.
+/// Origin of a flash operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     User,

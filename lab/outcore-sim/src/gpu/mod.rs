@@ -45,7 +45,7 @@ use crate::quantities::{NS, Ps, US};
 
 const OPERATION: &str = "simulate GPU";
 
-/// Most blocks of one kernel.
+/// Maximum number of blocks of one kernel.
 const BLOCKS_MAX: u64 = 1 << 32;
 
 /// The GPU.

@@ -16,7 +16,7 @@ use crate::quantities::Size;
 const SECTOR_BYTES: u64 = 512;
 /// Largest offset, length and distance: 256 TiB, more than any drive here.
 const BYTES_MAX: u64 = 1 << 48;
-/// Most rows between tiles, and most boxes along an edge.
+/// Maximum number of rows between tiles, and of boxes along an edge.
 const STEPS_MAX: u64 = 1 << 20;
 const OPERATION: &str = "read page-access trace";
 

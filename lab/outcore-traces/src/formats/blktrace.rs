@@ -38,7 +38,7 @@ const ACTION_CGROUP: u32 = 1 << 8;
 const ACTION_QUEUE: u32 = 1;
 const ACTION_ISSUE: u32 = 7;
 
-/// Most events that are searched for a queued one.
+/// Maximum number of events that are searched for a queued one.
 const AHEAD_EVENTS: usize = 16 << 10;
 
 const CLASS_SHIFT: u32 = 16;

@@ -21,13 +21,13 @@ use crate::lines::parse_time;
 use crate::request::{Op, Request};
 use crate::skips::Reason;
 
-/// Most device or file names kept for one trace.
+/// Maximum number of device or file names kept for one trace.
 pub(crate) const DEVICES_MAX: usize = 65_536;
 
 /// Bytes of a sector, the unit of most traces.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
-/// Most lines examined to guess a format.
+/// Maximum number of lines examined to guess a format.
 const DETECT_LINES_MAX: usize = 400;
 
 /// A block-trace format.

@@ -12,7 +12,7 @@ use outcore_io::{Error, Kind, Result};
 
 use crate::io_trace::{Entry, Record};
 
-/// Most records that are held back (64 MiB).
+/// Maximum number of records that are held back (64 MiB).
 pub(crate) const WINDOW_RECORDS: usize = 1 << 20;
 
 /// An iterator over the entries of `inner` in order of submission.
