@@ -1,4 +1,4 @@
-"""A Parquet set by worker, rank and epoch, with PyTorch where it is installed and a stand-in otherwise."""
+"""A Parquet set by worker, rank and epoch, with PyTorch if it is installed, otherwise with a stand-in."""
 
 from __future__ import annotations
 

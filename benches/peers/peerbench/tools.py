@@ -23,7 +23,7 @@ from .units import MIB, format_size
 class Job:
     """One sort: `inputs` are raw files, `parquet` has the same keys for the tools that read Parquet."""
 
-    kind: str  # what outcore's --type says: u64 or gensort
+    kind: str  # the value of outcore's --type: u64 or gensort
     inputs: list[Path]
     records: int
     record_bytes: int

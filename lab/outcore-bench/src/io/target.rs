@@ -47,8 +47,8 @@ pub(crate) enum Consent {
     ReadOnly,
     /// Files of our own and empty devices are overwritten.
     WriteOk,
-    /// As `WriteOk`, but another device opens them again for writing; a device that is open for
-    /// writing is exclusive.
+    /// As `WriteOk`, but the caller opens the targets again through another engine device: a block
+    /// device that is open for writing is exclusive.
     WriteElsewhere,
 }
 
