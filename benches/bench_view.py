@@ -6,11 +6,11 @@
     bench_view.py --scale 16              everything at a sixteenth: does it run?
     bench_view.py --write-docs            everything, and the table in docs/benchmarks.md
 
-Prints a table with one row per measure (seen, target). Writes it as JSON, together with the report of `outcore bench
-view` (ActiveSort's Table 2 and Fig. 3), into `--results`. Compared programs run alternately, `--rounds` times, and
-medians are given; the throttled drive runs at most twice, because one round takes two and a half minutes. The case
-`drive` needs root and cgroup v1 (scripts/loop_drives.py), `mount` needs FUSE; cases that lack these say so and are
-omitted.
+Prints a table with one row per measure (seen, target). Writes it as JSON, together with the report of
+`outcore bench view` (ActiveSort's Table 2 and Fig. 3), into `--results`. Compared programs run alternately, `--rounds`
+times, and medians are given; the throttled drive runs at most twice, because one round takes two and a half minutes.
+The case `drive` needs root and cgroup v1 (scripts/loop_drives.py), `mount` needs FUSE; cases that lack these say so and
+are omitted.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Profiles BERT, GPT-2 and ResNet-50 with random weights on a GPU, as traces for `outcore sim`.
 
-Contract: writes one PyTorch profiler trace per network (`bert.pt.trace.json.gz`, ...) into the output folder. `outcore
-sim allegro` and `outcore sim gpu --trace` read the kernels of these traces. Weights are random and inputs are noise,
-because kernels and their durations do not depend on the values; nothing is downloaded. Needs a CUDA device, PyTorch
-and, for the transformers, the package `transformers` (`torchvision` for ResNet-50). Without them it prints SKIP and
-what is missing before anything runs (exit code 77). Existing files are overwritten only with `--force`. Memory: one
+Contract: writes one PyTorch profiler trace per network (`bert.pt.trace.json.gz`, ...) into the output folder.
+`outcore sim allegro` and `outcore sim gpu --trace` read the kernels of these traces. Weights are random and inputs are
+noise, because kernels and their durations do not depend on the values; nothing is downloaded. Needs a CUDA device,
+PyTorch and, for the transformers, the package `transformers` (`torchvision` for ResNet-50). Without them it prints SKIP
+and what is missing before anything runs (exit code 77). Existing files are overwritten only with `--force`. Memory: one
 network and one profile at a time.
 
     python3 scripts/profile_networks.py --out traces --passes 20

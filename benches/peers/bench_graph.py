@@ -20,10 +20,10 @@ memory in MiB: `sed -i 's/1024l\\*1024l\\*1024l:/1024l*1024l:/' examples/*.cpp`.
 graphs, so there it gets every edge in both directions. It reads only pairs of numbers; `programs/edge_text.c` first
 turns text into pairs.
 
-G-Store (the-data-lab/gstore) is a checkout in which `NUM_THDS` of gstore.h is the number of cores, built by `make
-gstored CC="g++ '-DMAP_HUGE_2MB=(21<<26)'"`; it needs libaio. Only its conversion is measured, which works in memory
-(`-c 1`; the one on disks, `-c 2`, needs scale 25) regardless of `--memory`. Its kernels did not terminate on a machine
-with two cores.
+G-Store (the-data-lab/gstore) is a checkout in which `NUM_THDS` of gstore.h is the number of cores, built by
+`make gstored CC="g++ '-DMAP_HUGE_2MB=(21<<26)'"`; it needs libaio. Only its conversion is measured, which works in
+memory (`-c 1`; the one on disks, `-c 2`, needs scale 25) regardless of `--memory`. Its kernels did not terminate on a
+machine with two cores.
 """
 
 import argparse

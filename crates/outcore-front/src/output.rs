@@ -3,11 +3,9 @@
 //! Contract: [`choose`] turns the caller's name into a [`Target`]. It rejects:
 //! - an input (unless it is to be replaced), an existing file (unless forced), a directory, or a
 //!   raw device;
-//! - a pipe if the caller does not write pipes;
-//! - a name in a directory that is missing or not writable;
-//! - an extension that does not match the contents ([`Holds`]);
-//! - binary records on a terminal;
-//! - an unknown placeholder.
+//! - a pipe (if the caller does not write pipes), or a directory that is missing or not writable;
+//! - an unknown placeholder, or an extension that does not match the contents ([`Holds`]);
+//! - binary records on a terminal.
 //!
 //! Files are compared by identity, so links are recognised; a link to a file is written through.
 //! Nothing is created here.

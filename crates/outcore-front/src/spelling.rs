@@ -1,9 +1,9 @@
 //! Translates options in texts into the caller's notation.
 //!
-//! Contract: errors of the engine and of this crate use the command's options (`--force`, `--memory
-//! 12MiB`). [`Spelling::error`] returns the same error with the caller's options (`force=True`,
-//! `memory="12MiB"`); kind, place and everything else are unchanged. Texts that are not options of
-//! the table stay unchanged. Pure.
+//! Contract: errors of the engine and of this crate use the command's options (`--force`,
+//! `--memory 12MiB`). [`Spelling::error`] returns the same error with the caller's options
+//! (`force=True`, `memory="12MiB"`); kind, place and everything else are unchanged. Texts that are
+//! not options of the table stay unchanged. Pure.
 //!
 //! A word after an option is its value if it cannot be anything else: it has a digit or an
 //! upper-case letter, or is a value of the option (`--io buffered`).

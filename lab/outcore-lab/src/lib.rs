@@ -1,9 +1,9 @@
 //! The `outcore-lab` command: arguments in, exit code out.
 //!
 //! Contract: [`run`] reads the arguments, measures, replays or simulates, and returns the exit
-//! code, as `outcore` does. The command `outcore` starts this one for `outcore bench`, `outcore
-//! replay` and `outcore sim`. Data goes to standard output, everything else to standard error.
-//! [`definition`] is the single definition of all options.
+//! code, as `outcore` does. The command `outcore` starts this one for `outcore bench`,
+//! `outcore replay` and `outcore sim`. Data goes to standard output, everything else to standard
+//! error. [`definition`] is the single definition of all options.
 //!
 //! | file | does |
 //! |---|---|

@@ -9,7 +9,7 @@
 //! | [`workload`] | generators and lists of requests |
 //! | [`drive`] | the model of one drive |
 //! | [`run`] | runs a drive and its flows from the first event to the last |
-//! | [`fit`] | shortens and moves requests that reach beyond the drives |
+//! | [`fit`] | handles requests that reach beyond the drives |
 //! | [`array`] | several drives, and the replay of a recorded trace on them |
 //! | `sweep`, [`plot`] | varies any parameter (table, CSV, SVG); charts of one run |
 //! | [`requests`] | every request of a run as CSV or Parquet |

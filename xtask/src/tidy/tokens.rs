@@ -113,8 +113,8 @@ impl TokenFacts {
     }
 }
 
-/// Whether the literal at `index` is the text of a doc comment, which the lexer turns into `#[doc =
-/// "text"]`.
+/// Whether the literal at `index` is the text of a doc comment, which the lexer turns into
+/// `#[doc = "text"]`.
 fn is_documentation(tokens: &[TokenTree], index: usize) -> bool {
     index == 2
         && matches!(&tokens[0], TokenTree::Ident(word) if word == "doc")
@@ -140,8 +140,8 @@ fn names(group: Option<&TokenTree>, lint: &str) -> bool {
         .any(|t| matches!(&t, TokenTree::Ident(word) if word == lint))
 }
 
-/// Whether the word is the first one or follows a comma in brackets: `#[ignore]`, `cfg_attr(x,
-/// ignore)`.
+/// Whether the word is the first one or follows a comma in brackets: `#[ignore]`,
+/// `cfg_attr(x, ignore)`.
 fn is_attribute(tokens: &[TokenTree], index: usize) -> bool {
     let is_first = index == 0 || is_punct(tokens.get(index - 1), ',');
     let is_last = tokens.len() == index + 1 || is_punct(tokens.get(index + 1), '=');

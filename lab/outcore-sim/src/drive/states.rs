@@ -37,9 +37,10 @@ fn choose(n: u32, k: u32) -> f64 {
 
 /// The mean field limit of d-choices collection under uniform writes, at rest. Let `w[i]` be the
 /// probability of at least `i` valid pages, and `moved` the pages that a collection moves, the sum
-/// of `w[i]^d`. Van Houdt's equation is then `1 - w[i]^d = (b - moved) i (w[i] - w[i+1]) / (b
-/// load)`. For a given `moved` it yields `w` from the last page down; only the correct `moved`
-/// reproduces itself. Cost: a few hundred steps per page.
+/// of `w[i]^d`. Van Houdt's equation is then
+/// `1 - w[i]^d = (b - moved) i (w[i] - w[i+1]) / (b load)`. For a given `moved` it yields `w` from
+/// the last page down; only the correct `moved` reproduces itself. Cost: a few hundred steps per
+/// page.
 pub(super) fn steady_field(pages: u32, load: f64, choices: u32) -> Vec<f64> {
     let b = pages as usize;
     let mut w = vec![0.0; b + 2];
