@@ -33,7 +33,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs" / "benchmarks.md"
 MARKS = ("<!-- two-builds: begin (written by benches/two_builds.py --write-docs) -->", "<!-- two-builds: end -->")
-#: A median speed below this over all rounds is reported.
+#: Slower than that in the median of all rounds is said.
 SPEED_MIN = 0.97
 
 #: Inputs: a name, and how it is made; N is the number of 8-byte numbers, L the number of 100-byte lines. gensort.txt

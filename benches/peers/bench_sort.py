@@ -2,7 +2,7 @@
 """outcore's sorting benchmark: outcore, STXXL, DuckDB, Polars and GNU sort, alternately, in the same memory.
 
 Installs what the peers need, measures every case of peerbench/cases.py, prints the tables, and writes JSON, text and
-Markdown into the results directory. It writes after each case, so that an interrupted run keeps its results.
+Markdown into the results directory (after each case, so that an interrupted run keeps what it had).
 `docs/benchmarks.md` explains every column.
 
     bench_sort.py                              everything, about 25 minutes and 45 GiB of disk

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """outcore's volume benchmark: one submitting thread on eight drives, compared with fio and btrfs raid0, alternately.
 
-Builds loop drives over images in memory (scripts/loop_drives.py), measures in alternating rounds, and prints and stores
-medians with the ratios of the design goals. `docs/benchmarks.md` explains every row.
+Builds loop drives over images in memory (scripts/loop_drives.py), measures in rounds that take turns, and prints and
+stores medians with the ratios that issue and design ask for. `docs/benchmarks.md` explains every row.
 
     bench_volume.py                          everything, about 13 minutes and 7 GiB of memory
     bench_volume.py --quick                  does everything run? a minute

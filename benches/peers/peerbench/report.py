@@ -1,7 +1,7 @@
 """Tables of results: plain text for the terminal, Markdown for the documentation.
 
-Pure: takes the content of the JSON file and returns text. The section of the documentation is between two markers;
-everything outside them stays unchanged.
+Pure: the content of the JSON file goes in, text comes out. The documentation's section lies between two markers;
+everything outside them is left as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NONE = "-"
 
 @dataclass(frozen=True)
 class Judge:
-    """A benchmark by name: its targets, and its section of the documentation."""
+    """A benchmark by name: what it must reach, and its section of the documentation."""
 
     name: str
     verdicts: Callable[[list[Json]], Iterator[targets.Verdict]]
