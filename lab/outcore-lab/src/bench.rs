@@ -1,8 +1,8 @@
-//! `outcore bench`: what [`outcore_bench`] measures, shown on the terminal and written where it is
-//! wanted.
+//! `outcore bench`: runs the measurements of [`outcore_bench`], prints the report and writes it to
+//! files.
 //!
-//! Contract: the report goes to standard output as text, or with `--json` into the `summary` event;
-//! files that could not be written are refused before anything is measured. Ctrl-C stops a
+//! Contract: the report goes to standard output as text, or with `--json` into the `summary` event.
+//! Files that could not be written are rejected before anything is measured. Ctrl-C stops a
 //! measurement within a step, and nothing of it stays on the drives.
 
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ pub(crate) fn run(terminal: &Terminal, command: &BenchCommand) -> Result<u8> {
     }
 }
 
-/// Measures, with whoever watches told what is under way; then shows and writes what was found.
+/// Measures, passing progress to the terminal; then prints and writes the report.
 pub(crate) fn report(
     terminal: &Terminal,
     args: &ReportArgs,
