@@ -124,7 +124,7 @@ fn literal_for(name: &str, node: &Expr, schema: &Schema) -> Option<Literal> {
     };
     let field = schema.field_with_name(name).ok()?;
     if let (Expr::Int(number), true) = (node, field.data_type().is_floating()) {
-        // The integer need not be a float.
+        // An integer literal stays exact, because it may have no exact float.
         return Some(Literal::Integer(*number));
     }
     let column = arrow_array::new_empty_array(field.data_type());

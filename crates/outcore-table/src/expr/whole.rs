@@ -1,7 +1,7 @@
 //! Integer operators.
 //!
-//! Contract: integers are computed in 64 bits, unsigned if one side is `u64` and the other is not
-//! negative. Overflow is an error. Division by zero gives null, because it has no value.
+//! Contract: integers are computed in 64 bits, unsigned if one side is `u64` and the other can be.
+//! Overflow is an error. Division by zero gives null, because it has no value.
 
 use std::sync::Arc;
 
