@@ -30,7 +30,7 @@ pub enum EdgeFormat {
     /// Pairs of eight-byte ids.
     Pairs64,
     /// Two ids per line, separated by blanks or tabs, and optionally a weight; lines that begin
-    /// with `#` or `%` are comments.
+    /// with `#`, `%` or `//` are comments.
     Text,
     /// Matrix Market: one line per stored entry, with indices from 1.
     MatrixMarket,

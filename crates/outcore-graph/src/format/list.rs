@@ -27,7 +27,7 @@ pub(crate) const LIST_BLOCK_BYTES: usize = 4096;
 const HEAD_BYTES: usize = SUM_BYTES + 8;
 const ENTRY_BYTES: usize = 4;
 const WORD_BYTES: usize = 4;
-/// The largest distance between the entries of a block.
+/// The largest distance of a vertex from the first one of its block.
 const DELTA_MAX: u32 = u16::MAX as u32;
 
 /// Receives blocks, index and degrees.
