@@ -258,28 +258,28 @@ struct Spent {
     phases: Vec<Phase>,
 }
 
-/// Queries that are searched for in one pass.
+/// Queries that are searched in one pass.
 struct Group<'a> {
     collector: &'a Collector<'a>,
     queries: Queries,
-    /// Of each, what products are compared with.
+    /// For each query, the value that products are compared with.
     factors: Vec<f32>,
     levels: Vec<f32>,
     bound: f64,
     allowed: Option<&'a Subset>,
     /// The number of the first query among all.
     first_query: u64,
-    /// The row of the base that is the first query, if they are rows of the base.
+    /// The row of the base that is the first query, if queries are rows of the base.
     first_row: u64,
     leaves_out: LeavesOut,
 }
 
-/// What a thread searches with.
+/// A thread's state for a search.
 struct Finder {
     tile: Tile,
     scores: Vec<f32>,
     bounds: Vec<RowBound>,
-    /// Space for a row of bits, and its distance from each query.
+    /// A buffer for a row of bits, and the row's distance from each query.
     words: Vec<u64>,
     differing: Vec<u32>,
     gathered: Gathered,
@@ -327,7 +327,7 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// One more result, of a query of this group.
+    /// A result of a query in this group.
     fn hit(&self, query: usize, row: u64, distance: f64) -> Hit {
         Hit {
             query: self.first_query + query as u64,
@@ -386,7 +386,7 @@ impl Group<'_> {
                 if self.is_left_out(from, rows.first + count as u64 - 1)
                     && self.leaves_out == LeavesOut::UpToItself
                 {
-                    // So are all rows of the tile, and for all later queries.
+                    // All rows of the tile are left out, also for all later queries.
                     break;
                 }
                 let scores_len = block.rows * count;
