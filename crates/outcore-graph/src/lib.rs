@@ -3,8 +3,8 @@
 //!
 //! A graph with any number of edges is a directory ([`format`]), made by one sort
 //! ([`convert`](mod@convert)). Kernels are semi-external: their state of each vertex is in memory,
-//! and edges are read from the drives while they run, either all in one pass over tiles, or the
-//! lists of some vertices (Falcon, Kumar and Huang, ATC 2017, measures such kernels).
+//! and edges are read from the drives while they run. They read all edges in one pass over tiles,
+//! or the lists of some vertices (Falcon, Kumar and Huang, ATC 2017, measures such kernels).
 //!
 //! - [`format`]: the files of a graph: tiles, lists, the manifest
 //! - [`edges`]: input formats of edges: pairs, text, Matrix Market, CSV, GAP's, SciPy's

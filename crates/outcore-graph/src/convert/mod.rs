@@ -52,7 +52,7 @@ const CONVERT: &str = "convert edges";
 /// unless the caller gives the number.
 const VERTICES_UNASKED: u64 = 1 << 24;
 const VERTICES_AN_EDGE: u64 = 256;
-/// The most vertices: a number has four bytes, and the last value stands for no vertex.
+/// The most vertices: a number has four bytes, and the last value means no vertex.
 pub(crate) const VERTICES_MAX: u64 = u32::MAX as u64;
 
 /// How edges are converted.

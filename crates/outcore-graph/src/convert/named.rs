@@ -2,10 +2,11 @@
 //! than a sort needs.
 //!
 //! Contract: as [`super::relabel`], with a sort of rows in place of numbers. Each end of an edge
-//! becomes a row: its name, a zero byte, which no name contains, and its place (twice the offset of
-//! its line, plus one for the target), followed by the edge's weight. Rows are their own keys, so
-//! all ends with one name are adjacent in the sorted rows. Each distinct name gets the next number
-//! and is appended to the names. Pairs of place and number are then processed as for numeric ids.
+//! becomes a row. The row has the end's name, a zero byte, which no name contains, its place (twice
+//! the offset of its line, plus one for the target), and the edge's weight. Rows are their own
+//! keys, so all ends with one name are adjacent in the sorted rows. Each distinct name gets the
+//! next number and is appended to the names. Pairs of place and number are then processed as for
+//! numeric ids.
 //!
 //! Bounds: one read of the text; a sort of one row per end; then a sort of 16 bytes per end.
 

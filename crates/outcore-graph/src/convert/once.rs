@@ -36,7 +36,7 @@ const MEMORY_BYTES_LEAST: u64 = 64 << 20;
 /// Memory per thread for the keys of a piece of text: a line of four bytes makes two.
 const PIECE_KEYS_BYTES: u64 = 1 << 20;
 
-/// What the pass has found out about the edges.
+/// The results of the pass.
 #[derive(Debug, Default)]
 struct Seen {
     /// One more than the largest id, or 0 without edges.

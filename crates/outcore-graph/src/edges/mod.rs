@@ -12,7 +12,7 @@
 //! - `named`: lines with string ids
 //! - [`rows`]: edges that the caller reads
 //! - `lines`: text whose edges are taken without an intermediate file
-//! - `syntax`: the edge that a line stands for
+//! - `syntax`: how a line is parsed to an edge
 //! - `text`: edge lists: SNAP's, GAP's `.el` and `.wel`, the entries of Matrix Market, columns of
 //!   CSV
 //! - `serial`: GAP's serialized graphs, `.sg` and `.wsg`

@@ -26,7 +26,7 @@ use outcore_io::checksum::{BlockLocation, block_checksum};
 /// Bytes of the checksum at the start of a chunk or block.
 pub(crate) const SUM_BYTES: usize = size_of::<u64>();
 
-/// The number that stands for no vertex.
+/// The number that means no vertex.
 pub const NO_VERTEX: u32 = u32::MAX;
 
 /// One of a graph's large files, as a seed of checksums.

@@ -6,7 +6,7 @@
 //! rejected; each parallel edge counts.
 //!
 //! Source: peeling by degree, Matula and Beck (JACM 1983), in rounds as in Julienne (Dhulipala,
-//! Blelloch, Shun, SPAA 2017): all vertices of the least degree are removed at once, and their
+//! Blelloch, Shun, SPAA 2017). All vertices of the least degree are removed at once, and their
 //! edges are read once ([`crate::graph::frontier`]).
 //!
 //! Bounds: sixteen bytes and a bit per vertex. The edges of each vertex are read once; a round with

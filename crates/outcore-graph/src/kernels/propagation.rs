@@ -7,8 +7,8 @@
 //! weights, and edges from a vertex to itself, are ignored. The result is the smallest vertex of
 //! each vertex's community, the same for any threads and memory.
 //!
-//! Source: Raghavan, Albert, Kumara (Physical Review E 76, 2007), with the tie rule of Cordasco and
-//! Gargano (BASNA 2010: a vertex's own label comes first) and their semi-synchronous rounds:
+//! Source: Raghavan, Albert, Kumara (Physical Review E 76, 2007). The tie rule is that of Cordasco
+//! and Gargano (BASNA 2010): a vertex's own label comes first. So are the semi-synchronous rounds:
 //! vertices of one class change at once, and those of the next class see the changes. Their classes
 //! are the colours of the graph. Here there are two random classes, drawn anew in each round, for
 //! each run of vertices whose lists are held together. Two neighbours that would swap labels for

@@ -4,7 +4,7 @@
 //! three times the number of triangles. The graph is undirected. Parallel edges count once; edges
 //! from a vertex to itself are ignored.
 //!
-//! Source: each edge is kept at its end of smaller degree, so no list is longer than the square
+//! Source: each edge is kept at its end of smaller degree. So no list is longer than the square
 //! root of twice the number of edges, and each triangle is found once, at its least vertex (Latapy,
 //! "Main-memory triangle computations", TCS 2008). Beyond memory the method is that of MGT (Hu,
 //! Tao, Chung, SIGMOD 2013): as many of these lists as fit are held in memory, and all lists are

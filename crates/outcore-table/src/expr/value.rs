@@ -29,7 +29,7 @@ use super::wrong;
 const DIGITS_128: u8 = 38;
 const DIGITS_256: u8 = 76;
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A column, or the result of computing with one.

@@ -80,7 +80,7 @@ fn matched(path: &Path) -> Result<Option<Vec<PathBuf>>> {
 
 /// Returns the files that the paths mean, sorted within each path: files given or matched by a
 /// pattern, and the tables in given directories. Text files in directories count if `is_text`. The
-/// list of a set stands for the set's files.
+/// list of a set means the set's files.
 ///
 /// # Errors
 /// As [`matching`]. Usage: a directory without tables. Corrupt: a directory whose files differ from

@@ -47,9 +47,9 @@ const TRAILER_BYTES: u64 = 10;
 const PREFIX_BYTES: u64 = 8;
 /// The first read at each message of a stream; most metadata fit into it.
 const STEP_BYTES: u64 = 16 << 10;
-/// Dictionaries may take one part in so many of a reader's memory.
+/// Dictionaries may take 1/`DICTIONARIES_SHARE` of a reader's memory.
 const DICTIONARIES_SHARE: u64 = 4;
-/// A reader has at least one part in so many of the memory.
+/// A reader has at least 1/`READERS_SHARE` of the memory.
 const READERS_SHARE: u64 = 8;
 const HINT: &str = "the file is damaged or was cut short: copy or write it again";
 
@@ -318,7 +318,7 @@ impl IpcFile {
         read_bytes.max(held_bytes)
     }
 
-    /// A row whose values are long, at most, of these columns at the root; 0 where none are.
+    /// A bound on the bytes of a row in these root columns, if values are long; 0 otherwise.
     pub(super) fn long_bytes(&self, columns: &[usize]) -> u64 {
         let columns = columns
             .iter()
@@ -326,7 +326,8 @@ impl IpcFile {
         columns.fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
-    /// What a batch takes to be read; how much it is when it is decompressed, is known when it is.
+    /// The range and memory of a batch that is fetched whole. If it is compressed, its decompressed
+    /// size may become known only when it is decoded.
     pub(super) fn whole(&self, batch: usize) -> Whole {
         let place = self.batches[batch].place;
         Whole {

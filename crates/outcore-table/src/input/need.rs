@@ -10,7 +10,7 @@ use outcore_io::{Error, Kind, Result, units};
 const BESIDE_BYTES: u64 = 32 << 20;
 /// Reported sizes are rounded up to this step.
 const STEP_BYTES: u64 = 64 << 20;
-/// A reader may have one part in so many of the memory.
+/// A reader may have 1/`READERS_SHARE` of the memory.
 const READERS_SHARE: u64 = 2;
 /// How often a job holds a long row, adjusted for the shares of the memory.
 const ROW_COPIES: u64 = 12;

@@ -29,8 +29,8 @@
 //!
 //! [`make`] computes rows from their numbers, and has no input.
 //!
-//! [`merge`](fn@merge) takes sorted tables and reads them in parallel. [`count_by`] is a group-by
-//! followed by a sort. [`diff`](fn@diff) is two sorts, whose results are read in parallel.
+//! [`merge`](fn@merge) merges tables that are already sorted. [`count_by`] is a group-by followed
+//! by a sort. [`diff`](fn@diff) is two sorts, whose results are compared row by row.
 //!
 //! All threads share decoding and encoding, which are most of the work: pieces of the input are
 //! decoded in parallel, and parts of the output are encoded in parallel

@@ -32,11 +32,11 @@ const MOST_BYTES: u64 = 1 << 50;
 const BATCHES: u64 = 10;
 /// The most memory of a thread for groups, for any length of rows.
 const TABLES_BYTES: u64 = 5 << 20;
-/// If a piece is larger than one part in so many of the memory, pieces count as a cause of too
-/// little memory.
+/// If a piece is larger than 1/`PIECE_SHARE` of the memory, pieces count as a cause of too little
+/// memory.
 const PIECE_SHARE: u64 = 8;
 
-/// What a thread holds of the longest row; all fields are 0 if no values are long.
+/// A thread's memory for the longest row; all fields are 0 if no values are long.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RowCosts {
     /// Memory while it makes the row, in addition to the reader's batch.
@@ -51,7 +51,7 @@ pub(super) struct RowCosts {
     pub(super) is_unique: bool,
     /// Whether all rows of a key are taken together.
     pub(super) is_grouped: bool,
-    /// The job keeps one part in so many of the memory in addition; 0 for none.
+    /// The job keeps 1/`kept_share` of the memory in addition; 0 for none.
     pub(super) kept_share: u64,
 }
 

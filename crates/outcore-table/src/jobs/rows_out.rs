@@ -18,7 +18,7 @@ use crate::rows::RowCodec;
 
 /// The most rows that are decoded at once.
 pub(super) const ROWS_AT_ONCE: usize = 4096;
-/// One row may take one part in so many of a writer's memory.
+/// One row may take 1/`ROW_SHARE` of a writer's memory.
 pub(super) const ROW_SHARE: u64 = 4;
 /// About how much the rows of a row group shrink when they are encoded.
 const SHRINK: u64 = 2;

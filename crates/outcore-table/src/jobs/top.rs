@@ -5,9 +5,8 @@
 //! come in random order, only about wanted times ln(n / wanted) rows are sorted; if they come in
 //! reverse order, all of them are.
 //!
-//! Bounds: the kept keys take at most one part in [`KEYS_SHARE`] of the memory. If they need more,
-//! no more rows are dropped, and the job becomes a full sort. I/O as for the sort of the remaining
-//! rows.
+//! Bounds: the kept keys take at most 1/[`KEYS_SHARE`] of the memory. If they need more, no more
+//! rows are dropped, and the job becomes a full sort. I/O as for the sort of the remaining rows.
 
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +21,7 @@ use super::rows_in::RowsIn;
 use super::rows_out::RowsOut;
 use crate::rows::key_of;
 
-/// The kept keys may take one part in so many of the memory.
+/// The kept keys may take 1/`KEYS_SHARE` of the memory.
 pub(super) const KEYS_SHARE: u64 = 8;
 /// Memory of a kept key in addition to its bytes.
 const KEPT_BYTES: u64 = 64;

@@ -32,8 +32,8 @@ const GROUP_ROWS: usize = 1 << 20;
 const GROUP_BYTES: u64 = 128 << 20;
 /// Memory of a column's dictionary in the library's writer before there is a value.
 const DICTIONARY_BYTES: u64 = 80 << 10;
-/// Empty dictionaries may take one part in so many of a row group's memory. With many columns and
-/// little memory, more of them would leave room for hardly a row in a group.
+/// Empty dictionaries may take 1/`DICTIONARIES_SHARE` of a row group's memory. With many columns
+/// and little memory, more of them would leave room for hardly a row in a group.
 const DICTIONARIES_SHARE: u64 = 3;
 
 /// The least memory for text before it is appended, in its formatted and its compressed form.
@@ -111,7 +111,7 @@ pub enum TableFormat {
     Tsv,
     /// One JSON object per row.
     JsonLines,
-    /// One column of text, one value per line. No extension stands for this format.
+    /// One column of text, one value per line. No extension selects this format.
     Lines,
     /// The numbers of one column of lists of equal length, in their form in memory
     /// ([`VectorLayout`]).

@@ -18,11 +18,11 @@ const PAGE_BYTES: u64 = 1 << 20;
 const PAGE_MIN_BYTES: u64 = 16 << 10;
 /// Pages that a column has open while it is written, including its dictionary and level buffers.
 const PAGES_OPEN: u64 = 4;
-/// Contexts may take one part in so many of a row group's memory.
+/// Contexts may take 1/`CONTEXTS_SHARE` of a row group's memory.
 const CONTEXTS_SHARE: u64 = 2;
-/// If pages end with their group, a page is at most one part in so many of the group.
+/// If pages end with their group, a page is at most 1/`PAGES_OF_GROUP` of the group.
 const PAGES_OF_GROUP: u64 = 2;
-/// A group ends when so many columns have ended a page that compression made shorter.
+/// A group ends when this many columns have ended a page that compression made shorter.
 pub(super) const EARLY_COLUMNS_MAX: usize = 2;
 /// The most columns with a context in that case: the columns counted by [`EARLY_COLUMNS_MAX`], two
 /// whose incompressible pages fill the group, and the one that is being ended.

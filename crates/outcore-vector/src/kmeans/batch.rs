@@ -33,7 +33,7 @@ const THREAD_ROWS: usize = 256;
 /// The least weight of the last batch in the smoothed distance. scikit-learn uses twice the batch
 /// divided by the rows, which never converges for a large base.
 const SMOOTHING_MIN: f64 = 0.05;
-/// A centroid with less than one part in so many of the largest cluster's rows is moved.
+/// A centroid with less than 1/`WEAK_PART` of the largest cluster's rows is moved.
 const WEAK_PART: u64 = 100;
 /// Rows per centroid between two such moves.
 const ROWS_BETWEEN_MOVES: u64 = 10;

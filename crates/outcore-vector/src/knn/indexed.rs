@@ -34,9 +34,9 @@ use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase, strange, strange_in};
 const CANDIDATES_FEW: u64 = 4096;
 /// The block size for reading candidates.
 const BLOCK_BYTES: u64 = 4096;
-/// If the blocks of candidates exceed one part in so many of the base, the whole base is read.
+/// If the blocks of candidates exceed 1/`PART` of the base, the whole base is read.
 const PART: u64 = 8;
-/// Candidates may take one part in so many of the memory.
+/// Candidates may take 1/`MEMORY_PART` of the memory.
 const MEMORY_PART: u64 = 16;
 
 /// A row that may be near a query.

@@ -7,7 +7,7 @@
 //! per query, are measured in f64 while they are in memory. Threads share the distance of their
 //! `k`th best; this only rules out more rows.
 //!
-//! A search through an index ([`indexed`]) reads a quarter as much and has the same result. A
+//! A search through an index ([`indexed`]) reads a quarter of the bytes and has the same result. A
 //! search through an index with lists ([`lists`]) reads a part of the rows, and the result is exact
 //! among them.
 //!

@@ -13,7 +13,7 @@ const PANDAS: [&str; 18] = [
 /// The name of that list.
 const PANDAS_NAME: &str = "pandas";
 
-/// What happens to rows that do not fit the columns.
+/// The treatment of rows that do not fit the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnBadRow {
     /// The job fails and reports the first.

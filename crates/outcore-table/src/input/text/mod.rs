@@ -74,7 +74,7 @@ pub struct TextOptions {
     pub schema: Vec<(String, DataType)>,
     /// Texts of CSV fields that are null, in addition to empty fields.
     pub nulls: Vec<String>,
-    /// What happens to rows that do not fit the columns. All choices except for [`OnBadRow::Fail`]
+    /// The treatment of rows that do not fit the columns. All choices except for [`OnBadRow::Fail`]
     /// read the text a second time.
     pub on_bad: OnBadRow,
     /// Columns that the job needs in addition to the selected ones. CSV headers are checked for

@@ -114,7 +114,7 @@ struct Scan<'s, 'f> {
     is_blank: bool,
     /// Whether blank records are rows.
     is_one_column: bool,
-    /// The sample uses one part in so many.
+    /// Every `step`-th part is sampled.
     step: u64,
     /// The longest first record of the sample.
     first_bytes_max: usize,

@@ -8,8 +8,8 @@
 //! are those of the words, with one blank between words. The numbers depend only on the text, the
 //! options and the seed.
 //!
-//! A 32-bit hash of each shingle goes through one permutation x -> ax + b modulo 2^32, a odd, per
-//! hash, and the least value of each permutation is kept (Broder, "On the resemblance and
+//! A 32-bit hash of each shingle goes through a set of permutations x -> ax + b modulo 2^32, a odd,
+//! one per hash. The least value of each permutation is kept (Broder, "On the resemblance and
 //! containment of documents", 1997; bands: Leskovec, Rajaraman, Ullman, "Mining of Massive
 //! Datasets", section 3.4). b and r minimise the area of mistakes, with equal weight for false and
 //! missed matches (Zhu, Nargesian, Pu, Miller, "LSH Ensemble", VLDB 2016, section 5.5).

@@ -5,10 +5,10 @@
 //! counted in tokens has the given number of them. Tokens are separated by white space (Unicode's),
 //! which has no effect on the hash; places count tokens then.
 //!
-//! Equal passages have equal hashes. Different passages have equal hashes with a probability of (b
-//! / 2^61)^2 for passages of b bytes, over the choice of the two bases: among 2^32 passages of 50
-//! bytes, the probability that any two collide is 2^-48. [`Repeats`] reports a passage as unique
-//! only if that is certain.
+//! Equal passages have equal hashes. Different passages of b bytes have equal hashes with a
+//! probability of (b / 2^61)^2, over the choice of the two bases. Among 2^32 passages of 50 bytes,
+//! the probability that any two collide is 2^-48. [`Repeats`] reports a passage as unique only if
+//! that is certain.
 //!
 //! The hash is Karp and Rabin's ("Efficient randomized pattern-matching algorithms", IBM Journal of
 //! Research and Development 1987): a polynomial modulo the prime 2^61 - 1, at two random points.

@@ -53,7 +53,7 @@ const CUTS: &str = "stretches that are cut";
 const UNITS_COUNT_MAX: usize = 1 << 20;
 /// The longest text whose places can be stored.
 const TEXT_BYTES_MAX: usize = 1 << 30;
-/// Cuts may take one part in so many of the memory.
+/// Cuts may take 1/`CUTS_SHARE` of the memory, and the filter 1/`FILTER_SHARE`.
 const CUTS_SHARE: u64 = 16;
 const FILTER_SHARE: u64 = 8;
 const FILTER_BYTES_MIN: u64 = 1 << 16;
@@ -167,7 +167,7 @@ struct Search<'a> {
     dir: PathBuf,
 }
 
-/// What the first read has found.
+/// The counts of the first read.
 #[derive(Default)]
 struct Seen {
     /// Bytes or tokens of all texts.

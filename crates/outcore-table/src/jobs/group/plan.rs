@@ -44,9 +44,9 @@ pub(super) struct Plan {
 /// Indexes of an aggregate's operands among the values.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct OperandPlaces {
-    /// Of the operand.
+    /// The operand's index.
     pub(super) of: Option<usize>,
-    /// Of the operand that chooses the row.
+    /// The index of the operand that chooses the row.
     pub(super) by: Option<usize>,
 }
 

@@ -1,7 +1,7 @@
 //! Joins with the right table in memory: left rows are looked up as they are read.
 //!
 //! Contract: [`Right::load`] reads the right table into a hash table, or reports that the memory is
-//! too small. The table is then a [`Change`] of the left table: rows come in the order of the left
+//! too small. The table is then a [`Change`] of the left table. Rows come in the order of the left
 //! table, and the partners of a row in the order of the right one, for any number of threads. It
 //! serves joins that write no right row without a partner.
 //!

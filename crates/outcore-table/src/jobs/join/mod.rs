@@ -118,9 +118,9 @@ impl JoinKind {
 /// A column of the left table, and the column of the right table that it is compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnPair {
-    /// Of the left table.
+    /// The left table's column.
     pub left: String,
-    /// Of the right table.
+    /// The right table's column.
     pub right: String,
 }
 

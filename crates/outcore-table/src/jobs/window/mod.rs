@@ -46,8 +46,8 @@ use sink::WindowSink;
 pub use function::{WindowColumn, WindowFunction};
 
 const WINDOW: &str = "compute window columns";
-/// Rows that `lag` and `lead` refer to may take one part in so many of the memory, if none of them
-/// is long.
+/// Rows that `lag` and `lead` refer to may take 1/`REACH_SHARE` of the memory, if none of them is
+/// long.
 const REACH_SHARE: u64 = 64;
 
 /// The groups, the order within them, and the columns to compute.
