@@ -15,7 +15,8 @@
 //! - [`jobs`]: jobs that read tables, run the engine and write tables: copy, select, sort, shuffle,
 //!   unique, dedup
 //! - [`stream`]: passes tables to and from other libraries, batch by batch
-//! - [`text`]: prints rows for people
+//! - `notation`: column types as users write them
+//! - `fault`: errors and panics of the libraries as errors of outcore
 //!
 //! ```
 //! use std::sync::Arc;

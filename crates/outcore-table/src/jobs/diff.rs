@@ -11,8 +11,8 @@
 //! columns, and each other column as `NAME_left` and `NAME_right`. In CSV, lists and objects are
 //! written as JSON.
 //!
-//! Both tables are sorted to private Arrow files, as in any sort, and these are then read in
-//! parallel.
+//! Both tables are sorted to private Arrow files, as in any sort, and these are then compared row
+//! by row.
 //!
 //! Bounds: those of a sort, for one table after the other, and the rows of both on scratch once;
 //! then a few batches.

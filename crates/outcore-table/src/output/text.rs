@@ -1,10 +1,10 @@
 //! Formats rows as CSV or JSON lines.
 //!
-//! Contract: the formats read back to the same values.
+//! Contract: rows have one of these forms.
 //!
 //! - CSV begins with a line of column names. Null is an empty field; an empty text is `""`. A field
-//!   with separators, quotes or line ends is quoted. CSV has no lists and objects. TSV is CSV with
-//!   tabs.
+//!   with separators, quotes or line ends is quoted, so it reads back unchanged. CSV has no lists
+//!   and objects. TSV is CSV with tabs.
 //! - JSON lines have one object per row, with all fields including nulls. NaN and infinite numbers
 //!   become null, because JSON lacks them.
 //! - Times are in ISO 8601, in UTC if they have a zone; bytes are written in hexadecimal digits.

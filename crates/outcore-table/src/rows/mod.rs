@@ -6,8 +6,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 4 | `key_bytes`, little-endian: the length of the key |
-//! | `key_bytes` | the key: compared as unsigned bytes, it orders rows as the [`KeyColumn`]s define
-//! |
+//! | `key_bytes` | the key, which orders rows as its [`KeyColumn`]s, compared as unsigned bytes |
 //! | the rest | the payload: all columns that cannot be decoded from the key |
 //!
 //! [`key_of`] finds the key in a row. [`RowCodec::decode`] converts rows, in any order, to a record

@@ -10,7 +10,7 @@
 //! search of a few lists may miss neighbours; a search of all lists is exact.
 //!
 //! An index belongs to one base, and stores its type, length, modification time, and a checksum of
-//! rows spread over the file. [`IndexFile::open`] rejects a base that differs in any of them. Each
+//! rows spread over the file. [`AnyIndex::open`] rejects a base that differs in any of them. Each
 //! record has a checksum over its bytes, its position and the base, which is verified at every
 //! read.
 //!

@@ -15,10 +15,10 @@
 //! Queries with norms above 1e15 are always measured; with smaller norms and a finite r, no product
 //! overflows.
 //!
-//! A record of an index ([`crate::index::record`]) has codes x' whose product replaces that of x;
-//! |x - x'| is at most the residual e. So `q . x` may be off by another `r_q e`, and x' may have a
-//! norm of r + e. For l2 and ip, the norm that is multiplied by the factor therefore becomes `r + e
-//! (1 + 1 / g)`. For cos, whose factor is not g, h becomes `-e (1 + g)`.
+//! A record of an index ([`crate::index::record`]) has codes x' whose product replaces that of x.
+//! The norm of `x - x'` is at most the residual e. So `q . x` may be off by another `r_q e`, and x'
+//! may have a norm of r + e. For l2 and ip, the norm that is multiplied by the factor therefore
+//! becomes `r + e (1 + 1 / g)`. For cos, whose factor is not g, h becomes `-e (1 + g)`.
 
 use super::Metric;
 use crate::exact::{error_factor, round_up, underflow};

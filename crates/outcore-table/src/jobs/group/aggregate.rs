@@ -1,9 +1,9 @@
 //! Aggregates of groups: their functions, operands and result types.
 //!
-//! Contract: [`Aggregate::parse`] reads an aggregate from user input. [`Output::of`] determines its
-//! result type for a column of a table, or the reason that it has none. Types follow DuckDB's SQL
-//! if Parquet has the type: sums of integers have 64 bits, sums of decimals 38 digits. A result
-//! that does not fit is an error; nothing wraps.
+//! Contract: [`Aggregate::parse`] reads an aggregate from user input. [`Aggregate::field_of`]
+//! determines its result type for a column of a table, or the reason that it has none. Types follow
+//! DuckDB's SQL if Parquet has the type: sums of integers have 64 bits, sums of decimals 38 digits.
+//! A result that does not fit is an error; nothing wraps.
 
 use arrow_schema::{DataType, Field, TimeUnit};
 use outcore::key::column::{arguments, column_name, listed};
