@@ -21,7 +21,7 @@
 //! without.
 //!
 //! [`cast_to`] converts values to a common type. It fails for a value that this type does not hold,
-//! such as 2^53 + 1 as a float or the year 9999 in nanoseconds, so no value is rounded, truncated
+//! such as 2^53 + 1 as a float or the year 9999 in nanoseconds. So no value is rounded, truncated
 //! or replaced with null.
 //!
 //! [`united`] returns the columns of several schemas, in the order of their first occurrence, each

@@ -84,7 +84,7 @@ pub(super) fn convert_once(
     }
 }
 
-/// The shape of keys for the given number of vertices, or for the sampled ids and some more; `None`
+/// The shape of keys for the given number of vertices, or for the sampled ids and some more. `None`
 /// if there are too many vertices for a pass that may have to be repeated.
 fn shape_for(
     told: Option<u64>,

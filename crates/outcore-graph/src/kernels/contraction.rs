@@ -9,14 +9,14 @@
 //!
 //! A bundle is a range of vertices whose state fits into memory. Its edges are those whose larger
 //! end is in it. Edges inside the bundle unite its vertices. An edge to a vertex below becomes the
-//! *link* of its set; if the set already has a link, it becomes an edge between the two vertices
+//! *link* of its set. If the set already has a link, it becomes an edge between the two vertices
 //! below, which belongs to an earlier bundle. After all bundles are removed, they are labelled from
 //! the smallest vertex up. A set without a link gets its smallest vertex as label. A set with a
 //! link gets the link's label, which it requested when its bundle was removed.
 //!
-//! Bounds: eight bytes per vertex of a bundle. I/O: one read of the tiles; eight bytes per edge to
-//! scratch and back for each bundle to which the edge moves, in the worst case all bundles; and
-//! twice eight bytes per set.
+//! Bounds: eight bytes per vertex of a bundle. I/O is one read of the tiles, eight bytes per edge
+//! to scratch and back for each bundle to which the edge moves, and twice eight bytes per set. In
+//! the worst case an edge moves to all bundles.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

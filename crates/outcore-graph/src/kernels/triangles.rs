@@ -13,8 +13,8 @@
 //! Lists store vertices by rank, in descending order of degree. Most neighbours therefore have low
 //! ranks, and their marks stay in the caches. The lists of the first [`HUBS_MAX`] ranks are also
 //! stored as rows of bits ([`Hubs`]). Comparing a list with a hub's list then costs at most the
-//! list's own length, or an eighth of a byte per vertex before the hub, and not the length of the
-//! hub's list.
+//! list's own length, or an eighth of a byte per vertex before the hub. It does not depend on the
+//! length of the hub's list.
 //!
 //! Bounds: sixteen bytes per vertex, and four more per thread; 64 MiB for the bits of hubs, or an
 //! eighth of the remaining memory. The lists are read once, and once more for each memory-sized

@@ -9,8 +9,8 @@
 //!
 //! **Types.**
 //!
-//! - A literal takes the type of the operand it meets: next to a column of dates, times or bytes, a
-//!   text becomes a value of that type; next to a decimal, a number with a point becomes a decimal.
+//! - A literal takes the type of the operand it meets. Next to a column of dates, times or bytes, a
+//!   text becomes a value of that type. Next to a decimal, a number with a point becomes a decimal.
 //! - Integers are computed in 64 bits. Overflow is an error; division by zero gives null.
 //! - Timestamps with a zone are compared, cast and split into parts in UTC.
 //! - Floats follow IEEE 754, except that NaN equals itself and is larger than all numbers, as in a

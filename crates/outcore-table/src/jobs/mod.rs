@@ -23,7 +23,7 @@
 //! - [`partition`](fn@partition): the key is the columns that name directories; rows with equal
 //!   keys go to one file, in the order of the input
 //! - [`shuffle`](fn@shuffle): the key is a random number of 128 bits, a function of the seed and of
-//!   the row's position or its group; rows with equal keys come in the order of the input
+//!   the row's position or group; rows with equal keys come in the order of the input
 //!
 //! [`view`](mod@view) leaves rows in sorted runs, which are merged as they are read.
 //!

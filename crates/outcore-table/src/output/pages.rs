@@ -1,9 +1,9 @@
 //! Page sizes of Parquet, and the memory for compressing pages.
 //!
 //! Contract: [`Pages::of`] divides the memory of a row group. The library keeps a context of
-//! Zstandard for each column from the column's first page to the end of the group: 0.2 to 0.6 MiB
-//! at level 1; at level 19 about 17 times the page size, or 17 MiB for a page of 1 MiB. So pages
-//! are small enough that contexts leave half of the memory to rows.
+//! Zstandard for each column from the column's first page to the end of the group. A context takes
+//! 0.2 to 0.6 MiB at level 1, and about 17 times the page size at level 19, so 17 MiB for a page of
+//! 1 MiB. So pages are small enough that contexts leave half of the memory to rows.
 //!
 //! With too many columns for that, pages end only with their group: a finished column frees its
 //! context before the next one needs its own. Columns that fill a page earlier are counted, and the

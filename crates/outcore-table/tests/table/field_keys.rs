@@ -249,7 +249,7 @@ fn rows_are_paired_by_fields() {
     }
 }
 
-/// A row that only the right table has has its key in the columns of that table.
+/// A row of the right table without a partner keeps its key in the columns of that table.
 #[test]
 fn no_key_is_lost_where_one_side_has_it_in_objects() {
     let left = objects(40, 8);

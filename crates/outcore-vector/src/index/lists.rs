@@ -1,20 +1,25 @@
 //! An index with lists: the rows of a base grouped by their nearest centroid, so that a search can
 //! read a part of them.
 //!
-//! Contract (IVF: Sivic and Zisserman, "Video Google", ICCV 2003; Jégou, Douze, Schmid, "Product
-//! Quantization for Nearest Neighbor Search", PAMI 2011): each row of the base is in the list of
-//! its nearest centroid, unchanged, with its row number. Rows ascend within a list. [`build_lists`]
-//! clusters the base with [`kmeans`](mod@crate::kmeans), and then groups its rows with one sort by
-//! the engine, within the job's memory. The index is absent or whole, and its bytes depend only on
-//! the base and the options.
+//! Contract: each row of the base is in the list of its nearest centroid, unchanged, with its row
+//! number. Rows ascend within a list. [`build_lists`] clusters the base with
+//! [`kmeans`](mod@crate::kmeans), and then groups its rows with one sort by the engine, within the
+//! job's memory. The index is absent or whole, and its bytes depend only on the base and the
+//! options. Source: IVF (Sivic and Zisserman, "Video Google", ICCV 2003; Jégou, Douze, Schmid,
+//! "Product Quantization for Nearest Neighbor Search", PAMI 2011).
 //!
 //! N.B. The lists contain whole rows, not one-byte codes: a list is read in one piece, and its rows
 //! are measured directly in f64. Codes would need a quarter of the bytes, but a random read of the
 //! base for each row that they cannot rule out.
 //!
-//! Layout: the header of [`super`]; the centroids as f64; the first row of each list and the end of
-//! the last, as u64; zeros up to a multiple of 4096 bytes; then the rows. Before each row are its
-//! number (u64), its list (u32), and its checksum (u32), seeded by both and by the base.
+//! Layout:
+//!
+//! - the header of [`super`]
+//! - the centroids as f64
+//! - the first row of each list and the end of the last, as u64
+//! - zeros up to a multiple of 4096 bytes
+//! - the rows, each after its number (u64), its list (u32), and its checksum (u32), which is seeded
+//!   by both and by the base
 //!
 //! Bounds: the passes of k-means, one more read of the base, and a sort of its rows. The index has
 //! the length of the base plus 16 bytes per row.

@@ -1,10 +1,10 @@
 //! Sums of vectors that do not depend on the order of addition.
 //!
-//! Contract (Demmel and Nguyen, "Fast Reproducible Floating-Point Summation", ARITH 2013, section
-//! 3): a number is split into a multiple of a coarse unit, a multiple of a fine unit, and a rest
-//! that is dropped. The units are chosen from the largest number and the count of numbers, so that
-//! both sums are exact in f64 and therefore independent of the order. The dropped rest is below
-//! 2^-52 of the largest number, for each number that is added.
+//! Contract: a number is split into a multiple of a coarse unit, a multiple of a fine unit, and a
+//! rest that is dropped. The units are chosen from the largest number and the count of numbers, so
+//! that both sums are exact in f64 and therefore independent of the order. The dropped rest is
+//! below 2^-52 of the largest number, for each number that is added. Source: Demmel and Nguyen,
+//! "Fast Reproducible Floating-Point Summation", ARITH 2013, section 3.
 //!
 //! Bounds: six additions per number; two f64 per number of a sum.
 

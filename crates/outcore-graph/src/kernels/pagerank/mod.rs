@@ -80,8 +80,8 @@ pub struct Ranks {
 /// Computes the rank of each vertex; ranks sum to 1.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for invalid options, if the iterations do not converge, and by weight
-/// for a graph without weights, or with a weight that is negative or not a number;
+/// [`outcore::Kind::Usage`] for invalid options, and if the iterations do not converge. By weight,
+/// also for a graph without weights, or with a weight that is negative or not a number.
 /// [`outcore::Kind::Memory`] if the state does not fit; errors of reading.
 pub fn pagerank(job: &Job, graph: &Graph, options: PageRankOptions) -> Result<Ranks> {
     ranked(job, graph, options, None)

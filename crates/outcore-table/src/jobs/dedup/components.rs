@@ -5,8 +5,8 @@
 //! united the sets.
 //!
 //! Links are set by compare-and-swap from a root to a smaller (or larger) one, and paths are halved
-//! on the way (Jayanti and Tarjan, "Concurrent disjoint set union", Distributed Computing 2021,
-//! linking by index).
+//! on the way. Source: Jayanti and Tarjan, "Concurrent disjoint set union", Distributed Computing
+//! 2021, linking by index.
 //!
 //! Bounds: four bytes per row. A union takes logarithmic time except for contrived orders of rows.
 

@@ -1,19 +1,20 @@
 //! Removes passages of texts that already occurred.
 //!
-//! Contract: a passage is removed if it has at least the given number of bytes or tokens
-//! ([`PassageUnit`]) and already occurred in the same column, in an earlier row or earlier in its
-//! own text. With tokens, the white space after the passage is removed as well. The rest of the
-//! text is joined. So each removed byte is part of a passage of that length that occurs before, and
-//! the first occurrence of every passage stays. If a passage overlaps its first occurrence, only
-//! the part after it is removed. Characters stay whole. All rows are kept, also those whose text
-//! becomes empty; nulls stay null. The result depends only on the rows and the length.
+//! Contract: a passage is removed if it already occurred in the same column, in an earlier row or
+//! earlier in its own text. It must have at least the given number of bytes or tokens
+//! ([`PassageUnit`]). With tokens, the white space after the passage is removed as well. The rest
+//! of the text is joined. So each removed byte is part of a passage of that length that occurs
+//! before, and the first occurrence of every passage stays. If a passage overlaps its first
+//! occurrence, only the part after it is removed. Characters stay whole. All rows are kept, also
+//! those whose text becomes empty; nulls stay null. The result depends only on the rows and the
+//! length.
 //!
 //! The passage at every character is hashed ([`passages`](super::passages)), and the passages that
 //! may repeat are sorted with their places. The first place of each passage stays. The other places
 //! are sorted again while the first sort returns them, and overlapping ones are merged. The result
-//! equals that of a suffix array (Lee, Ippolito, Nystrom, Zhang, Eck, Callison-Burch, Carlini,
-//! "Deduplicating Training Data Makes Language Models Better", ACL 2022, section 4.1), but only
-//! repeated passages are sorted, not all suffixes.
+//! equals that of a suffix array, but only repeated passages are sorted, not all suffixes. Source:
+//! Lee, Ippolito, Nystrom, Zhang, Eck, Callison-Burch, Carlini, "Deduplicating Training Data Makes
+//! Language Models Better", ACL 2022, section 4.1.
 //!
 //! Bounds: a sixteenth of the memory for the cuts, at most 64 bytes each, and an eighth for the
 //! filter. I/O is two reads of the texts, the sorts of the repeated passages, 28 and 20 bytes each,

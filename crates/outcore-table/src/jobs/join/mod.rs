@@ -18,7 +18,7 @@
 //! scratch once more ([`held`]).
 //!
 //! With [`Join::is_unordered`], a right table that fits into a part of the memory is loaded, and
-//! left rows are looked up as they are read ([`lookup`]); the output is then in the order of the
+//! left rows are looked up as they are read ([`lookup`]). The output is then in the order of the
 //! left table. If the right table does not fit, or if right rows without a partner are needed, the
 //! join sorts.
 //!
@@ -202,8 +202,8 @@ impl Default for Join {
 ///
 /// # Errors
 /// As [`sort`](super::sort()). Usage: a missing column; key types that cannot be compared; a
-/// repeated column name; an as-of join of a kind other than inner or left; several outputs, because
-/// the number of rows is not known in advance.
+/// repeated column name; an as-of join of a kind other than inner or left. Also several outputs,
+/// because the number of rows is not known in advance.
 pub fn join(
     job: &Job,
     ends: &TableEnds<'_>,
