@@ -63,7 +63,7 @@ impl Expr {
     /// Reads `text`.
     ///
     /// # Errors
-    /// Usage: it names the place.
+    /// Usage: invalid syntax, reported with its place.
     pub fn parse(text: &str) -> Result<Self> {
         text.parse().map(Expr)
     }
@@ -105,7 +105,7 @@ impl Expr {
     /// Returns the rows for which it is true.
     ///
     /// # Errors
-    /// As [`Expr::evaluate`]; usage: its values are not truth values.
+    /// As [`Expr::evaluate`]. Usage: values that are not truth values.
     pub fn holds(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let found = Scope::of(batch).evaluate(&self.0)?;
         let found = operators::truth(found)?.into_column(batch.num_rows())?;
@@ -125,7 +125,7 @@ impl Assignment {
     /// Reads `name = expression` or `expression as name`, or several of them separated by commas.
     ///
     /// # Errors
-    /// As [`Expr::parse`]; usage: an expression without a name.
+    /// As [`Expr::parse`]. Usage: an expression without a name.
     pub fn parse_all(text: &str) -> Result<Vec<Self>> {
         let made = grammar::Named::parse_all(text)?.into_iter();
         Ok(made

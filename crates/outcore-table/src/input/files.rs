@@ -305,7 +305,7 @@ pub fn is_directory_of_tables(dir: &Path) -> bool {
         || dir.is_dir() && walk(dir, false, (&mut files, &mut dirs)).is_ok() && !files.is_empty()
 }
 
-/// Whether `path` can stand for several tables: a directory of them, or a pattern.
+/// Whether `path` can mean several tables: a directory of them, or a pattern.
 pub fn is_several(path: &Path) -> bool {
     pattern_of(path).is_some() || is_directory_of_tables(path)
 }

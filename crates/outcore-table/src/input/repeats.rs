@@ -9,7 +9,7 @@
 //! order or are shuffled; a sort may bring equal values together. Pure.
 //!
 //! N.B. A useless dictionary can take half of the time of writing a table, and makes the file
-//! larger (docs/benchmarks.md).
+//! larger (docs/decisions/0021).
 //!
 //! Complexity: one look per column and row group; about 60 bytes per column.
 

@@ -502,8 +502,8 @@ fn nulls_of(schema: &SchemaRef) -> RecordBatch {
         .unwrap_or_else(|_| RecordBatch::new_empty(Arc::clone(schema)))
 }
 
-/// A row of differences: the places of its values on both sides; the row of nulls stands for a
-/// missing side.
+/// A row of differences: the places of its values on both sides; a missing side refers to the row
+/// of nulls.
 struct Difference {
     kind: &'static str,
     columns: Option<String>,
