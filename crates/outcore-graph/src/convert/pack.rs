@@ -343,8 +343,7 @@ impl<K: EdgeKey> Packing<K> {
                 loops: self.loops,
                 directed: self.kind.is_directed,
                 weighted: self.kind.weights.is_some(),
-                // Graphs with four-byte floats have no type in the manifest, as before other types
-                // existed.
+                // Four-byte floats are the manifest's default, so their type is left out.
                 weight_type: self.kind.weights.filter(|of| *of != WeightType::F32),
                 dedup: self.kind.dedup,
                 relabelled: false,

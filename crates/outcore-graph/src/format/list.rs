@@ -230,7 +230,7 @@ pub struct Weights<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// The bits of each weight, as the graph stores it; `None` if it has no weights.
+    /// The bits of each weight, as the graph stores it; empty if it has no weights.
     pub(crate) fn bits(self) -> impl Iterator<Item = u64> + use<'a> {
         let step = self.of.map_or(1, WeightType::words);
         let bits = |words: &[u32]| match words {

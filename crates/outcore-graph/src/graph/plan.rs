@@ -99,7 +99,7 @@ pub(crate) struct KernelPlan<'g> {
 }
 
 impl<'g> KernelPlan<'g> {
-    /// Plans `kernel` with this much memory for vertices, and in addition.
+    /// Plans `kernel` with this much memory for vertices, and this much for reading edges.
     pub(crate) fn new(
         job: &'g Job,
         graph: &'g Graph,

@@ -23,8 +23,8 @@ use crate::graph::state::{State, StateBytes, numbers, values};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "breadth-first search";
-/// A level that reaches fewer than one in so many vertices collects them. A level that reaches more
-/// finds them afterwards by a scan, in order.
+/// A level that reaches at most 1/`NOTED_SHARE` of the vertices collects them. A level that reaches
+/// more finds them afterwards by a scan, in order.
 const NOTED_SHARE: usize = 64;
 
 /// The result of a search.

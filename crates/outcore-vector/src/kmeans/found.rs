@@ -19,7 +19,7 @@ const FARTHEST_ROWS: usize = 64;
 /// Below this, squares may have underflowed, so the numbers themselves are compared.
 const SQUARE_MIN: f64 = 1e-290;
 
-/// What a pass finds.
+/// The result of a pass.
 pub(super) struct Found {
     /// The sum of each cluster's rows.
     pub(super) sums: Sums,
