@@ -45,8 +45,8 @@ impl Input {
     }
 }
 
-/// Makes the header of an output with that many elements. Its length never depends on the number,
-/// up to the largest one ever requested.
+/// Makes the header of an output with that many elements. Its length is always that of the header
+/// for the largest number ever requested.
 pub type MakeHeader = Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>;
 
 /// Destination of the result.
