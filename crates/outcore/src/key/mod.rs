@@ -1,9 +1,9 @@
-//! What the bytes mean: records and their keys, the total order, file headers, checks.
+//! The meaning of bytes: records and their keys, the total order, file headers, checks.
 //!
-//! Contract: nothing here does I/O or spawns threads; every item is a pure function of its
-//! arguments, or a small value that is built once per job and then only read. [`record`] says
-//! where a record's keys lie, [`order`] turns keys into machine words whose unsigned order is the
-//! order wanted, and [`scalar`] does the same in place for records that are one number.
+//! Contract: nothing here does I/O or spawns threads. Every item is a pure function of its
+//! arguments, or a small value that is built once per job and is then read-only. [`record`] defines
+//! where a record's keys are. [`order`] turns keys into machine words with the wanted unsigned
+//! order, and [`scalar`] does the same in place for records that are one number.
 //!
 //! | file | holds |
 //! |---|---|
