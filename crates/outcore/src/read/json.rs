@@ -8,7 +8,7 @@
 /// Names of numbers outside of strings, and replacement numbers of the same length.
 const NUMBERS: [(&[u8], &[u8]); 2] = [(b"NaN", b"0.5"), (b"Infinity", b"0.500000")];
 
-/// Whether a line of JSON Lines contains only spaces and tabs, and so no value.
+/// Whether a line of JSON Lines contains only white space, and so no value.
 #[inline]
 pub fn is_blank(line: &[u8]) -> bool {
     line.iter().all(u8::is_ascii_whitespace)
