@@ -206,9 +206,9 @@ impl LineSortOptions {
 pub struct LineSummary {
     /// Lines read, without blank ones that are no lines.
     pub lines_in: u64,
-    /// Lines written.
+    /// Lines skipped because they have no key.
     pub lines_out: u64,
-    /// Lines left out for having no key.
+    /// For two compared sides: the lines of only one, and those of both.
     pub skipped: u64,
     /// Of two sides that were compared: the lines of one alone, and those of both.
     pub sides: SideCounts,
@@ -218,7 +218,7 @@ pub struct LineSummary {
     pub seconds: f64,
     /// Bytes read from all drives.
     pub read_bytes: u64,
-    /// Bytes written to all drives.
+    /// How often data were read and written.
     pub written_bytes: u64,
     /// Times that data were read and written.
     pub passes: u32,
