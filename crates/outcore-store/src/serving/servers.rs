@@ -451,7 +451,7 @@ fn deal(nodes: &[Option<usize>], servers: usize) -> Vec<usize> {
     }
     let mut shares = vec![1; sets.len()];
     for _ in sets.len()..servers {
-        // The next server goes where each has most to do.
+        // The next server goes to the node whose servers have the most drives each.
         let load = |set: &usize| sets[*set].len() * 1000 / shares[*set];
         let busiest = (0..sets.len()).rev().max_by_key(load).unwrap_or(0);
         shares[busiest] += 1;

@@ -203,8 +203,8 @@ impl Execution {
         }
     }
 
-    /// Writes the table's items to files, so that the files hold them; if nothing runs, only
-    /// records that.
+    /// Writes the table's items to files, which become the input; if nothing runs, only changes the
+    /// input's type.
     fn refine_now(&mut self) -> Result<()> {
         if self.mode == Mode::Run {
             return self.refine_files();

@@ -550,7 +550,7 @@ pub(crate) mod parts;
 
 /// Adds the occurrences of each number in `numbers` to `counts`; all numbers are below its length.
 pub(crate) fn count_each(numbers: &[u16], counts: &mut [usize]) {
-    // Uses several counters in rotation, so that few additions wait for the previous one:
+    // Four tables of counters in rotation, so that few additions wait for the previous one:
     // consecutive numbers are often equal.
     let (quads, rest) = numbers.as_chunks::<4>();
     let mut tables = vec![0u32; 4 * counts.len()];

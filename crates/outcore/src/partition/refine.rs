@@ -268,7 +268,7 @@ impl BucketSource {
         taken.pop_front()
     }
 
-    /// The input run that contains `run`, which may continue the run before it.
+    /// The input run of `run`. It continues the run before it in the order of the input.
     fn run_of(&self, run: &InputRun) -> RunStart {
         let before = |&position: &u64| position < run.position;
         let number = self.positions.partition_point(before) as u64;

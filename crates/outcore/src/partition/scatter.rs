@@ -94,7 +94,7 @@ pub(crate) struct Scattering {
 pub(crate) struct RunStart {
     /// Its order among the others.
     pub(crate) position: u64,
-    /// The run continues an earlier run that ended at this value.
+    /// A run that begins here continues one that ended here.
     pub(crate) begin: u64,
     pub(crate) end: u64,
 }

@@ -22,7 +22,7 @@ use outcore_io::{Error, Result, units};
 
 /// Blocks with at most this gap between them are read together.
 const GAP_BYTES: u64 = 4 << 10;
-/// Longest run, in addition to the last element in it.
+/// Longest run; a run for a longer element is exactly that element's blocks.
 const RUN_BYTES_MAX: u64 = 32 << 10;
 /// Runs that a thread takes at a time.
 const RUNS_AT_ONCE: usize = 8;

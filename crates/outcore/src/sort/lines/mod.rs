@@ -160,7 +160,7 @@ impl LineSortOptions {
         self.unique || self.count || self.sides.is_some()
     }
 
-    /// Bytes that are put in front of each line when it is read.
+    /// Bytes that are put before each line when it is read.
     fn mark_bytes(&self) -> usize {
         match (self.sides, self.places) {
             (Some(_), _) => sides::MARK_BYTES,
@@ -169,7 +169,7 @@ impl LineSortOptions {
         }
     }
 
-    /// Bytes in front of each line that are not written.
+    /// Leading bytes of each line that are not written.
     fn hidden_bytes(&self) -> usize {
         match (self.sides, self.places) {
             (Some(_), _) => sides::MARK_BYTES,
@@ -178,17 +178,17 @@ impl LineSortOptions {
         }
     }
 
-    /// Whether lines may be left out, so that the length of the output is not known before.
+    /// Whether lines may be omitted, so that the length of the output is unknown in advance.
     fn is_thinned(&self) -> bool {
         self.is_unique() || self.occurrences != Occurrences::Any || self.places != Places::None
     }
 
-    /// Whether the lines of a key are counted where one of them is written.
+    /// Whether the lines of a key are counted when one of them is written.
     fn has_counts(&self) -> bool {
         self.count || (self.unique && self.occurrences != Occurrences::Any)
     }
 
-    /// What stands in front of lines.
+    /// The text before lines.
     fn counts(&self) -> Counts {
         if let Some(sides) = self.sides {
             return Counts::Columns(sides.separator);
@@ -201,16 +201,16 @@ impl LineSortOptions {
     }
 }
 
-/// What was done with lines.
+/// The result of a sort or merge of lines.
 #[derive(Debug, Clone)]
 pub struct LineSummary {
-    /// Lines read, without blank ones that are no lines.
+    /// Lines read, without blank lines that are not records.
     pub lines_in: u64,
-    /// Lines skipped because they have no key.
+    /// Lines written.
     pub lines_out: u64,
-    /// For two compared sides: the lines of only one, and those of both.
+    /// Lines skipped because they have no key.
     pub skipped: u64,
-    /// Of two sides that were compared: the lines of one alone, and those of both.
+    /// For two compared sides: the lines of only one, and those of both.
     pub sides: SideCounts,
     /// Bytes of the output.
     pub bytes_out: u64,
@@ -218,9 +218,9 @@ pub struct LineSummary {
     pub seconds: f64,
     /// Bytes read from all drives.
     pub read_bytes: u64,
-    /// How often data were read and written.
+    /// Bytes written to all drives.
     pub written_bytes: u64,
-    /// Times that data were read and written.
+    /// How often data were read and written.
     pub passes: u32,
     /// Most scratch in use at once.
     pub scratch_bytes: u64,

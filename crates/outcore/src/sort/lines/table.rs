@@ -239,7 +239,7 @@ impl Entries {
         if end > self.arena.len() || self.count * SLOTS_A_LINE_HALVES / 2 >= slot_count {
             self.is_full = true;
         }
-        // The table is full now: no further line is added, because each line has only one place.
+        // A full table takes no further line, because each line has only one place.
         if self.is_full {
             return false;
         }
