@@ -85,7 +85,7 @@ fn follow(name: &Path) -> std::result::Result<PathBuf, Refusal> {
     Err(Refusal::System(Errno::LOOP))
 }
 
-/// Fails if a file of a set has the name of a link.
+/// Fails if the path of a file of a set is a link.
 ///
 /// # Errors
 /// [`crate::Kind::Usage`]; otherwise the system's error.

@@ -87,8 +87,8 @@ const READS_MAX: u64 = 4;
 /// thread. It takes up to four if memory holds the result, and only a part of it twice per thread.
 ///
 /// # Errors
-/// [`crate::Kind::Memory`] otherwise: use [`top_k_each`] for any number of items, or sort them as
-/// bytes ([`crate::sort`]); the errors of [`reduce`](super::reduce()).
+/// [`crate::Kind::Memory`] if the result does not fit in memory: use [`top_k_each`] for any number
+/// of items, or sort them as bytes ([`crate::sort`]); the errors of [`reduce`](super::reduce()).
 pub fn top_k<S>(
     job: &Job,
     sequence: &S,

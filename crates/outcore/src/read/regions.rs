@@ -11,8 +11,8 @@
 //! Bounds: the reader alternates among `open_chunks` chunks, each with a window of reads of
 //! `block_bytes` from the pool, and a record of at most `record_bytes_max` that is being assembled.
 //! When all of them have been requested, the following chunks are read ahead in the rest of the
-//! windows; this is why a chunk may be no longer than one read. Each byte is read once, except for
-//! a block or two at the boundaries of chunks.
+//! windows, because a chunk may be as short as one read. Each byte is read once, except for a block
+//! or two at the boundaries of chunks.
 
 use std::collections::VecDeque;
 use std::ops::Range;

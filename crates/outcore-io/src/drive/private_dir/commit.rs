@@ -8,7 +8,7 @@
 //!   folder of a dataset volume in the parent.
 //! - The record describes each target as it was when the set was decided. A file that has appeared
 //!   or changed since is not overwritten: the new file is put next to it, under the name followed
-//!   by [`ASIDE`], and the process that swept is told.
+//!   by [`ASIDE`], and the process that swept reports it.
 //!
 //! The coordinator is removed only when all members are done or gone, a member only when it has
 //! seen the coordinator. If a directory cannot be seen (a drive that is not mounted: the parent has

@@ -5,8 +5,8 @@
 //! inside its stretch, of which a few whole lines are taken, so lines are sampled in proportion to
 //! their bytes. A line that does not end in its block counts with the available bytes, which only
 //! makes splitters less exact; a line without a key is skipped. Each stretch contributes equally
-//! many bytes of keys, so that the keys of a sorted input do not all come from its start. If most
-//! blocks contain no line start, fewer and longer reads are made instead.
+//! many bytes of keys, so that the keys of a sorted input do not all come from its start. If fewer
+//! than half as many lines as reads are found, fewer and longer reads are made instead.
 //!
 //! Bounds: reads of 4 KiB and, if those are too short, of 32 and 256 KiB. For each length there are
 //! at most [`READS_MAX`] reads and about a sixteenth of the input; for lengths alone, a quarter of
