@@ -349,7 +349,7 @@ fn sorted_letters(word: &str) -> Vec<char> {
     letters
 }
 
-/// Insertions, deletions, substitutions and swaps of neighbours between two words.
+/// Insertions, deletions, substitutions and swaps of adjacent letters between two words.
 fn edit_distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();

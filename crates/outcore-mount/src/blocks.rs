@@ -399,7 +399,7 @@ impl Shared {
         }
         drop(state);
         self.merged.notify_all();
-        // A thread may have left this one's next block to us.
+        // Wakes the other threads: the blocks that they may take can have changed.
         self.work.notify_all();
     }
 }

@@ -106,17 +106,17 @@
 //! # }
 //! ```
 //!
-//! # Where to read on
-//! | module | holds |
+//! # Modules
+//! | module | contents |
 //! |---|---|
-//! | [`dataset`] | lazy datasets: what the names at the root are mostly about |
+//! | [`dataset`] | lazy datasets; most names at the root belong to them |
 //! | [`sort`] | the samplesort, of records and of lines |
-//! | [`shuffle`] | random permutations that a seed names |
-//! | [`primitives`] | map, filter, scan, reduce, gather and their kin over sequences |
+//! | [`shuffle`] | random permutations that a seed determines |
+//! | [`primitives`] | map, filter, scan, reduce, gather and similar operations on sequences |
 //! | [`runs`] | sorted views: runs that are merged while they are read |
 //! | [`key`] | records, lines and their order, checkers, NumPy headers |
-//! | [`read`] | blocks and whole records in, samples |
-//! | [`job`] | what a run may use, how it is watched and stopped |
+//! | [`read`] | input as blocks and whole records, samples |
+//! | [`job`] | the resources of a run, and how it is observed and stopped |
 //!
 //! Two crates are below these modules: `outcore-io`, the drives of one machine, and
 //! `outcore-store`, volumes and stored datasets. `ARCHITECTURE.md` follows a block through all of

@@ -201,7 +201,7 @@ pub(crate) enum Unavailable {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileTable(Arc<RwLock<Entries>>);
 
-/// How long to wait for a descriptor before the next look.
+/// How long to wait for a descriptor before the next try.
 pub(super) const WAIT: Duration = Duration::from_millis(1);
 /// Number of waits before giving up.
 const WAITS_MAX: u32 = 10_000;

@@ -18,7 +18,7 @@ use crate::drive::{parent_of, private_dir};
 use crate::error::{Error, Kind, Result};
 use crate::threads;
 
-/// The name of the list of a directory. Readers of tables pass over names that begin with `_`.
+/// The name of the list of a directory. Readers of tables skip names that begin with `_`.
 pub const SET_LIST: &str = "_parts.outcore.json";
 const READ: &str = "read set of files";
 

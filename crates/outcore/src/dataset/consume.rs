@@ -30,7 +30,7 @@ impl Execution {
         Ok((found, self.done(done)))
     }
 
-    /// The `count` largest numbers, largest first, or the smallest.
+    /// The `count` largest numbers in descending order, or the smallest in ascending order.
     ///
     /// # Errors
     /// The errors of [`top_table`].

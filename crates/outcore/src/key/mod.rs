@@ -5,18 +5,18 @@
 //! where a record's keys are. [`order`] turns keys into machine words with the wanted unsigned
 //! order, and [`scalar`] does the same in place for records that are one number.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | [`record`] | number types, key fields, [`RecordFormat`] and its text form |
 //! | [`order`] | [`Order`]: the total order as 8-byte words |
 //! | [`scalar`] | [`ScalarOrder`]: scalars to native unsigned integers and back |
 //! | `whole` | records of 16 bytes to native unsigned integers and back |
-//! | `byte_order` | bytes of such records in another order |
+//! | `byte_order` | rearranges the bytes of such records |
 //! | [`npy`] | [`NpyHeader`]: headers of NumPy files |
-//! | [`encode`] | what keys of text are made of: escaped strings, decimal numbers, complements |
+//! | [`encode`] | building blocks of text keys: escaped strings, decimal numbers, complements |
 //! | [`sort_key`] | [`SortKey`]: every order as bytes that compare as unsigned |
-//! | [`expr`] | [`Expr`](expr::Expr): expressions over the numbers of a record
-//! | [`column`] | names of columns as people write them |
+//! | [`expr`] | [`Expr`](expr::Expr): expressions over the numbers of a record |
+//! | [`column`] | the notation for column names |
 //! | [`check`] | [`Checker`]: order, duplicates and checksum of a stream |
 
 mod byte_order;

@@ -9,7 +9,7 @@
 //!
 //! | text | record |
 //! |---|---|
-//! | `u64`, `f32be`, `i16le` | one number, which is the key; little endian unless said |
+//! | `u64`, `f32be`, `i16le` | one number, which is the key; little-endian by default |
 //! | `f32x32` | that many numbers, ordered lexicographically |
 //! | `bytes16` | 16 bytes (any number), ordered as unsigned bytes |
 //! | `gensort` | 100 bytes with a key of 10 bytes at 0 (sortbenchmark.org) |

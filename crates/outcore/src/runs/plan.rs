@@ -13,7 +13,7 @@
 //!
 //! | in ActiveSort | here |
 //! |---|---|
-//! | N records | `data_bytes / record_bytes`; of lines, bytes are planned for |
+//! | N records | `data_bytes / record_bytes`; for lines, the plan counts bytes |
 //! | M memory | `memory_bytes` |
 //! | N / M runs | `runs` |
 

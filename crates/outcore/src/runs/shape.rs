@@ -58,7 +58,7 @@ pub(crate) struct Shape {
     pub(crate) what: ViewType,
     pub(crate) view_order: ViewOrder,
     pub(crate) rule: Rule,
-    /// Bytes of a record, or 1 where records are lines or rows.
+    /// Bytes of a record, or 1 if records are lines or rows.
     pub(crate) unit_bytes: usize,
     /// Units per block.
     pub(crate) block_units: u64,

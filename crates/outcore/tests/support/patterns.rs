@@ -17,8 +17,8 @@
 //! | `zipf` | as `few`, of number `b mod 2^(a mod 21)` |
 //! | `periodic:P` | as `few`, of number `i mod P` |
 //! | `exponential` | as `uniform`, the first `a mod (w + 1)` bytes zero |
-//! | `prefix` | `5A`, but the last one or two (`1 + a mod 2`, at most w) as `uniform` |
-//! | `narrow` | as `uniform` if `a mod 1000 = 0`, else the number `100 + b mod 4096` |
+//! | `prefix` | `5A`, except for the last one or two (`1 + a mod 2`, at most w) as `uniform` |
+//! | `narrow` | as `uniform` if `a mod 1000 = 0`, otherwise the number `100 + b mod 4096` |
 //! | `special` | two bytes of SPECIAL (`a mod 12`), then FILL (`b mod 4`) |
 //! | `sorted`, `reversed` | the number `i`, or `n - 1 - i` |
 //!
