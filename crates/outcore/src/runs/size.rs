@@ -186,7 +186,7 @@ impl ViewSize {
     ///
     /// N.B. moderately shorter runs of numbers take less processor time and leave memory for more
     /// areas; still shorter ones gain nothing. Lines gain nothing, and are merged more slowly
-    /// (docs/benchmarks.md).
+    /// (docs/decisions/0022).
     pub(super) fn easy_run_records(&self, slot_bytes: u64, run_records: u64) -> u64 {
         let record_bytes = self.record_bytes as u64;
         let longest_runs = self.data_bytes.div_ceil(run_records * record_bytes);
