@@ -6,13 +6,13 @@
 //!
 //! | step | measurement | time |
 //! |---|---|---|
-//! | alignment | single transfers at 512-byte boundaries, and from memory with smaller alignments | |
+//! | alignment | single transfers at 512-byte boundaries, and with smaller ones in memory | |
 //! | write | sequential 1 MiB blocks, 16 in flight, sync included | 1 step |
 //! | read | the same for reads | 1 step |
 //! | depth | the same reads with 1, 2, 4, 8 and 16 in flight | 5 x 1/4 step |
 //! | random reads | 4 KiB at random offsets, with 1, 4, 16 and 64 in flight | 4 x 1/2 step |
 //! | together | reads and writes of all drives at once | 2 steps |
-//! | pairs | reads of two drives at once, only if all together are slower than their sum | 1/4 step per pair |
+//! | pairs | reads of two at once, only if together is less than the sum | 1/4 step per pair |
 //!
 //! Model: a drive alone is measured as in Kumar and Huang (Falcon, ATC 2017, Table 2). Drives that
 //! together reach less than 85 % of their sum share a limit (controller, switch, disk).

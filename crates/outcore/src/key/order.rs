@@ -343,8 +343,7 @@ fn push_key(atoms: &mut Vec<Atom>, key: &KeyField, is_flipped: bool, nans: Nans)
     }
 }
 
-/// The range of plain raw bytes at the end of the string: (first whole word, its offset, end
-/// offset).
+/// The range of plain raw bytes at the string's end: (first whole word, its offset, end offset).
 fn tail(atoms: &[Atom], string_bytes: usize) -> (usize, usize, usize) {
     if let Some(Atom::Bytes {
         offset_bytes,

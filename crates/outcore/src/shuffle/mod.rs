@@ -11,7 +11,7 @@
 //!
 //! Bounds: memory as planned ([`plan`]). I/O is 2 reads and 2 writes of the data, minus the data
 //! that stay in memory; one more of each for every further distribution. One hash per record and
-//! level, with three bits each.
+//! level, with four bits each.
 
 mod distribute;
 mod order;

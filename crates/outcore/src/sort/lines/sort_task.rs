@@ -374,9 +374,9 @@ impl BucketWork<TableLines> for Sorting<'_> {
 
 impl<'a> Sorting<'a> {
     /// Adds references to the lines of a bucket to `refs`, which has those to lines from tables,
-    /// and sorts all of them. Lines of the area from `counted_from` on are followed by their number of
-    /// occurrences. Returns the lines' place if it was determined before the sort, so that the next
-    /// bucket need not wait for this one.
+    /// and sorts all of them. Lines of the area from `counted_from` on are followed by their number
+    /// of occurrences. Returns the lines' place if it was determined before the sort, so that the
+    /// next bucket need not wait for this one.
     fn order<'t>(
         &mut self,
         worker: &TaskWorker<'t, TableLines>,
