@@ -1,8 +1,8 @@
 //! Measures drives: bandwidth, random reads by depth, alignment, and shared bandwidth limits.
 //!
 //! Contract: [`probe`] measures each drive alone, then all together, through the same [`Device`]
-//! and [`Queue`] that jobs use. It uses a file of its own in a private directory, which it removes
-//! in any case. Each step is bounded in time ([`ProbeOptions::step_seconds`]):
+//! and [`Queue`](super::Queue) that jobs use. It uses a file of its own in a private directory,
+//! which it removes in any case. Each step is bounded in time ([`ProbeOptions::step_seconds`]):
 //!
 //! | step | measurement | time |
 //! |---|---|---|

@@ -6,8 +6,8 @@
 //!   checksum block that a read touches is verified; a damaged one fails the read with the drive,
 //!   the file there and the offset in it.
 //! - A file that is to become a dataset ([`DatasetDevice::with_output`]) is made inside a private
-//!   directory next to that path, as an [`Output`](outcore_io::output::Output) does. The rename to
-//!   the path seals it. It is absent or complete, as with a
+//!   directory next to that path, as by a [`StagedOutput`](outcore_io::output::StagedOutput). The
+//!   rename to the path seals it. It is absent or complete, as with a
 //!   [`DatasetWriter`](super::writer::DatasetWriter). Any thread may write its bytes in any order,
 //!   each byte once; they are checksummed as they arrive.
 //!

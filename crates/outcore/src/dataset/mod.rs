@@ -19,7 +19,7 @@
 //!   type, lines
 //! - [`buckets`]: distributed items, and a function on each bucket
 //! - [`field`](mod@field): orders of lines by fields
-//! - [`summary`]: what the passes did
+//! - [`whole`], [`stream`]: steps that need all items, a result read while it is produced
 //! - `explain`: the passes as text, with the plan of the first one
 //! - `consume`: reductions, selections, files by bucket
 //! - [`lines`]: the input of a dataset of lines, and consumers only for lines
