@@ -5,7 +5,7 @@
 //! [`agree`] reports which column of two schemas differs, with both types. Metadata of schemas and
 //! fields is ignored, and so are the names that lists give their elements.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -331,14 +331,36 @@ pub(crate) fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Pa
 
 /// Checks that no two columns have the same name, because neither could then be selected by name.
 pub(crate) fn check_names(schema: &Schema) -> Result<()> {
-    let mut known = HashMap::new();
-    for field in schema.fields() {
-        if known.insert(field.name(), ()).is_some() {
-            let cause = format!("two columns are called `{}`", field.name());
+    check_fields(schema.fields(), None)
+}
+
+/// Fails for two fields of one name in a table, or in the objects of the column `within`.
+fn check_fields(fields: &Fields, within: Option<&str>) -> Result<()> {
+    let mut known = HashSet::new();
+    for field in fields {
+        let name = field.name().as_str();
+        if !known.insert(name) {
+            let cause = match within {
+                None => format!("two columns are called `{name}`"),
+                Some(column) => format!("two fields of column `{column}` are called `{name}`"),
+            };
             return Err(Error::usage("read tables", cause).hint("rename one of them first"));
         }
+        check_nested(field.data_type(), within.unwrap_or(name))?;
     }
     Ok(())
+}
+
+/// The same for the objects in values of a type.
+fn check_nested(kind: &DataType, column: &str) -> Result<()> {
+    match kind {
+        DataType::Struct(fields) => check_fields(fields, Some(column)),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => check_nested(field.data_type(), column),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

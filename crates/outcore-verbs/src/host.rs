@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outcore::job::{Control, Job};
-use outcore::read::text_kind::TextKind;
 use outcore::{Error, Result};
 use outcore_front::inputs::{self, Names, Source, Streams};
 use outcore_front::output::{Sink, Target};
@@ -202,16 +201,20 @@ pub trait Host {
     /// # Errors
     /// Usage, with the option's name.
     fn check_options(&self, what: What, asked: Asked<'_>) -> Result<()> {
-        let mut kinds = vec![what];
-        if what.is_table() {
+        let mut fits = self.given().applies_to(what);
+        if fits.is_err() && what.is_table() {
             // Tables of several formats are one input.
-            let further = asked.inputs.iter().skip(1);
-            kinds.extend(further.map(|name| {
-                let kind = asked.text.or_else(|| TextKind::of_name(name));
-                kind.map_or(What::Table, What::table_of)
-            }));
+            let mut kinds = vec![what];
+            for input in asked.inputs.iter().skip(1) {
+                let inputs = std::slice::from_ref(input);
+                kinds.push(match self.what(Asked { inputs, ..asked })? {
+                    What::Csv => What::CsvTable,
+                    What::JsonLines => What::JsonTable,
+                    found => found,
+                });
+            }
+            fits = self.given().applies_to_one_of(&kinds);
         }
-        let fits = self.given().applies_to_one_of(&kinds);
         if let (Err(_), Some(first)) = (&fits, asked.inputs.first()) {
             // A missing file is the error, and not the options that do not fit its name.
             inputs::find(std::slice::from_ref(first), self.streams(), self.names())?;

@@ -252,7 +252,7 @@ static RULES: [Rule; 55] = [
     // Tables.
     rule(&["parts"], ALL, "").of(&["split", "partition"]),
     rule(&["parts"], NONE, "results of a known number of rows")
-        .of(&["comm", "join", "group-by", "diff"])
+        .of(&["comm", "join", "group-by", "diff", "unique", "count-by"])
         .instead("`outcore convert` cuts a table into parts"),
     rule(&["columns"], TABLES, "tables")
         .of(&["verify"])

@@ -29,7 +29,7 @@ const MEMORY: i32 = 6;
 const ALL: &str = "MEMORY_GRID";
 
 /// Every verb of tables that reads and writes values, by name, with `IN` for the table.
-const VERBS: [(&str, &str); 44] = [
+const VERBS: [(&str, &str); 48] = [
     ("sort", "sort IN -o o.parquet --by id"),
     ("sort by the long column", "sort IN -o o.parquet --by v"),
     ("sort to Arrow", "sort IN -o o.arrow --by id"),
@@ -116,6 +116,10 @@ const VERBS: [(&str, &str); 44] = [
     ("filter", "filter id>=2 IN -o o.parquet"),
     ("verify", "verify IN --by id"),
     ("view", "view build IN -o view --by id"),
+    ("tail", "tail IN -n 3 -o o.parquet"),
+    ("sample", "sample IN -n 3 -o o.parquet"),
+    ("merge", "merge IN -o o.parquet --by id"),
+    ("count-by", "count-by k IN -o o.parquet"),
 ];
 
 /// Tests run side by side.
@@ -282,6 +286,47 @@ fn one_value_a_page() -> WriterProperties {
 fn every_verb_keeps_to_its_memory_where_values_are_long() {
     let batch = table(30, |row| noise(row as u64 + 1, 1_500_000));
     all_end("pages of one value", &batch, one_value_a_page(), &[]);
+}
+
+#[test]
+fn every_verb_of_tables_is_in_the_grid() {
+    let command = outcore_cli::definition();
+    let takes_columns = |verb: &&clap::Command| {
+        let mut options = verb.get_arguments();
+        options.any(|option| option.get_id() == "columns" && option.get_long().is_some())
+    };
+    let verbs = command.get_subcommands().filter(takes_columns);
+    let is_absent = |name: &&str| {
+        let mut words = VERBS.iter().map(|(_, line)| line.split(' ').next());
+        !words.any(|word| word == Some(name))
+    };
+    let absent: Vec<&str> = verbs
+        .map(clap::Command::get_name)
+        .filter(is_absent)
+        .collect();
+    assert!(absent.is_empty(), "{absent:?}");
+}
+
+#[test]
+fn many_files_are_read_in_little_memory() {
+    let place = TestDir::new();
+    let dir = place.path("in");
+    fs::create_dir(&dir).unwrap();
+    let first = dir.join("0000.parquet");
+    write(
+        &first,
+        &table(2, |row| noise(row as u64, 20)),
+        WriterProperties::default(),
+    );
+    for number in 1..1500 {
+        fs::hard_link(&first, dir.join(format!("{number:04}.parquet"))).unwrap();
+    }
+    let verbs = [
+        "sort", "unique", "shuffle", "dedup", "group-by", "window", "join", "diff", "comm",
+        "split", "head", "tail", "sample", "merge", "count-by", "convert", "filter", "map",
+        "verify", "view",
+    ];
+    all_end_on(&place, "many files", "in", &verbs);
 }
 
 #[test]

@@ -223,29 +223,55 @@ fn sets_are_written_and_read_below_directories_whose_names_are_not_text() {
 fn few_descriptors_leave_no_scratch_and_no_output() {
     let place = TestDir::new();
     place.write("in", &random_u64(1_500_000, 3));
-    let words = "sort in -o out --type u64 --memory 6MiB --force";
-    let mut failed = 0;
-    for descriptors in 6..28 {
-        let mut command = Command::new("sh");
-        let limited = format!("ulimit -n {descriptors}; exec \"$@\"");
-        command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_outcore")]);
-        command
-            .args(words.split(' '))
-            .current_dir(place.dir())
-            .env("OUTCORE_CONFIG", "");
-        let answer = Answer::of(command.output().unwrap());
-        match answer.code {
-            Some(0) => fs::remove_file(place.path("out")).unwrap(),
-            // Too few for the program to be loaded.
-            Some(127) => {}
-            _ => {
-                failed += 1;
-                answer.fails(3, &["Too many open files"], "");
+    place
+        .run(&["gen", "sales", "-n", "3000", "-o", "t.parquet"])
+        .ok();
+    place
+        .run(&["gen", "logs", "-n", "3000", "-o", "l.txt"])
+        .ok();
+    let before = place.names();
+    for words in [
+        "sort in -o out --type u64 --memory 6MiB",
+        "shuffle l.txt -o out",
+        "convert t.parquet -o out --parts 3 --memory 64MiB",
+        "sort t.parquet --by id -o out --parts 3 --memory 64MiB",
+        "split t.parquet --by country -o out --memory 64MiB",
+        "split l.txt --parts 3 -o out-{part}",
+    ] {
+        let mut failed = 0;
+        for descriptors in 6..28 {
+            let mut command = Command::new("sh");
+            let limited = format!("ulimit -n {descriptors}; exec \"$@\"");
+            command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_outcore")]);
+            command
+                .args(words.split(' '))
+                .current_dir(place.dir())
+                .env("OUTCORE_CONFIG", "");
+            let answer = Answer::of(command.output().unwrap());
+            match answer.code {
+                Some(0) => remove_all_but(&place, &before),
+                // Too few for the program to be loaded.
+                Some(127) => {}
+                _ => {
+                    failed += 1;
+                    answer.fails(3, &["Too many open files"], "");
+                }
             }
+            assert_eq!(place.names(), before, "{words}: {descriptors} descriptors");
         }
-        assert_eq!(place.names(), ["in"], "{descriptors} descriptors");
+        assert!(failed > 0, "{words}");
     }
-    assert!(failed > 0);
+}
+
+fn remove_all_but(place: &TestDir, kept: &[String]) {
+    for name in place.names() {
+        let path = place.path(&name);
+        match (kept.contains(&name), path.is_dir()) {
+            (true, _) => {}
+            (false, true) => fs::remove_dir_all(path).unwrap(),
+            (false, false) => fs::remove_file(path).unwrap(),
+        }
+    }
 }
 
 #[test]

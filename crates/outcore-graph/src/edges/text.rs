@@ -133,7 +133,7 @@ pub(crate) fn not_an_edge(fault: &Fault, place: Place<'_>) -> Error {
             "number ids that are names with --relabel (--relabel=text, if the first ids are numbers)"
         }
         cause if cause.contains("a decimal one") => {
-            "write decimals with a point, and use one separator on each line; `--type csv` reads fields that commas end"
+            "write decimals with a point, and use one separator on each line; `--from csv` reads fields that commas end"
         }
         cause if cause.ends_with("is negative") => {
             "correct or remove the line; where ids below 0 are names, number them with --relabel=text"

@@ -51,7 +51,7 @@ use std::time::Duration;
 use rustix::fs::{
     AtFlags, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, statat, unlinkat,
 };
-use rustix::io::Errno;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use serde::{Deserialize, Serialize};
 
 use super::link::check_dir;
@@ -71,6 +71,8 @@ const LOCK: &str = "lock";
 pub const LOCK_TEXT: &str = "private directory of outcore, version 1\n";
 const KEEP: &str = "keep";
 const ATTEMPTS_MAX: u32 = 100;
+/// As many as the directories of a set below a private directory are deep.
+const SPARE_DESCRIPTORS: usize = 2;
 /// Number of checks, and the pause between them, while a removal waits for a hidden file to be
 /// closed.
 const HIDDEN_LOOKS: u32 = 20;
@@ -83,6 +85,9 @@ pub struct PrivateDir {
     path: PathBuf,
     owner: Owner,
     is_kept: AtomicBool,
+    /// Descriptors for its removal, which opens directories in it: the process may have no other
+    /// left.
+    spare: Vec<OwnedFd>,
 }
 
 /// What makes the directory ours.
@@ -175,6 +180,7 @@ impl PrivateDir {
             path,
             owner: Owner::Names(names),
             is_kept: AtomicBool::new(false),
+            spare: Vec::new(),
         }
     }
 
@@ -323,6 +329,7 @@ impl PrivateDir {
 
 impl Drop for PrivateDir {
     fn drop(&mut self) {
+        self.spare.clear();
         match std::mem::replace(&mut self.owner, Owner::Nobody) {
             Owner::Lock(..) if *self.is_kept.get_mut() => {}
             // The next run sweeps what cannot be removed now: closing the handle releases the lock.
@@ -417,8 +424,12 @@ fn try_make(
                 dir,
             });
             places.add(&held);
+            let spare =
+                (0..SPARE_DESCRIPTORS).map_while(|_| fcntl_dupfd_cloexec(&held.dir, 0).ok());
+            let spare = spare.collect();
             Ok(Some(PrivateDir {
                 path,
+                spare,
                 owner: Owner::Lock(lock, held),
                 is_kept: AtomicBool::new(false),
             }))

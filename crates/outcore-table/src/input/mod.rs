@@ -91,7 +91,7 @@ const FILE_BYTES: u64 = 1 << 10;
 /// Up to this size, metadata of files need no reservation.
 const FEW_FILES_BYTES: u64 = 1 << 20;
 /// The ledger's name for the memory of metadata.
-const FILES: &str = "what files say of themselves";
+const FILES: &str = "metadata of files";
 /// The number of first bytes that identify a format.
 const HEAD_BYTES: u64 = 8;
 
@@ -159,12 +159,13 @@ enum Origin {
 /// The error for files whose metadata need more than half of the memory.
 fn too_many_files(count: usize, held_bytes: u64, free_bytes: u64) -> Error {
     let cause = format!(
-        "what {} say of themselves takes {}, and there is {}",
+        "the metadata of {} take {}, more than half of the {} that are free",
         units::counted(count as u64, "file"),
         units::bytes(held_bytes),
         units::bytes(free_bytes)
     );
-    let enough_bytes = (4 * held_bytes + (64 << 20)).next_multiple_of(64 << 20);
+    // A join reads two inputs at a time, each in half of the memory.
+    let enough_bytes = (8 * held_bytes + (64 << 20)).next_multiple_of(64 << 20);
     let enough = units::bytes_exact(enough_bytes);
     Error::new(Kind::Memory, READ, cause).hint(format!(
         "allow --memory {enough} or more, or read fewer files at a time"

@@ -118,7 +118,7 @@ fn what_is_read(host: &dyn Host, args: &CommArgs, inputs: &[PathBuf; 2]) -> Resu
             .path(&args.right)
             .hint("--lines compares both as lines; --csv or --jsonl says that both are tables"));
     }
-    host.check_options(what, asked)?;
+    host.given().applies_to_one_of(&[what, other])?;
     Ok(what)
 }
 

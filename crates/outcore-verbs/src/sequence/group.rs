@@ -49,7 +49,11 @@ Whole records of any kind are counted by `outcore unique --count`, lines too.";
 /// different ones; --explain says which. For tables, EXPR is one column or several separated by
 /// commas, and OUT is a table with the column count; `outcore group-by` has other aggregates.
 #[derive(Debug, Args)]
-#[command(after_long_help = COUNT_BY_EXAMPLES, mut_arg("inputs", |arg| arg.help(TABLES_TOO)))]
+#[command(
+    after_long_help = COUNT_BY_EXAMPLES,
+    mut_arg("inputs", |arg| arg.help(TABLES_TOO)),
+    mut_arg("parts", |option| option.hide(true)),
+)]
 pub(crate) struct CountByArgs {
     /// The value to count; x is a plain number. For tables, names of columns
     #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = parse_expression)]

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
-use outcore::Result;
+use outcore::{Error, Result};
 use outcore_front::inputs::is_stdout;
 use outcore_io::units;
 use outcore_table::jobs::{self, TableEnds};
@@ -104,6 +104,7 @@ impl Verb for Diff {
         let text = text::options(&args.tables, &flags, &[])?.needing_keys(&keys)?;
         let request = args.job.request(SEED)?;
         let resources = host.load(&request)?;
+        check_has_output(args)?;
         // What standard output gets is asked for only to get it.
         let to_stdout = args.tables.to.map(|_| Path::new(STDOUT));
         let output = args.output.as_deref().or(to_stdout);
@@ -157,6 +158,23 @@ impl Verb for Diff {
 
     fn is_right(report: &DiffSummary) -> bool {
         report.left_rows + report.right_rows + report.changed_rows == 0
+    }
+}
+
+/// Rejects options of a table that is not written.
+fn check_has_output(args: &DiffArgs) -> Result<()> {
+    let tables = &args.tables;
+    let given = [
+        (tables.codec.is_some(), "--codec"),
+        (tables.group_rows.is_some(), "--group-rows"),
+        (!tables.bloom_filters.is_empty(), "--bloom"),
+    ];
+    match given.iter().find(|(is_given, _)| *is_given) {
+        Some((_, option)) if args.output.is_none() && tables.to.is_none() => {
+            let cause = format!("{option} is for a table, and none is written");
+            Err(Error::usage("read arguments", cause).hint("name it with -o"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
-use outcore::Result;
+use outcore::{Kind, Result};
 use outcore_io::units;
 use outcore_table::input::{InputOptions, TableInput};
 
@@ -23,7 +23,7 @@ Examples:
 
 /// Print the rows, columns and row groups of tables
 ///
-/// Reads only what the files say of themselves; CSV and JSON lines are looked through.
+/// Reads only the metadata of files, and all of CSV and JSON lines.
 #[derive(Debug, Args)]
 #[command(after_long_help = INFO_EXAMPLES)]
 pub(crate) struct InfoArgs {
@@ -106,7 +106,10 @@ impl Verb for Info {
             copies,
             ..reads(&tables, &text)
         };
-        let input = TableInput::open(&job, inputs, &reads)?;
+        let input = TableInput::open(&job, inputs, &reads).map_err(|error| match error.kind() {
+            Kind::Memory => error.hint("name fewer files at a time, or set OUTCORE_MEMORY to more"),
+            _ => error,
+        })?;
         input.check_sampled_rows()?;
         let pieces = input.pieces();
         let columns = input.schema().fields().iter().map(|field| TableColumn {

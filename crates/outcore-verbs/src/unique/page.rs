@@ -34,6 +34,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(
     after_long_help = UNIQUE_EXAMPLES,
+    mut_arg("parts", |option| option.hide(true)),
     // Letters of GNU uniq, which mean something else to GNU sort.
     mut_arg("dictionary_order", |option| option.short(None)),
     mut_arg("ignore_nonprinting", |option| option.short(None)),
