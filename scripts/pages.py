@@ -8,7 +8,8 @@ the shell stay from block to block:
 - `sh`: one script that stops at the first command that fails;
 - `console`: each `$ ` line is a command, and the lines below it are its output, compared;
 - `python`, `pycon`: one interpreter per page; the output of `pycon` is compared, as doctest does;
-- `rust` below `<!-- part of: FILE -->`: each line occurs in that file, in this order;
+- `rust` below `<!-- part of: FILE -->`: each line but comments occurs in that file, in this order
+  (tests compile the file, or its documentation);
 - `text` and `json` below `<!-- output -->`: what the block before printed;
 - `text`, `json`, `toml`, `csv`, `rust`: not run. A block of an unknown language, or of none, is a
   failure, so that no block escapes by its name.
@@ -306,10 +307,10 @@ def stop(process: subprocess.Popen[str]) -> None:
 def check_part(block: Block, name: str) -> None:
     """Fails if a line of a block is not in a file of the repository, in this order."""
     lines = iter((ROOT / name).read_text(encoding="utf-8").splitlines())
-    have = [line.strip() for line in lines]
+    have = [line.strip().removeprefix("//! ") for line in lines]
     at = 0
     for number, line in enumerate(block.text.splitlines()):
-        if not line.strip():
+        if not line.strip() or line.strip().startswith("//"):
             continue
         if line.strip() not in have[at:]:
             raise Failure(f"{name} has no line `{line.strip()}` at this place", number)
