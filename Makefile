@@ -12,7 +12,7 @@ LAB = $(TARGET_DIR)/release/outcore-lab
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint deny wheel install uninstall fuzz mutations sanitize random-drives test-parquet test-tables clean
+.PHONY: help build demo test lint deny wheel release install uninstall fuzz mutations sanitize random-drives test-parquet test-tables clean
 
 help:
 	@echo 'make demo      generate 1 GiB, sort it in 256 MiB of memory, verify it, say how fast'
@@ -22,6 +22,7 @@ help:
 	@echo 'make build     the commands: $(COMMAND), $(LAB)'
 	@echo 'make install   the commands, their man pages and completions, below PREFIX=$(PREFIX)'
 	@echo 'make wheel     the Python package, into dist/'
+	@echo 'make release   static programs, Debian packages and wheels for x86-64 and aarch64, into dist/ (the better part of an hour)'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) (needs nightly, cargo-fuzz)'
 	@echo 'make mutations damaged files and text through the checks of the fuzz targets, where there is no cargo-fuzz (minutes)'
 	@echo 'make sanitize  what has unsafe or pure logic, under AddressSanitizer and Miri (needs nightly; minutes)'
@@ -62,6 +63,10 @@ deny:
 wheel:
 	@scripts/setup.sh
 	VIRTUAL_ENV='$(CURDIR)/.venv' .venv/bin/maturin build --release --manifest-path python/Cargo.toml --out dist
+
+release:
+	@scripts/setup.sh
+	@.venv/bin/python scripts/release.py
 
 install: build
 	install -D -m 755 -t '$(DESTDIR)$(PREFIX)/bin' $(COMMAND) $(LAB)

@@ -9,6 +9,7 @@ arguments: `--force` is `force=True`. Ctrl-C is, as always in Python, a `Keyboar
 from __future__ import annotations
 
 import errno as errnos
+import os
 from typing import Any, TypedDict
 
 
@@ -165,6 +166,12 @@ def failed(
         errno=errno,
         hint=hint,
     )
+
+
+def absent(operation: str, path: str) -> BaseException:
+    """The engine's failure for a file that is not there."""
+    cause = f"{os.strerror(errnos.ENOENT)} (os error {errnos.ENOENT})"
+    return failed(operation, "io", cause, path, hint="check the path", errno=errnos.ENOENT)
 
 
 def too_large(operation: str, cause: str, hint: str) -> MemoryBudgetError:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, Union, runtime_checkable
 
 from . import _arguments as arguments
 from . import _outcore
-from ._errors import usage
+from ._errors import absent, usage
 from ._progress import telling
 from ._reports import WriteSummary
 from ._requests import ResourcesRequest, TextRequest
@@ -127,7 +127,7 @@ def _stream_of(src: Any) -> ArrowStream | None:
 
 
 def files(src: Any) -> list[str]:
-    """Names, with patterns looked up."""
+    """Names of files that are there, with patterns looked up."""
     found: list[str] = []
     for name in arguments.path_texts(src):
         if any(mark in name for mark in "*?[") and not os.path.lexists(name):
@@ -135,18 +135,23 @@ def files(src: Any) -> list[str]:
             if not matching:
                 raise usage("read tables", f"no file matches `{name}`", "check the pattern")
             found.extend(matching)
-        else:
+        elif os.path.lexists(name) or "://" in name:
+            # The engine knows which addresses it reads.
             found.append(name)
+        else:
+            raise absent("open input", name)
     return found
 
 
 def texts(name: str, given: Iterable[str]) -> list[str]:
     """A text, or several, as a list."""
-    listed = [given] if isinstance(given, str) else list(given)
+    listed: list[Any] = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
     for text in listed:
         if not isinstance(text, str):
             kind = type(text).__name__
-            raise usage("read arguments", f"{name} has a {kind}, not a text", "give texts")
+            raise usage(
+                "read arguments", f"{name} has {text!r}, of the type {kind}, not a text", "give a str, or several"
+            )
     return listed
 
 

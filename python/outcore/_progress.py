@@ -82,7 +82,8 @@ def telling(progress: Watcher | bool | None, phases: tuple[str, ...]) -> Iterato
     elif callable(progress):
         yield _Meter(progress, phases).tell
     else:
-        raise usage("watch", f"{progress!r} cannot be called", "give True or a function")
+        cause = f"progress={progress!r} is neither True nor a function"
+        raise usage("read arguments", cause, "give progress=True, or a function of a Progress")
 
 
 class _Meter:

@@ -24,6 +24,7 @@ from typing import Any, SupportsIndex
 from . import _arguments as arguments
 from . import _outcore
 from ._errors import failed, usage
+from ._libraries import library
 from ._held import AS_IT_IS, files, texts
 from ._units import whole
 
@@ -152,19 +153,14 @@ class ShuffledTable:
         The order is that of this epoch: use `with_epoch(n).to_hf()` for another one.
         """
         count = min(max(whole("shards", shards), 1), len(self))
-        try:
-            import datasets  # type: ignore[import-not-found, import-untyped, unused-ignore]
-        except ImportError:
-            hint = "pip install datasets, or use batches()"
-            raise usage(_READ, "the library `datasets` is not installed", hint) from None
+        datasets = library("datasets", _READ)
         # It hands each worker some elements of the list.
         shares = [(shard, count) for shard in range(count)]
         return datasets.IterableDataset.from_generator(_rows_of, gen_kwargs={"rows": self, "shares": shares})
 
     def _between(self, size_rows: int, first: int, last: int, drop_last: bool) -> Iterator[Any]:
         """Batches of the places from `first` to `last`; behind the last place of the order comes the first again."""
-        import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
-
+        pyarrow = library("pyarrow", _READ)
         held: list[Any] = []
         count = 0
         while first < last:
@@ -208,12 +204,9 @@ def _rows_of(rows: ShuffledTable, shares: list[tuple[int, int]]) -> Iterator[dic
 
 
 def _opened(path: str) -> Any:
+    pyarrow, parquet = library("pyarrow", _READ), library("pyarrow.parquet", _READ)
     try:
-        import pyarrow.parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    except ImportError:
-        raise usage(_READ, "pyarrow is not installed", "pip install pyarrow") from None
-    try:
-        return pyarrow.parquet.ParquetFile(path)
+        return parquet.ParquetFile(path)
     except pyarrow.ArrowInvalid as error:
         hint = "name Parquet files; write this one again if it is one"
         raise failed(_READ, "corrupt", str(error), path, hint=hint) from error

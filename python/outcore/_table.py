@@ -3,7 +3,7 @@
     >>> import outcore
     >>> outcore.dedup("docs.parquet", "clean.parquet", by="url")
     >>> table = outcore.table("logs/*.parquet").filter("country == 'de'").sort(by="time:desc")
-    >>> frame = polars.DataFrame(table)
+    >>> frame = table.to_polars()
 
 A `Table` is files, or what a step made of them: each step writes an Arrow file of its own, which goes with the
 `Table`. Tables of other libraries come in and go out through the Arrow PyCapsule interface
@@ -12,9 +12,12 @@ A `Table` is files, or what a step made of them: each step writes an Arrow file 
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, SupportsIndex
+from pathlib import Path
+from typing import Any, SupportsIndex, overload
 
 from . import _arguments as arguments
 from . import _kinds
@@ -25,6 +28,8 @@ from ._column import Expression
 from ._errors import usage
 from ._held import MEANS, Held, Place, TableSource
 from ._held import files, quoted, resources_of, spooled, text_of, texts
+from ._libraries import library
+from ._preview import ROWS, Preview
 from ._progress import Watcher
 from ._reports import WriteSummary
 
@@ -272,21 +277,105 @@ class Table(Held):
             return _table_verbs.convert(self).__arrow_c_stream__(requested_schema)
         return super().__arrow_c_stream__(requested_schema)
 
-    def __iter__(self) -> Iterator[Any]:
-        """The record batches, as pyarrow's."""
+    def tail(self, rows: SupportsIndex) -> Table:
+        """The last rows."""
+        return _verbs.tail(self, count=rows)
+
+    @functools.cached_property
+    def schema(self) -> Mapping[str, str]:
+        """The columns and their types, as `outcore.info` calls them. Of text, the types of its first rows."""
+        return self._preview.schema
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.schema)
+
+    @functools.cached_property
+    def _rows(self) -> int:
+        columns = self.columns[:1]
+        # A column is enough, and of Parquet and Arrow none is read.
+        return int(_table_verbs.info(self.select(*columns) if columns else self).records)
+
+    def __len__(self) -> int:
+        """The number of rows. Parquet and Arrow files say it; text is read once for it."""
+        return self._rows
+
+    def __bool__(self) -> bool:
+        """True, with rows or without: `if table` reads nothing."""
+        return True
+
+    @overload
+    def __getitem__(self, at: slice) -> Table: ...
+    @overload
+    def __getitem__(self, at: str | list[str]) -> Table: ...
+    def __getitem__(self, at: slice | str | list[str]) -> Table:
+        """Rows `table[i:j]`, or columns: `table["id"]`, `table[["id", "price"]]`. Rows before the first are read, too."""
+        if isinstance(at, str):
+            return self.select(at)
+        if isinstance(at, list):
+            return self.select(*at)
+        if not isinstance(at, slice):
+            kind = type(at).__name__
+            raise usage(
+                "take rows",
+                f"a table has no {kind} as an index",
+                "take rows with table[i:j], columns with table['name'], and a row with table[i:i + 1]",
+            )
+        if at.step not in (None, 1):
+            raise usage("take rows", f"a step of {at.step}", "take rows with table[i:j]")
+        if at.start is None and at.stop is not None and operator.index(at.stop) >= 0:
+            return self.head(at.stop)
+        if at.stop is None and at.start is not None and operator.index(at.start) < 0:
+            return self.tail(-operator.index(at.start))
+        start, stop, _ = at.indices(len(self))
+        if (start, stop) == (0, len(self)):
+            return self
+        return self.head(stop).tail(max(stop - start, 0))
+
+    def to_arrow(self) -> Any:
+        """A `pyarrow.Table` of all rows, in memory."""
+        return self.reader().read_all()
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame` of all rows, in memory."""
+        library("pandas", "make a DataFrame")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """A `polars.DataFrame` of all rows, in memory."""
+        return library("polars", "make a DataFrame").DataFrame(self)
+
+    #: With a length, `list(table)` would reserve memory for every row before the first batch.
+    __iter__ = None
+
+    def batches(self) -> Iterator[Any]:
+        """The rows in order, as record batches of pyarrow."""
         return iter(self.reader())
 
     def reader(self) -> Any:
         """A `pyarrow.RecordBatchReader` over the rows."""
-        try:
-            import pyarrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
-        except ImportError:
-            raise usage(
-                "read batches",
-                "pyarrow is not installed",
-                "install it, or give the table to a library that takes __arrow_c_stream__",
-            ) from None
-        return pyarrow.RecordBatchReader.from_stream(self)
+        return library("pyarrow", "read record batches").RecordBatchReader.from_stream(self)
+
+    @functools.cached_property
+    def _preview(self) -> Preview:
+        first = self.head(ROWS)
+        assert first._place is not None
+        schema = {column.name: column.type for column in _table_verbs.info(first).columns}
+        path = first._place.path("first.jsonl")
+        _table_verbs.convert(first, path)
+        return Preview.of(schema, Path(path).read_bytes())
+
+    def _title(self) -> str:
+        """What it is, in a line."""
+        names = ", ".join(map(os.path.basename, self._inputs[:3]))
+        return f"outcore.Table of {names if self._place is None else 'a step'}"
+
+    def __repr__(self) -> str:
+        return self._preview.text(self._title())
+
+    def _repr_html_(self) -> str:
+        return self._preview.html(self._title())
 
 
 def _named(name: str, given: Iterable[str], named: Mapping[str, str]) -> list[str]:

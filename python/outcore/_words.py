@@ -59,7 +59,16 @@ class Words:
         for keyword, value in given.items():
             option = _option(name, options, keyword)
             if option is not None and (not _is_flag(option.flag) or not _is_default(option, value)):
-                getattr(self, option.method)(option.flag, value)
+                self._take(option, keyword, value)
+
+    def _take(self, option: Option, keyword: str, value: Any) -> None:
+        """One keyword, whose value may be of a type that the option cannot have."""
+        try:
+            getattr(self, option.method)(option.flag, value)
+        except TypeError as error:
+            kind = type(value).__name__
+            cause = f"{keyword}={value!r} is of the type {kind}, which it cannot be ({error})"
+            raise usage("read arguments", cause, "see help() of the function") from None
 
     def operands(self, paths: Paths) -> None:
         """Files, which stand behind all else."""

@@ -6,6 +6,7 @@
 //! cached function that makes exceptions, and unsafe code in [`capsule`] alone.
 //!
 //! - [`functions`]: the functions, as Python calls them; those on lazy datasets are in [`dataset`]
+//! - [`command`]: the commands `outcore` and `outcore-lab`
 //! - [`verb`]: verbs of `outcore-verbs`
 //! - [`jobs`]: sort, plan, shuffle, generate
 //! - [`order`]: records in the order of a shuffle
@@ -23,6 +24,7 @@
 //! - [`fork`](mod@fork): what a forked child must not touch
 
 mod capsule;
+mod command;
 mod dataset;
 mod datasets;
 mod errors;
@@ -45,6 +47,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _outcore {
+    #[pymodule_export]
+    use crate::command::run_command;
     #[pymodule_export]
     use crate::dataset::batches::{Batches, batches};
     #[pymodule_export]

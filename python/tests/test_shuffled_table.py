@@ -164,7 +164,7 @@ def test_a_directory_whose_list_does_not_fit_is_rejected_by_name(folder: str, he
     (here / "set/_parts.outcore.json").write_text('{"outcore": "manifest of shards", "version": 2}')
     for read in (outcore.ShuffledTable, outcore.table):
         with pytest.raises(outcore.OutcoreError, match="_parts.outcore.json"):
-            len(list(read(folder)))
+            len(read(folder))
     (here / "set/_parts.outcore.json").unlink()
     assert len(outcore.ShuffledTable(folder)) == COUNT
 

@@ -62,7 +62,7 @@ def test_steps_follow_one_another_and_leave_nothing(here: Path) -> None:
     assert sorted(row["x"] for row in found) == sorted(row["x"] for row in expected)
     doubles = [row["double"] for row in found]
     assert doubles == sorted((row["score"] * 2 for row in expected), reverse=True)
-    assert sum(batch.num_rows for batch in made) == len(expected)
+    assert sum(batch.num_rows for batch in made.batches()) == len(expected)
     assert made.summary is not None and made.summary.records == len(expected)
     # A stream that is held reads on when the table has gone.
     stream = pa.RecordBatchReader.from_stream(made.select("x"))

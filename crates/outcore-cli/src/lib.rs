@@ -60,13 +60,17 @@ pub fn definition() -> clap::Command {
     arranged(Cli::whole(), CONTENTS)
 }
 
+/// Whether the arguments call a command of `outcore-lab`: `bench`, `replay` or `sim`.
+pub fn calls_lab(arguments: &[OsString]) -> bool {
+    !cli::gnu::is_called_sort(arguments) && cli::lab::called(arguments)
+}
+
 /// Runs the command with these arguments, the first of which is its name; gives its exit code.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+pub fn run(arguments: Vec<OsString>) -> u8 {
     let is_gnu = cli::gnu::is_called_sort(&arguments);
     let common = Common::of_words(&arguments);
     let reporter = || Reporter::new("outcore", &common).called_sort(is_gnu);
-    if !is_gnu && cli::lab::called(&arguments) {
+    if calls_lab(&arguments) {
         return finish(&reporter(), Err(lab::start(&arguments)));
     }
     let mut definition_of_one = cli::gnu::definition_for(&arguments);

@@ -32,15 +32,20 @@ mod signals;
 pub mod stdout;
 pub mod steps;
 
-use std::env::ArgsOs;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// The `main` of a command: calls `run` with the arguments and ends with its exit code. A panic,
+/// The `main` of a command: [`start_with`] the arguments of the process.
+pub fn start(run: fn(Vec<OsString>) -> u8) -> ExitCode {
+    ExitCode::from(start_with(std::env::args_os().collect(), run))
+}
+
+/// Runs a command with `arguments`, the first of which is its name; gives its exit code. A panic,
 /// which [`session`] turns into an error, is silent unless `RUST_BACKTRACE` is set.
-pub fn start(run: fn(ArgsOs) -> u8) -> ExitCode {
+pub fn start_with(arguments: Vec<OsString>, run: fn(Vec<OsString>) -> u8) -> u8 {
     closed::mark();
     if std::env::var_os("RUST_BACKTRACE").is_none_or(|value| value == "0") {
         std::panic::set_hook(Box::new(|_| {}));
     }
-    ExitCode::from(run(std::env::args_os()))
+    run(arguments)
 }

@@ -40,8 +40,7 @@ pub fn definition() -> clap::Command {
 }
 
 /// Runs the command with these arguments, the first of which is its name; gives its exit code.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+pub fn run(arguments: Vec<OsString>) -> u8 {
     let root = match is_started(&arguments) {
         // Help shows lines as they are typed.
         true => arranged(Cli::command().name(STARTER), CONTENTS),

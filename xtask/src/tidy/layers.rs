@@ -167,7 +167,7 @@ const ROOMS: [(&str, &[&[&str]]); 18] = [
     (
         "python/",
         &[
-            &["capsule", "errors", "fork", "request"],
+            &["capsule", "command", "errors", "fork", "request"],
             &["run"],
             &["datasets", "sim", "table", "verb", "volume"],
             &["dataset", "graph", "jobs", "vector", "view"],
