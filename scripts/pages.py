@@ -41,7 +41,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ["README.md", "python/README.md", "docs/guide/*.md", "docs/site/**/*.md"]
+PAGES = [
+    "README.md",
+    "python/README.md",
+    "docs/index.md",
+    "docs/install.md",
+    "docs/guide/*.md",
+    "docs/tasks/*.md",
+    "docs/migrate/*.md",
+]
 # Lower it whenever a block comes to run; never raise it.
 NOT_RUN_CEILING = 20
 LIMIT_SECONDS = 60
@@ -415,6 +423,9 @@ def main(words: list[str]) -> int:
               file=sys.stderr)
         return 2
     pages = options.pages or all_pages()
+    if missing := [str(page) for page in pages if not page.is_file()]:
+        print(f"there is no page {missing[0]}", file=sys.stderr)
+        return 2
     with ThreadPoolExecutor(max_workers=options.jobs) as threads:
         results = list(threads.map(lambda page: run_page(page, options), pages))
     for result in results:
