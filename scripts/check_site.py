@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Looks at the built site in headless Chromium: `scripts/check_site.py [--shots DIR]`.
 
-Contract: opens every page of `site/` at 400 and 1280 pixels, in light and dark colours. A page fails
-if it scrolls sideways, asks for anything from the network, or logs an error. `--shots` saves an image
-of each page. Needs playwright and Chromium; without them it prints `SKIP: reason` and succeeds.
+Contract: serves `site/` on this machine and opens every page at 400 and 1280 pixels. A page fails if
+it scrolls sideways, asks for anything from the network, or logs an error; so does the search if it
+does not find a command. `--shots` saves an image of each page, in light and dark colours. Needs playwright and Chromium; without them it prints `SKIP: reason` and succeeds.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import http.server
 import shutil
 import sys
+import threading
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,6 +31,13 @@ OVERFLOW = """() => {
 }"""
 
 
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    """Serves files, and logs nothing."""
+
+    def log_message(self, format: str, *words: object) -> None:
+        """Says nothing."""
+
+
 def main() -> int:
     """Opens all pages; the exit code is 1 if one is wrong."""
     parser = argparse.ArgumentParser(description="Opens every page of the site in Chromium.")
@@ -36,6 +46,7 @@ def main() -> int:
     options = parser.parse_args()
     browser_path = shutil.which("chromium") or shutil.which("google-chrome")
     try:
+        from playwright.sync_api import TimeoutError as PlaywrightTimeout
         from playwright.sync_api import sync_playwright
     except ImportError:
         print("SKIP: playwright is not installed")
@@ -47,10 +58,14 @@ def main() -> int:
     pages = [page for page in sorted(site.rglob("*.html"))
              if not options.pages or any(part in str(page) for part in options.pages)]
     wrong: list[str] = []
+    handler = functools.partial(QuietHandler, directory=str(site))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    base = f"http://127.0.0.1:{server.server_address[1]}/"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
         for width in WIDTHS:
-            for colour in COLOURS:
+            for colour in COLOURS if options.shots else COLOURS[:1]:
                 context = browser.new_context(viewport={"width": width, "height": 900},
                                               color_scheme=colour)
                 tab = context.new_page()
@@ -61,17 +76,26 @@ def main() -> int:
                 for page in pages:
                     name = str(page.relative_to(site))
                     asked.clear()
-                    tab.goto(page.as_uri())
+                    tab.goto(base + name)
                     if overflow := tab.evaluate(OVERFLOW):
                         wrong.append(f"{name} at {width} px: scrolls sideways: {overflow}")
                     wrong += [f"{name}: {url}" for url in asked
-                              if not url.startswith(("file:", "data:", "blob:"))]
+                              if not url.startswith((base, "data:", "blob:"))]
                     if options.shots:
                         options.shots.mkdir(parents=True, exist_ok=True)
                         shot = f"{name.replace('/', '_')}-{width}-{colour}.png"
                         tab.screenshot(path=options.shots / shot, full_page=False)
                 context.close()
+        tab = browser.new_page(viewport={"width": WIDTHS[1], "height": 900})
+        tab.goto(f"{base}index.html")
+        tab.click("input[name=query]")
+        tab.fill("input[name=query]", "pagerank")
+        try:
+            tab.wait_for_selector(".md-search-result__item a[href*=graph]", timeout=20_000)
+        except PlaywrightTimeout:
+            wrong.append("the search does not find `pagerank`")
         browser.close()
+    server.shutdown()
     for line in dict.fromkeys(wrong):
         print(f"FAILED: {line}")
     print(f"{len(pages)} pages, {len(set(wrong))} faults")

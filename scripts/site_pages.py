@@ -260,7 +260,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     def add(name: str, text: str) -> None:
         files.append(File.generated(config, name, content=text))
 
-    repository = str(config.repo_url).rstrip("/")
+    repository = str(config.extra["repository"])
     for source, name in SHOWN.items():
         if name != "index.md":
             text = (ROOT / source).read_text(encoding="utf-8")
@@ -279,7 +279,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.generated_by:
         return markdown
     name = PurePosixPath(page.file.src_uri)
-    return relinked(markdown, PurePosixPath("docs") / name, name, str(config.repo_url).rstrip("/"))
+    return relinked(markdown, PurePosixPath("docs") / name, name, str(config.extra["repository"]))
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
