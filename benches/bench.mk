@@ -27,7 +27,7 @@ bench-drives: build
 	$(BENCH_SORT) --only drives $(BENCH_ARGS)
 
 # Shuffle, lines, map, filter, reduce, scan and gather at full size: about 25 minutes, 20 GiB of disk, 13 GiB of memory
-# for the drives' images. terashuf: see docs/benchmarks.md.
+# for the drives' images. terashuf: see docs/benchmarks/text.md.
 bench-primitives: build
 	$(BENCH_PRIMITIVES) $(BENCH_ARGS)
 

@@ -4,7 +4,7 @@
     bench_view.py                         everything, about 14 minutes and 20 GiB of disk, 13 GiB of memory for tmpfs
     bench_view.py --only bytes,merge      some cases
     bench_view.py --scale 16              everything at a sixteenth: does it run?
-    bench_view.py --write-docs            everything, and the table in docs/benchmarks.md
+    bench_view.py --write-docs            everything, and the table in docs/benchmarks/views.md
 
 Prints a table with a row a measure (seen, target) and writes it as JSON, beside the report of `outcore bench view`
 (ActiveSort's Table 2 and Fig. 3), into `--results`. What is compared runs alternately, `--rounds` times (the throttled
@@ -33,7 +33,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
 GIB = 1 << 30
 CASES = ("bytes", "lines", "drive", "merge", "mount", "seek", "materialize", "figure3")
-DOCS = REPOSITORY / "docs" / "benchmarks.md"
+DOCS = REPOSITORY / "docs" / "benchmarks" / "views.md"
 MARKS = ("<!-- bench-view: begin (written by benches/bench_view.py --write-docs) -->", "<!-- bench-view: end -->")
 #: What a row of any measure has.
 KNOWN = ("case", "measure", "seen", "target", "met")
@@ -325,7 +325,7 @@ def case_figure3(bench: Bench) -> None:
 
 
 def write_docs(rows: list[Json]) -> None:
-    """Puts what was seen between the marks in docs/benchmarks.md."""
+    """Puts what was seen between the marks in docs/benchmarks/views.md."""
     begin, end = MARKS
     before, rest = DOCS.read_text().split(begin)
     _, after = rest.split(end)
@@ -353,7 +353,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dir", type=Path, default=Path("/var/tmp"), help="where the drive's files go")
     parser.add_argument("--results", type=Path, default=Path("bench-view"))
-    parser.add_argument("--write-docs", action="store_true", help="write the table of docs/benchmarks.md")
+    parser.add_argument("--write-docs", action="store_true", help="write the table of docs/benchmarks/views.md")
     options = parser.parse_args()
     wanted = options.only.split(",")
     unknown = [name for name in wanted if name not in CASES]

@@ -4,7 +4,6 @@
     two_builds.py OLD NEW                        every case, five rounds: about half an hour, 12 GiB of disk
     two_builds.py OLD NEW --only sort-u64,map    some cases
     two_builds.py OLD NEW --scale 16             everything at a sixteenth: does it run?
-    two_builds.py OLD NEW --write-docs           everything, and the table in docs/benchmarks.md
 
 Each round runs a case with one build and then with the other, and changes which of them is first; files are written
 back and, as root, the page cache is dropped before each run, but for the program. Speed is the old build's wall time over the new one's, as a
@@ -31,8 +30,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-DOCS = REPOSITORY / "docs" / "benchmarks.md"
-MARKS = ("<!-- two-builds: begin (written by benches/two_builds.py --write-docs) -->", "<!-- two-builds: end -->")
 #: Slower than that in the median of all rounds is said.
 SPEED_MIN = 0.97
 
@@ -223,12 +220,6 @@ def table(seen: list[Seen], rounds: int) -> str:
     return "\n".join(lines)
 
 
-def write_docs(text: str) -> None:
-    docs = DOCS.read_text(encoding="utf-8")
-    begin, end = docs.index(MARKS[0]) + len(MARKS[0]), docs.index(MARKS[1])
-    DOCS.write_text(docs[:begin] + "\n" + text + "\n" + docs[end:], encoding="utf-8")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", type=Path, help="the build to compare with")
@@ -238,7 +229,6 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=int, default=1, help="divides all sizes")
     parser.add_argument("--keep", action="store_true", help="keep the inputs")
-    parser.add_argument("--write-docs", action="store_true", help="replace the table in docs/benchmarks.md")
     options = parser.parse_args()
     wanted = [case for case in options.only.split(",") if case] or list(CASES)
     unknown = [case for case in wanted if case not in CASES]
@@ -256,8 +246,6 @@ def main() -> int:
             shutil.rmtree(builds.dir, ignore_errors=True)
     text = table(seen, options.rounds)
     print(text)
-    if options.write_docs:
-        write_docs(text)
     return 0 if all(row.is_same for row in seen) else 1
 
 

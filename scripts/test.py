@@ -136,6 +136,8 @@ def lint() -> Tally:
     slim = ["cargo", "check", "--package", "outcore-cli", "--no-default-features", "--quiet"]
     tally.add(step("the command without tables", slim))
     tally.add(step("cargo xtask tidy", ["cargo", "xtask", "tidy"]))
+    tables = ["python", "scripts/benchmark_tables.py", "--check"]
+    tally.add(step("the tables of benchmarks", tables))
     # Minutes to compile, so only where they are already: `make deny` installs both.
     if is_there("cargo", "deny", "--version"):
         # Advisories need the network, and a new one is not a fault of the change: `make deny` asks for them.

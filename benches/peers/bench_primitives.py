@@ -2,7 +2,7 @@
 """outcore's primitives on text and numbers: against terashuf, GNU sort, the drive itself, and 1 to 8 throttled drives.
 
 Measures every case of peerbench/primitive_cases.py, prints the tables, and writes JSON, text and Markdown into the
-results directory (after each case). `docs/benchmarks.md` explains the cases and every column.
+results directory (after each case). `docs/benchmarks/primitives.md` and `text.md` explain the cases and every column.
 
     bench_primitives.py                        everything, about 18 minutes and 17 GiB of disk
     bench_primitives.py --quick                a smoke run at 1/16, once

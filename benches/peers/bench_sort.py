@@ -3,7 +3,7 @@
 
 Installs what the peers need, measures every case of peerbench/cases.py, prints the tables, and writes JSON, text and
 Markdown into the results directory (after each case, so that an interrupted run keeps what it had).
-`docs/benchmarks.md` explains every column.
+`docs/benchmarks/sorts.md` explains every column.
 
     bench_sort.py                              everything, about 25 minutes and 45 GiB of disk
     bench_sort.py --scale 1/16 --rounds 1      a smoke run under a minute

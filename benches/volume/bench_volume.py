@@ -2,12 +2,12 @@
 """outcore's volume benchmark: one submitting thread on eight drives, beside fio and btrfs raid0, alternately.
 
 Builds loop drives over images in memory (scripts/loop_drives.py), measures in rounds that take turns, and prints and
-stores medians with the ratios that issue and design ask for. `docs/benchmarks.md` explains every row.
+stores medians with the ratios that issue and design ask for. `docs/benchmarks/volumes.md` explains every row.
 
     bench_volume.py                          everything, about 13 minutes and 7 GiB of memory
     bench_volume.py --quick                  does everything run? a minute
     bench_volume.py --only unthrottled       some of: unthrottled, stripes, merging, depth1, slow, throttled, copy
-    bench_volume.py --write-docs             replace the section of docs/benchmarks.md
+    bench_volume.py --write-docs             replace the section of docs/benchmarks/volumes.md
 
 Ends with a table of what was asked and what was reached. Systems: `outcore` (one thread on a striped volume), `fio1`
 (one fio job over all files), `fioD` (one fio thread a drive), `btrfs` (fio on btrfs raid0 over drives of that kind).
@@ -313,7 +313,7 @@ def depth1(bench: Bench) -> list[str]:
     bench.targets.append(Target(measure, "0", str(bench.threads - 1), bench.threads == 1))
     alone = ", ".join(f"{name} {median(rows, name, workload):.1f} us" for name in ("outcore", "fio1"))
     text = (
-        f"A 4 KiB read at depth 1, by turns of 64 reads in one process: {own:.1f} us, a plain ring {ring:.1f} us; ratio "
+        f"A 4 KiB read at depth 1, alternating every 64 reads in one process: {own:.1f} us, a plain ring {ring:.1f} us; ratio "
         f"{ratio:.3f}. In processes of their own, one after the other: {alone}."
     )
     return ["#### Depth 1", "", text]
@@ -427,7 +427,7 @@ def parse() -> argparse.Namespace:
 
 
 def write_docs(text: str) -> None:
-    page = REPOSITORY / "docs" / "benchmarks.md"
+    page = REPOSITORY / "docs" / "benchmarks" / "volumes.md"
     before = page.read_text()
     begin, end = before.index(MARKS[0]), before.index(MARKS[1])
     page.write_text(before[:begin] + MARKS[0] + "\n" + text + "\n" + before[end:])

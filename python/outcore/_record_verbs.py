@@ -314,7 +314,8 @@ def histogram(
 ) -> HistogramSummary:
     """Count numbers in bins of equal width.
 
-    The report has the range of all bins, and the count of each. Without range= the input is read twice.
+    The report has the range of all bins, and the count of each; a terminal shows them as bars. Without range=
+    the input is read twice.
 
     Args:
         bins: Number of bins.

@@ -22,7 +22,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, SupportsIndex
 
-import torch  # type: ignore[import-not-found, unused-ignore]
+try:
+    import torch  # type: ignore[import-not-found, unused-ignore]
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    text = "outcore.torch needs PyTorch, which is not installed; install it: python -m pip install torch"
+    raise ModuleNotFoundError(text, name="torch") from None
 from torch.utils.data import (  # type: ignore[import-not-found, unused-ignore]
     IterableDataset,
     get_worker_info,

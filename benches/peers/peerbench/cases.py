@@ -112,7 +112,7 @@ def tmpfs(setting: Setting) -> Generator[CaseResult, None, None]:
         job = _u64_job(setting, [source], keys, memory_bytes)
         title = f"{format_size(job.data_bytes)} of uniform u64 in {format_size(memory_bytes)}, all files on tmpfs"
         case = Case("tmpfs", title, job, [setting.outcore.tool()], path, setting.count, limit_bytes=None)
-        case.notes.append("no memory limit: files on tmpfs are charged to whoever writes them")
+        case.notes.append("no memory limit: files on tmpfs count as memory of the process that writes them")
         yield setting.rounds.run(case)
 
 

@@ -147,7 +147,7 @@ class PrimitiveCases:
             title = f"{what} of {format_size(data_bytes)} of text in {format_size(memory_bytes)}"
             limit = setting.limit(memory_bytes)
             case = Case(key, title, job, list(tools), path, setting.count, limit, lower(source, path / "floor.bin"))
-            case.facts["data"] = f"{lines} lines of {data_bytes / lines:.1f} bytes in the mean"
+            case.facts["data"] = f"{lines} lines of {data_bytes / lines:.1f} bytes on average"
             yield case
 
     def shuffle_text(self) -> Results:
@@ -254,7 +254,7 @@ class PrimitiveCases:
             title = f"reduce of {format_size(job.data_bytes)} of u64 on tmpfs"
             own, check = self._primitive("reduce"), self._checks.reduced([source])
             case = Case("tmpfs-reduce", title, job, [own], path, max(setting.count, 3), None, check=check)
-            case.notes.append("no memory limit: files on tmpfs are charged to whoever writes them")
+            case.notes.append("no memory limit: files on tmpfs count as memory of the process that writes them")
             yield setting.rounds.run(case)
 
     def gather(self) -> Results:

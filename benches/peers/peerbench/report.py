@@ -1,7 +1,7 @@
 """Tables from results: plain text for the terminal, Markdown for the documentation.
 
-Pure: the content of the JSON file goes in, text comes out. The documentation's section lies between two markers;
-everything outside them is left as it is.
+Pure: the content of the JSON file goes in, text comes out. A page of docs/benchmarks holds a section between two
+markers; everything outside them is left as it is.
 """
 
 from __future__ import annotations
@@ -17,23 +17,44 @@ NONE = "-"
 
 
 @dataclass(frozen=True)
-class Judge:
-    """A benchmark by name: what it must reach, and its section of the documentation."""
+class Page:
+    """A page of docs/benchmarks and the cases that its marked section shows."""
 
-    name: str
-    verdicts: Callable[[list[Json]], Iterator[targets.Verdict]]
+    file: str
+    mark: str
+    shows: Callable[[Json], bool]
 
     @property
     def mark_begin(self) -> str:
-        return f"<!-- bench-{self.name}: begin (written by benches/peers/bench_{self.name}.py --write-docs) -->"
+        return f"<!-- {self.mark}: begin (written with --write-docs) -->"
 
     @property
     def mark_end(self) -> str:
-        return f"<!-- bench-{self.name}: end -->"
+        return f"<!-- {self.mark}: end -->"
 
 
-SORT = Judge("sort", targets.verdicts)
-PRIMITIVES = Judge("primitives", primitive_targets.verdicts)
+@dataclass(frozen=True)
+class Judge:
+    """A benchmark by name: what it must reach, and its pages of the documentation."""
+
+    name: str
+    verdicts: Callable[[list[Json]], Iterator[targets.Verdict]]
+    pages: tuple[Page, ...]
+
+
+def _is_text(case: Json) -> bool:
+    return case["key"] in primitive_targets.SPEEDUPS
+
+
+SORT = Judge("sort", targets.verdicts, (Page("sorts.md", "bench-sort", lambda _case: True),))
+PRIMITIVES = Judge(
+    "primitives",
+    primitive_targets.verdicts,
+    (
+        Page("text.md", "bench-text", _is_text),
+        Page("primitives.md", "bench-primitives", lambda case: not _is_text(case)),
+    ),
+)
 
 
 @dataclass
@@ -99,8 +120,8 @@ def case_table(case: Json) -> Table:
         "min..max",
         "user s",
         "sys s",
-        "ns wall a record",
-        "ns CPU a record",
+        "ns wall per record",
+        "ns CPU per record",
         "peak RSS MiB",
         "GiB read",
         "GiB written",
@@ -214,13 +235,38 @@ def markdown(result: Json, judge: Judge = SORT) -> str:
     return "\n\n".join([*[table.markdown() for table in tables(result, judge)], lost]) + "\n"
 
 
-def write_docs(result: Json, path: Path, judge: Judge = SORT) -> None:
-    """Replaces the marked section. Raises ValueError when the file has no such section."""
-    page = path.read_text()
-    begin, end = page.find(judge.mark_begin), page.find(judge.mark_end)
-    if begin < 0 or end < begin:
-        raise ValueError(f"{path} has no section between {judge.mark_begin!r} and {judge.mark_end!r}")
-    path.write_text(page[: begin + len(judge.mark_begin)] + "\n\n" + markdown(result, judge) + "\n" + page[end:])
+#: The columns of a case's table that the documentation shows, of all cases in one table.
+SHOWN = (0, 1, 2, 6, 7, 8, 9, 11, 12)
+
+
+def section(result: Json, judge: Judge, page: Page) -> str:
+    """What a page of the documentation shows: one table of all its cases, headings from the third level."""
+    shown = [case for case in result["cases"] if page.shows(case)]
+    machine = machine_table(result).rows
+    facts = "; ".join(f"{label} {text}" for label, text in machine)
+    made = [(case, case_table(case)) for case in shown]
+    head = ["case"] + [made[0][1].head[column] for column in SHOWN] if made else ["case"]
+    results = Table("Results", head, left=2)
+    for case, table in made:
+        results.rows += [[f"`{case['key']}`", *[row[column] for column in SHOWN]] for row in table.rows]
+    for case, table in made:
+        results.after.append(" ".join([f"`{case['key']}` is {case['title']}:", *table.before]))
+        results.after += [f"`{case['key']}`: {note}" for note in table.after]
+    part = {**result, "cases": shown}
+    lost = "\n".join(["### Losses", "", *[f"- {line}" for line in _losses(part, judge)]])
+    return "\n\n".join([f"Machine and versions: {facts}.", results.markdown(), target_table(part, judge).markdown(), lost])
+
+
+def write_docs(result: Json, directory: Path, judge: Judge = SORT) -> None:
+    """Replaces the marked section of each page. Raises ValueError when a file has no such section."""
+    for page in judge.pages:
+        path = directory / page.file
+        text = path.read_text()
+        begin, end = text.find(page.mark_begin), text.find(page.mark_end)
+        if begin < 0 or end < begin:
+            raise ValueError(f"{path} has no section between {page.mark_begin!r} and {page.mark_end!r}")
+        inner = section(result, judge, page)
+        path.write_text(text[: begin + len(page.mark_begin)] + "\n" + inner + "\n" + text[end:])
 
 
 def merge(results: list[Json]) -> Json:

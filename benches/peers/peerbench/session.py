@@ -77,7 +77,7 @@ def _names(known: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 def parser(bench: Bench, description: str) -> argparse.ArgumentParser:
     """The options that all benchmarks have."""
-    made = argparse.ArgumentParser(description=description, epilog="See docs/benchmarks.md.")
+    made = argparse.ArgumentParser(description=description, epilog="See docs/benchmarks.md and its pages.")
     add = made.add_argument
     add(
         "--only",
@@ -131,7 +131,7 @@ def parser(bench: Bench, description: str) -> argparse.ArgumentParser:
     add(
         "--write-docs",
         action="store_true",
-        help="replace the marked section of docs/benchmarks.md (full scale only)",
+        help="replace the marked sections of the pages in docs/benchmarks (full scale only)",
     )
     return made
 
@@ -250,7 +250,7 @@ def _failed(result: Json) -> bool:
 def _write_docs(bench: Bench, result: Json) -> None:
     if result["scale"] != "1":
         raise ValueError(f"a run at scale {result['scale']} is not a result for the documentation")
-    report.write_docs(result, REPOSITORY / "docs" / "benchmarks.md", bench.judge)
+    report.write_docs(result, REPOSITORY / "docs" / "benchmarks", bench.judge)
 
 
 def _stored(bench: Bench, paths: list[Path]) -> Json:

@@ -74,17 +74,25 @@ class Targets(unittest.TestCase):
 
 class Reports(unittest.TestCase):
     def test_the_report_shows_the_data_the_floor_and_no_serial_sum_where_none_is(self) -> None:
-        shown = primitive("sort-text", facts={"data": "66 lines of 32.5 bytes in the mean"})
+        shown = primitive("sort-text", facts={"data": "66 lines of 32.5 bytes on average"})
         text = report.text(result(shown), report.PRIMITIVES)
-        self.assertIn("66 lines of 32.5 bytes in the mean", text)
+        self.assertIn("66 lines of 32.5 bytes on average", text)
         self.assertNotIn("serial sum", text)
         self.assertIn("not measured: not run", text)
 
     def test_the_documentation_has_the_section(self) -> None:
-        page = (session.REPOSITORY / "docs" / "benchmarks.md").read_text()
-        for judge in (report.SORT, report.PRIMITIVES):
-            for mark in (judge.mark_begin, judge.mark_end):
-                self.assertTrue(mark in page, mark)
+        for page in (*report.SORT.pages, *report.PRIMITIVES.pages):
+            text = (session.REPOSITORY / "docs" / "benchmarks" / page.file).read_text()
+            for mark in (page.mark_begin, page.mark_end):
+                self.assertTrue(mark in text, mark)
+
+    def test_each_page_of_the_documentation_shows_its_own_cases(self) -> None:
+        both = result(primitive("sort-text"), primitive("map"))
+        text, numbers = [report.section(both, report.PRIMITIVES, page) for page in report.PRIMITIVES.pages]
+        self.assertIn("`sort-text`", text)
+        self.assertNotIn("`map`", text)
+        self.assertIn("`map`", numbers)
+        self.assertNotIn("`sort-text`", numbers)
 
     def test_a_skipped_case_is_forgotten_only_when_it_was_measured(self) -> None:
         first, second = result(primitive("tmpfs-reduce")), result(primitive("unique-sort"))

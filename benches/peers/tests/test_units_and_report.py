@@ -138,23 +138,26 @@ class Report(unittest.TestCase):
         self.assertIn("one \\| two", report.markdown(result(case())))
 
     def test_only_the_marked_section_of_the_documentation_changes(self) -> None:
+        marks = report.SORT.pages[0]
         with tempfile.TemporaryDirectory() as directory:
-            page = Path(directory) / "page.md"
-            page.write_text(f"head\n{report.SORT.mark_begin}\nold\n{report.SORT.mark_end}\ntail\n")
-            report.write_docs(result(case()), page)
+            page = Path(directory) / marks.file
+            page.write_text(f"head\n{marks.mark_begin}\nold\n{marks.mark_end}\ntail\n")
+            report.write_docs(result(case()), Path(directory))
             once = page.read_text()
             self.assertTrue(once.startswith("head\n") and once.endswith("tail\n"))
             self.assertNotIn("old", once)
-            report.write_docs(result(case()), page)
+            report.write_docs(result(case()), Path(directory))
             self.assertEqual(page.read_text(), once)
             page.write_text("no marks")
             with self.assertRaises(ValueError):
-                report.write_docs(result(case()), page)
+                report.write_docs(result(case()), Path(directory))
 
-    def test_the_documentation_in_this_repository_has_the_section(self) -> None:
-        page = (Path(__file__).resolve().parents[3] / "docs" / "benchmarks.md").read_text()
-        self.assertIn(report.SORT.mark_begin, page)
-        self.assertIn(report.SORT.mark_end, page)
+    def test_the_documentation_shows_every_tool_of_a_case_and_a_failed_peer(self) -> None:
+        failing = case(runs={"outcore": [run(5.0)], "DuckDB": [run(1.0, failure="killed by the kernel")]})
+        text = report.section(result(failing), report.SORT, report.SORT.pages[0])
+        self.assertIn("| `2g` | outcore | 5.00 |", text)
+        self.assertIn("| `2g` | DuckDB | failed |", text)
+        self.assertIn("DuckDB: failed: killed by the kernel", text)
 
     def test_merging_keeps_the_latest_of_each_case_and_refuses_different_machines(self) -> None:
         first, second = result(case("2g"), case("tmpfs")), result(case("2g", title="again"))

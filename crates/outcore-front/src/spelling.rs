@@ -228,6 +228,10 @@ fn say<'a>((name, python, takes): Known<'_>, text: &'a str, out: &mut String) ->
         }
         _ => value_of(rest),
     };
+    // What is wrong with its value follows.
+    if rest.starts_with(": unknown") {
+        return rest;
+    }
     out.push('=');
     let Some(first) = value else {
         return rest;
@@ -295,6 +299,7 @@ mod tests {
                 "name a directory on each drive: drives=[DIR, DIR]",
             ),
             ("add a --drive", "add a drives="),
+            ("--memory: unknown unit `abc`", "memory: unknown unit `abc`"),
             ("use --io auto or buffered", "use io=\"auto\" or buffered"),
             (
                 "use them with `outcore gen gensort` and without --dist",

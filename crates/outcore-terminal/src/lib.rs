@@ -12,6 +12,7 @@
 //! | [`progress`], [`steps`] | what is said while a job or a measurement runs |
 //! | [`recorder`] | the recorded I/O of a run |
 //! | [`files`], [`resources`] | names of datasets, settings |
+//! | [`screen`] | the width of a terminal |
 //! | [`stdout`], `signals` | standard output that loses nothing; SIGINT, SIGTERM and SIGHUP |
 //! | [`pages`], [`docs`] | help, man pages and completions |
 //! | [`page_check`] | what tests ask of pages |
@@ -27,6 +28,7 @@ pub mod progress;
 pub mod recorder;
 pub mod report;
 pub mod resources;
+pub mod screen;
 pub mod session;
 mod signals;
 pub mod stdout;

@@ -19,6 +19,7 @@ use serde_json::json;
 use outcore_verbs::host::Weight;
 
 use crate::report::Reporter;
+use crate::screen::{USUAL_COLUMNS, columns_of_stderr};
 use crate::signals::Interrupt;
 
 const DRAW_EVERY: Duration = Duration::from_millis(100);
@@ -99,17 +100,24 @@ struct Watcher<'a> {
     reporter: &'a Reporter,
     weights: &'a [Weight],
     bar: Option<ProgressBar>,
+    layout: Layout,
     started: Instant,
     rates: Rates,
 }
 
 impl<'a> Watcher<'a> {
     fn new(reporter: &'a Reporter, weights: &'a [Weight]) -> Self {
-        let bar = reporter.shows_progress().then(|| make_bar(reporter));
+        let layout = Layout::now();
+        let target = ProgressDrawTarget::stderr();
+        let bar = reporter.shows_progress().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(BAR_STEPS), target);
+            layout.apply(bar, reporter)
+        });
         Watcher {
             reporter,
             weights,
             bar,
+            layout,
             started: Instant::now(),
             rates: Rates::default(),
         }
@@ -136,16 +144,30 @@ impl<'a> Watcher<'a> {
         let elapsed_seconds = self.started.elapsed().as_secs_f64();
         let (read_rate, write_rate) = self.rates.update(progress, elapsed_seconds);
         let fraction = fraction_done(progress, self.weights);
-        let Some(bar) = &self.bar else {
+        let Some(bar) = self.bar.take() else {
             return;
         };
+        // Whoever makes the window narrower sees one line still.
+        let layout = Layout::now();
+        let bar = match layout == self.layout {
+            true => bar,
+            false => layout.apply(bar, self.reporter),
+        };
+        self.layout = layout;
+        let bar = self.bar.insert(bar);
         if is_cancelled {
             bar.set_message("stopping");
             return;
         }
         bar.set_position((fraction.unwrap_or(0.0) * BAR_STEPS as f64) as u64);
         let left_seconds = seconds_left(fraction, elapsed_seconds);
-        bar.set_message(line(progress, (read_rate, write_rate), left_seconds));
+        let parts = Parts {
+            progress,
+            read_bytes_per_second: read_rate,
+            write_bytes_per_second: write_rate,
+            left_seconds,
+        };
+        bar.set_message(parts.line(layout.message_columns));
     }
 
     fn tell(&mut self, progress: &Progress) {
@@ -171,16 +193,48 @@ impl<'a> Watcher<'a> {
     }
 }
 
-fn make_bar(reporter: &Reporter) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(BAR_STEPS), ProgressDrawTarget::stderr());
-    let template = if reporter.is_colored() {
-        "{bar:24.cyan/dim} {percent:>3} %  {msg}"
-    } else {
-        "{bar:24} {percent:>3} %  {msg}"
-    };
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style.progress_chars("=> ")),
-        Err(_) => bar,
+/// The widths of a line of progress on a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Layout {
+    bar_columns: usize,
+    message_columns: usize,
+}
+
+impl Layout {
+    /// For the terminal as it is.
+    fn now() -> Layout {
+        Layout::of(columns_of_stderr().unwrap_or(USUAL_COLUMNS))
+    }
+
+    fn of(terminal_columns: usize) -> Layout {
+        let bar_columns = match terminal_columns {
+            100.. => 24,
+            60.. => 10,
+            _ => 0,
+        };
+        // A blank after the bar; three digits, ` %` and two blanks.
+        let before = bar_columns + usize::from(bar_columns > 0) + 7;
+        Layout {
+            bar_columns,
+            message_columns: terminal_columns.saturating_sub(before + 1),
+        }
+    }
+
+    /// The bar, drawn in this layout.
+    fn apply(self, bar: ProgressBar, reporter: &Reporter) -> ProgressBar {
+        let color = if reporter.is_colored() {
+            ".cyan/dim"
+        } else {
+            ""
+        };
+        let drawn = match self.bar_columns {
+            0 => String::new(),
+            columns => format!("{{bar:{columns}{color}}} "),
+        };
+        match ProgressStyle::with_template(&format!("{drawn}{{percent:>3}} %  {{msg}}")) {
+            Ok(style) => bar.with_style(style.progress_chars("=> ")),
+            Err(_) => bar,
+        }
     }
 }
 
@@ -231,22 +285,42 @@ fn seconds_left(fraction: Option<f64>, elapsed_seconds: f64) -> Option<f64> {
     Some(elapsed_seconds * (1.0 - fraction) / fraction)
 }
 
-/// What stands beside the bar: phase, rates of reading and writing, the drive that the others wait
-/// for, time left.
-fn line(progress: &Progress, rates: (f64, f64), left_seconds: Option<f64>) -> String {
-    let mut line = format!(
-        "{}  read {}  write {}",
-        progress.phase,
-        units::rate(rates.0),
-        units::rate(rates.1)
-    );
-    if let Some(name) = &progress.slowest_drive {
-        line.push_str(&format!("  slowest: {name}"));
+/// What a line of progress says next to the bar.
+struct Parts<'a> {
+    progress: &'a Progress,
+    read_bytes_per_second: f64,
+    write_bytes_per_second: f64,
+    left_seconds: Option<f64>,
+}
+
+impl Parts<'_> {
+    /// Phase, rates, the drive that the others wait for, and time left, in at most `columns`. The
+    /// drive goes first where there is no room, then the rates, then the time.
+    fn line(&self, columns: usize) -> String {
+        let rates = format!(
+            "read {}  write {}",
+            units::rate(self.read_bytes_per_second),
+            units::rate(self.write_bytes_per_second)
+        );
+        let slowest = self.progress.slowest_drive.as_ref();
+        let mut parts = [
+            Some(self.progress.phase.clone()),
+            Some(rates),
+            slowest.map(|name| format!("slowest: {name}")),
+            self.left_seconds
+                .map(|left| format!("{} left", time_text(left))),
+        ];
+        let text = |parts: &[Option<String>]| {
+            let parts: Vec<&str> = parts.iter().flatten().map(String::as_str).collect();
+            parts.join("  ")
+        };
+        for part in [2, 1, 3] {
+            if text(&parts).chars().count() > columns {
+                parts[part] = None;
+            }
+        }
+        text(&parts).chars().take(columns).collect()
     }
-    if let Some(left_seconds) = left_seconds {
-        line.push_str(&format!("  {} left", time_text(left_seconds)));
-    }
-    line
 }
 
 /// A time that is no more than an estimate: whole seconds.
@@ -289,15 +363,46 @@ mod tests {
     #[test]
     fn a_drive_that_the_others_wait_for_is_named() {
         let even = progress("sort", 50);
-        let plain = line(&even, (0.0, 0.0), Some(12.0));
+        let plain = parts(&even, 12.0).line(99);
         assert!(plain.starts_with("sort  read ") && plain.ends_with("  12 s left"));
         assert!(!plain.contains("slowest"));
         let slow = Progress {
             slowest_drive: Some("nvme1".to_string()),
             ..even
         };
-        let named = line(&slow, (0.0, 0.0), Some(12.0));
+        let named = parts(&slow, 12.0).line(99);
         assert!(named.ends_with("  slowest: nvme1  12 s left"), "{named}");
+    }
+
+    fn parts(progress: &Progress, left_seconds: f64) -> Parts<'_> {
+        Parts {
+            progress,
+            read_bytes_per_second: 123.4e6,
+            write_bytes_per_second: 99.9e6,
+            left_seconds: Some(left_seconds),
+        }
+    }
+
+    #[test]
+    fn a_line_of_progress_fits_every_terminal() {
+        let slow = Progress {
+            slowest_drive: Some("/mnt/nvme1/with/a/long/name".to_string()),
+            ..progress("distribute", 50)
+        };
+        for terminal_columns in 8..200 {
+            let layout = Layout::of(terminal_columns);
+            let line = parts(&slow, 1e4).line(layout.message_columns);
+            let blank = usize::from(layout.bar_columns > 0);
+            let columns = layout.bar_columns + blank + "100 %  ".len() + line.chars().count();
+            assert!(columns < terminal_columns, "{terminal_columns}: {line}");
+        }
+        let narrow = parts(&slow, 12.0).line(Layout::of(40).message_columns);
+        assert_eq!(narrow, "distribute  12 s left");
+        let usual = parts(&slow, 12.0).line(Layout::of(80).message_columns);
+        assert!(
+            usual.contains("write ") && !usual.contains("slowest"),
+            "{usual}"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Contract: with `--json` each step is a `progress` event; on a terminal a spinner shows it; else
 //! it is a line for people who asked for more. The spinner goes with its [`Steps`].
 
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use crate::report::Reporter;
@@ -19,7 +19,7 @@ impl<'a> Steps<'a> {
     pub fn new(reporter: &'a Reporter) -> Self {
         Steps {
             reporter,
-            spinner: reporter.shows_progress().then(ProgressBar::new_spinner),
+            spinner: reporter.shows_progress().then(spinner),
         }
     }
 
@@ -34,6 +34,15 @@ impl<'a> Steps<'a> {
             }
             None => self.reporter.detail(step),
         }
+    }
+}
+
+/// A spinner whose message is cut to the terminal's width.
+fn spinner() -> ProgressBar {
+    let spinner = ProgressBar::new_spinner();
+    match ProgressStyle::with_template("{spinner} {wide_msg}") {
+        Ok(style) => spinner.with_style(style),
+        Err(_) => spinner,
     }
 }
 

@@ -22,12 +22,14 @@
 //! | [`sequence`] | the verbs on sequences of records, and what they share |
 //! | `pass` | a pass over lines as they come |
 //! | [`wording`] | reports in words |
+//! | `bars` | counts as bars, for a terminal |
 //! | [`sort`], `unique`, `comm`, `shuffle` | verbs on lines, records and tables |
 //! | `head`, `tail`, `sample`, `split` | further verbs on these |
 //! | `generate`, [`mod@verify`] | further verbs |
 //!
 //! [`visit_verbs`] lists all verbs.
 
+mod bars;
 mod comm;
 pub mod datasets;
 pub mod explain;

@@ -49,7 +49,7 @@ fn wrong(error: &clap::Error) -> Error {
     {
         let flag = error.get(ContextKind::InvalidArg);
         let cause = match flag {
-            Some(flag) => format!("{flag}: {}", ours.cause()),
+            Some(flag) => format!("{}: {}", plain(&flag.to_string()), ours.cause()),
             None => ours.cause().to_string(),
         };
         let wrong = Error::usage("read arguments", cause);
@@ -134,10 +134,16 @@ fn not_a_number(error: &clap::Error) -> Option<Error> {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
     };
-    let flag = text(ContextKind::InvalidArg)?;
+    let flag = plain(text(ContextKind::InvalidArg)?);
     let value = text(ContextKind::InvalidValue)?;
     let cause = format!("`{value}` is not {wanted}, which {flag} needs");
     Some(Error::usage("read arguments", cause).hint("see --help for the arguments and their order"))
+}
+
+/// An option without the names of its values.
+fn plain(option: &str) -> String {
+    let name = option.split([' ', '[', '=']).next();
+    name.unwrap_or(option).to_owned()
 }
 
 /// The error for two options that cannot be given together, or for one that is given twice.
@@ -145,13 +151,6 @@ fn contradicts(error: &clap::Error) -> Option<Error> {
     if error.kind() != ErrorKind::ArgumentConflict {
         return None;
     }
-    // Without their values.
-    let plain = |name: &str| {
-        name.split([' ', '[', '='])
-            .next()
-            .unwrap_or(name)
-            .to_owned()
-    };
     let Some(ContextValue::String(one)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };

@@ -76,6 +76,8 @@ pub trait VerbVisitor {
 /// A report in words, for people.
 #[derive(Debug, Default)]
 pub struct Words {
+    /// The width of the terminal that standard output is; nothing where it is a file or a pipe.
+    pub terminal_columns: Option<usize>,
     /// Lines that were asked for, and go to standard output.
     pub data: String,
     /// Lines for everybody.

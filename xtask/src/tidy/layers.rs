@@ -122,7 +122,7 @@ const ROOMS: [(&str, &[&[&str]]); 18] = [
     (
         "crates/outcore-verbs/",
         &[
-            &["synonym"],
+            &["bars", "synonym"],
             &["option", "kinds", "usage", "datasets"],
             &["report"],
             &["host"],
@@ -155,6 +155,7 @@ const ROOMS: [(&str, &[&[&str]]); 18] = [
                 "pages",
                 "recorder",
                 "resources",
+                "screen",
                 "signals",
                 "stdout",
             ],

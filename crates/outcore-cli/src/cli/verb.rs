@@ -7,6 +7,7 @@ use std::fmt;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use outcore::Result;
+use outcore_terminal::screen::columns_of_stdout;
 use outcore_verbs::host::Host;
 use outcore_verbs::verb::{Verb, VerbVisitor, Words};
 use outcore_verbs::visit_verbs;
@@ -56,7 +57,10 @@ impl VerbCommand {
 
 fn run<V: Verb>(host: &dyn Host, args: &V::Args) -> Result<Answer> {
     let report = V::run(host, args)?;
-    let mut words = Words::default();
+    let mut words = Words {
+        terminal_columns: columns_of_stdout(),
+        ..Words::default()
+    };
     V::say(args, &report, &mut words);
     Ok(Answer {
         words,

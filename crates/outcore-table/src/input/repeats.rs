@@ -9,7 +9,7 @@
 //! together what is equal. Pure.
 //!
 //! N.B. A dictionary that is of no use was up to half of what it takes to write a table, and made
-//! it a tenth larger (docs/benchmarks.md).
+//! it a tenth larger (docs/decisions/0021).
 //!
 //! Complexity: a look at each column of each row group; some 60 bytes a column.
 

@@ -12,14 +12,15 @@ use outcore_io::units;
 use super::args::{InputArgs, MapStep};
 use super::input::open;
 use super::run::say_read;
+use crate::bars::{Bar, chart, short};
 use crate::host::{Host, Weight, watch};
 use crate::report::{JobSummary, Phase, report};
 use crate::verb::{Verb, Words};
 
 /// Count numbers in bins of equal width
 ///
-/// Prints the borders of each bin and its count, one bin per line. Without --range the input is
-/// read twice.
+/// Prints the borders of each bin and its count, one bin per line; a terminal shows them as bars.
+/// Without --range the input is read twice.
 #[derive(Debug, Args)]
 pub(crate) struct HistogramArgs {
     #[command(flatten)]
@@ -100,10 +101,10 @@ impl Verb for Histogram {
                 range: (low, high),
                 counts: report.counts.clone(),
             };
-            for (bin, count) in report.counts.iter().enumerate() {
-                let (from, to) = (bins.border(bin), bins.border(bin + 1));
-                words.data.push_str(&format!("{from}\t{to}\t{count}\n"));
-            }
+            words.data = match words.terminal_columns {
+                Some(columns) => chart(&bars_of(&bins), columns),
+                None => lines_of(&bins),
+            };
         }
         say_read(&report.used, words);
         words.phases(&report.phases, args.input.explain);
@@ -117,4 +118,25 @@ impl Verb for Histogram {
             units::counted(report.counts.len() as u64, "bin")
         )
     }
+}
+
+/// The borders and the count of each bin, one bin per line.
+fn lines_of(bins: &Bins) -> String {
+    let line = |(bin, count): (usize, &u64)| {
+        let (from, to) = (bins.border(bin), bins.border(bin + 1));
+        format!("{from}\t{to}\t{count}\n")
+    };
+    bins.counts.iter().enumerate().map(line).collect()
+}
+
+/// The same for people.
+fn bars_of(bins: &Bins) -> Vec<Bar> {
+    let border = |bin| short(bins.border(bin));
+    let borders: Vec<String> = (0..=bins.counts.len()).map(border).collect();
+    let wide = borders.iter().map(String::len).max().unwrap_or(0);
+    let bar = |(bin, count): (usize, &u64)| Bar {
+        label: format!("{:>wide$} .. {:>wide$}", borders[bin], borders[bin + 1]),
+        count: *count,
+    };
+    bins.counts.iter().enumerate().map(bar).collect()
 }

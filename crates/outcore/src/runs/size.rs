@@ -186,7 +186,7 @@ impl ViewSize {
     ///
     /// N.B. 2 GiB of u64 in 512 MiB take a sixth less processor time in 64 runs than in 43, and
     /// leave memory for half as many areas more; runs of 16 and 24 MiB gain no more. Lines gain
-    /// nothing, and are merged more slowly (docs/benchmarks.md).
+    /// nothing, and are merged more slowly (docs/decisions/0022).
     pub(super) fn easy_run_records(&self, slot_bytes: u64, run_records: u64) -> u64 {
         let record_bytes = self.record_bytes as u64;
         let longest_runs = self.data_bytes.div_ceil(run_records * record_bytes);
