@@ -83,7 +83,7 @@ def commands_of(text: str) -> list[tuple[str, list[tuple[str, str]]]]:
 def plain(text: str) -> str:
     """Text of a help as Markdown: only what is in backquotes is code."""
     parts = re.split(r"(`[^`]+`)", text)
-    escaped = [part if number % 2 else re.sub(r"([\\*_\[\]<>|{}])", r"\\\1", part)
+    escaped = [part if number % 2 else re.sub(r"([\\*_\[\]>|{}])", r"\\\1", part).replace("<", "&lt;")
                for number, part in enumerate(parts)]
     return "".join(escaped)
 
@@ -223,6 +223,11 @@ def chart() -> str:
             parts.append(f'<text x="0" y="{y}">{label}</text>'
                          f'<rect class="{kind}" x="185" y="{y - 10}" height="11" '
                          f'style="width:{width}"/>')
+        for peer in row["peers"]:
+            if peer.get("result"):
+                y += 18
+                label = html.escape(f"{peer['name']} {peer['result']}")
+                parts.append(f'<text x="0" y="{y}">{label}</text>')
         y += 10
     title = "Seconds per job: outcore and other programs"
     body = "".join(parts)
