@@ -1,5 +1,5 @@
 # Benchmarks; included by the main Makefile, whose `build` makes $(COMMAND). They need root for memory limits, dropped
-# caches and throttled drives, and say what they leave out without it. BENCH_ARGS goes to the program:
+# caches and throttled drives; without it they report what they leave out. BENCH_ARGS is passed to the program:
 # make bench-sort BENCH_ARGS='--only 2g --rounds 5'.
 BENCH_PYTHON ?= python3
 BENCH_SORT := $(BENCH_PYTHON) benches/peers/bench_sort.py --outcore $(COMMAND)
@@ -7,8 +7,8 @@ BENCH_PRIMITIVES := $(BENCH_PYTHON) benches/peers/bench_primitives.py --outcore 
 
 .PHONY: bench-sort bench-sort-quick bench-drives bench-primitives bench-primitives-quick bench-sim bench-predict bench-selftest bench-fio
 
-# Five ratios against floors and peers, beside those of earlier runs on this processor: three minutes, 4 GiB of disk.
-# `make clean` leaves the history.
+# Five ratios against floors and peers, with those of earlier runs on this processor: three minutes, 4 GiB of disk.
+# `make clean` keeps the history.
 BENCH_HISTORY ?= .bench-history.jsonl
 .PHONY: bench-quick
 bench-quick: build
@@ -35,7 +35,7 @@ bench-primitives: build
 bench-primitives-quick: build
 	$(BENCH_PRIMITIVES) --quick $(BENCH_ARGS)
 
-# The simulator's event loop beside MQSim's: MQSIM is a checkout of CMU-SAFARI/MQSim. Three minutes.
+# The simulator's event loop compared with MQSim's: MQSIM is a checkout of CMU-SAFARI/MQSim. Three minutes.
 bench-sim: build
 	$(BENCH_PYTHON) benches/sim_speed.py --mqsim '$(MQSIM)' --outcore $(COMMAND) $(BENCH_ARGS)
 
@@ -47,54 +47,54 @@ bench-predict: build
 bench-selftest:
 	$(BENCH_PYTHON) -m unittest discover -s benches/peers/tests -t benches/peers
 
-# A striped volume of eight loop drives and one submitting thread, beside fio and btrfs raid0: about 15 minutes, 7 GiB of
-# memory. BENCH_ARGS=--quick: does everything run?
+# A striped volume of eight loop drives and one submitting thread, compared with fio and btrfs raid0: about 15 minutes,
+# 7 GiB of memory. BENCH_ARGS=--quick: does everything run?
 .PHONY: bench-volume
 bench-volume: build
 	cargo build --release --package outcore-store --example volume_load --example volume_slow --example volume_depth1
 	$(BENCH_PYTHON) benches/volume/bench_volume.py --outcore $(COMMAND) $(BENCH_ARGS)
 
-# `outcore bench io` beside fio on one file, five rounds in turn: about five minutes. BENCH_DIR is where; fio 3 is needed
-# (Debian: fio).
+# `outcore bench io` compared with fio on one file, five alternating rounds: about five minutes. The file is in BENCH_DIR.
+# Needs fio 3 (Debian: fio).
 BENCH_DIR ?= .
 bench-fio: build
 	$(BENCH_PYTHON) benches/io/against_fio.py $(BENCH_DIR) --outcore $(COMMAND) $(BENCH_ARGS)
 
-# How far outcore is from what bounds it: drives, memory, the start of a process; and beside DuckDB and Miller on CSV and JSON lines.
-# BENCH_PYTHON needs numpy and duckdb; root. About 13 minutes, 30 GiB of disk, 9 GiB of memory for the drives' images.
+# The distance between outcore and its limits: drives, memory, the start of a process; and DuckDB and Miller on CSV and
+# JSON lines. BENCH_PYTHON needs numpy and duckdb; needs root. About 13 minutes, 30 GiB of disk, 9 GiB of memory for the drives' images.
 .PHONY: bench-limits
 bench-limits: build
 	$(BENCH_PYTHON) benches/peers/bench_limits.py --outcore $(COMMAND) --dir $(BENCH_DIR) $(BENCH_ARGS)
 
 .PHONY: bench-graph
 
-# Graph kernels beside a plain C prototype over the same tiles; some ten minutes, 7 GiB of disk.
+# Graph kernels compared with a plain C prototype over the same tiles; about ten minutes, 7 GiB of disk.
 bench-graph: build
 	$(BENCH_PYTHON) benches/peers/bench_graph.py --outcore $(COMMAND) --dir $(BENCH_DIR)/graph $(BENCH_ARGS)
 
 .PHONY: bench-vectors
 
-# Nearest neighbours and k-means beside faiss, scikit-learn and fio, which a Python with numpy, faiss-cpu and scikit-learn runs:
-# BENCH_PYTHON. About 4 minutes, 2 GiB of disk.
+# Nearest neighbours and k-means compared with faiss, scikit-learn and fio. BENCH_PYTHON is a Python with numpy, faiss-cpu
+# and scikit-learn. About 4 minutes, 2 GiB of disk.
 bench-vectors: build
 	$(BENCH_PYTHON) benches/peers/bench_vectors.py --outcore $(COMMAND) --dir $(BENCH_DIR)/vectors $(BENCH_ARGS)
 
 .PHONY: bench-tables
 
-# Tables beside DuckDB, Polars and DataFusion, which a Python with numpy, pyarrow, duckdb, polars and datafusion runs:
-# BENCH_PYTHON. About 15 minutes, 5 GiB of disk; root for the control group.
+# Tables compared with DuckDB, Polars and DataFusion. BENCH_PYTHON is a Python with numpy, pyarrow, duckdb, polars and
+# datafusion. About 15 minutes, 5 GiB of disk; root for the control group.
 bench-tables: build
 	$(BENCH_PYTHON) benches/peers/bench_tables.py --outcore $(COMMAND) --dir $(BENCH_DIR)/tables $(BENCH_ARGS)
 
 .PHONY: bench-view
 
-# Sorted views: every measure beside its target, ActiveSort's figure 3; about 14 minutes, 20 GiB of disk, 13 GiB of tmpfs.
+# Sorted views: every measure with its target, and ActiveSort's figure 3; about 14 minutes, 20 GiB of disk, 13 GiB of tmpfs.
 bench-view: build
 	cargo build --release --package outcore --example view_rates
 	$(BENCH_PYTHON) benches/bench_view.py --outcore $(COMMAND) --rates $(TARGET_DIR)/release/examples/view_rates $(BENCH_ARGS)
 
 .PHONY: bench-builds
 
-# Two builds of the command by turns on every kind of job: OLD is the one to compare with. Half an hour, 12 GiB of disk.
+# Two builds of the command, alternating on every kind of job: OLD is the one to compare with. Half an hour, 12 GiB of disk.
 bench-builds: build
 	$(BENCH_PYTHON) benches/two_builds.py '$(OLD)' $(COMMAND) $(BENCH_ARGS)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Five ratios that say in some minutes whether outcore is as fast as it was: each against a floor or a peer of the same run.
+"""Five ratios that show within minutes whether outcore has become slower: each against a floor or a peer of the same
+run.
 
-Contract: measures by turns, round after round, and takes medians of ratios; prints a table beside the medians of earlier runs
-on the same processor, and adds a line to a history file (JSON lines). Exits with 1 if a ratio is worse than 1.3 times the
-median of at least three earlier runs. Nothing but standard library; GNU sort and fio are left out where they are missing.
-All files lie in one directory below `--dir`, which goes at the end.
+Contract: measures alternately, in rounds, and takes medians of ratios. Prints a table that also has the medians of
+earlier runs on the same processor, and adds a line to a history file (JSON lines). Exits with 1 if a ratio is worse
+than 1.3 times the median of at least three earlier runs. Uses only the standard library; GNU sort and fio are omitted
+if they are missing. All files are in one directory below `--dir`, which is removed at the end.
 
     benches/bench_quick.py --outcore target/release/outcore --dir DIR [--rounds 3] [--history FILE]
 
@@ -30,7 +31,7 @@ import time
 from pathlib import Path
 
 MEMORY = "256MiB"
-# A shared machine differs by a fifth from run to run.
+# Runs on a shared machine differ by a fifth.
 WORSE = 1.3
 STARTS = 50
 

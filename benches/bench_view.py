@@ -6,10 +6,11 @@
     bench_view.py --scale 16              everything at a sixteenth: does it run?
     bench_view.py --write-docs            everything, and the table in docs/benchmarks/views.md
 
-Prints a table with a row a measure (seen, target) and writes it as JSON, beside the report of `outcore bench view`
-(ActiveSort's Table 2 and Fig. 3), into `--results`. What is compared runs alternately, `--rounds` times (the throttled
-drive at most twice, since one round takes two and a half minutes), and medians are given. The case `drive` needs root and
-cgroup v1 (scripts/loop_drives.py), `mount` needs FUSE; without them they say so and are left out.
+Prints a table with one row per measure (seen, target). Writes it as JSON, together with the report of
+`outcore bench view` (ActiveSort's Table 2 and Fig. 3), into `--results`. Compared programs run alternately, `--rounds`
+times, and medians are given; the throttled drive runs at most twice, because one round takes two and a half minutes.
+The case `drive` needs root and cgroup v1 (scripts/loop_drives.py), `mount` needs FUSE; cases that lack these say so and
+are omitted.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ GIB = 1 << 30
 CASES = ("bytes", "lines", "drive", "merge", "mount", "seek", "materialize", "figure3")
 DOCS = REPOSITORY / "docs" / "benchmarks" / "views.md"
 MARKS = ("<!-- bench-view: begin (written by benches/bench_view.py --write-docs) -->", "<!-- bench-view: end -->")
-#: What a row of any measure has.
+#: The columns of a row of any measure.
 KNOWN = ("case", "measure", "seen", "target", "met")
 Json = dict[str, Any]
 
 
 class Bench:
-    """The programs, the directories, and what has been seen."""
+    """The programs, the directories, and the results."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.command = str(options.outcore)
@@ -69,7 +70,7 @@ class Bench:
         print(f"{case:12} SKIP: {why}", flush=True)
 
     def run(self, *arguments: str | Path, group: Path | None = None, stdout: int | Any = subprocess.PIPE) -> Json:
-        """Runs the command with --json; gives its summary and the wall time."""
+        """Runs the command with --json. Returns its summary and the wall time."""
         words = [self.command, *map(str, arguments), "--json"]
         join: Callable[[], Any] | None = None
         if group is not None:
@@ -109,7 +110,7 @@ def remove(*paths: Path) -> None:
 
 
 def say_traffic(bench: Bench, part: str, data: int, runs: tuple[dict, dict, dict]) -> None:
-    """What a view that is read once moves, beside a sort whose result is: in sizes of the data."""
+    """Bytes moved by a view that is read once, and by a sort whose result is read once, as multiples of the data."""
     built, read, eager = runs
     reads = (built["read_bytes"] + read["read_bytes"]) / data
     writes = built["written_bytes"] / data
@@ -133,7 +134,7 @@ def case_bytes(bench: Bench) -> None:
 
 
 def case_lines(bench: Bench) -> None:
-    """Text: a view built and read once beside a sort whose result is read once."""
+    """Text: a view that is built and read once, compared with a sort whose result is read once."""
     source, view, out = bench.disk / "in.txt", bench.disk / "view", bench.disk / "out.txt"
     write_text(source, GIB // bench.scale)
     data = source.stat().st_size
@@ -154,7 +155,7 @@ def case_lines(bench: Bench) -> None:
 
 
 def write_text(path: Path, size_bytes: int) -> None:
-    """Lines of 76 random letters and digits, the same each time."""
+    """Lines of 76 random letters and digits, the same in every run."""
     generator = random.Random(1)
     with path.open("wb") as file:
         while file.tell() < size_bytes:
@@ -162,7 +163,7 @@ def write_text(path: Path, size_bytes: int) -> None:
 
 
 def case_drive(bench: Bench) -> None:
-    """The paper's drive: 137 MB/s reading, 61 MB/s writing; 2 GB of 4 KiB records, 1 GB of memory."""
+    """The paper's drive: reads at 137 MB/s, writes at 61 MB/s; 2 GB of 4 KiB records, 1 GB of memory."""
     script = [sys.executable, str(REPOSITORY / "scripts" / "loop_drives.py")]
     checked = subprocess.run([*script, "check"], capture_output=True, check=False)
     if checked.returncode != 0:
@@ -312,7 +313,7 @@ def case_materialize(bench: Bench) -> None:
 
 
 def case_figure3(bench: Bench) -> None:
-    """ActiveSort's Table 2 and Fig. 3, first-record time, random ranges, second read: `outcore bench view`."""
+    """ActiveSort's Table 2 and Fig. 3, time to the first record, random ranges, second read: `outcore bench view`."""
     size = str(GIB // bench.scale)
     page, values = bench.results / "bench-view.html", bench.results / "bench-view.json"
     bench.run("bench", "view", bench.disk, "--size", size, "--rounds", "1", "-o", page, "-o", values,

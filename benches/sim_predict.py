@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What the simulator predicts of a sort on several drives from its trace on one, beside what it then takes.
+"""Compares the simulator's prediction of a sort on several drives, from its trace on one, with the measured time.
 
-Contract: one throttled drive is built (scripts/loop_drives.py), a sort of `--size` in `--memory` on it is measured and
-its I/O recorded; for each number of drives in `--drives` the trace is replayed on that many of the preset `throttled`
-at the same rate, and the sort is measured on that many real ones. A Markdown table has both and how far they are apart;
-exit code 1 if any is further off than 10 %. Output of every sort is verified. Everything that is built is removed, however
-the run ends; what a killed run left is removed by the next.
+Contract: builds one throttled drive (scripts/loop_drives.py), measures a sort of `--size` in `--memory` on it, and
+records its I/O. For each number of drives in `--drives`, the trace is replayed on that many of the preset `throttled`
+at the same rate, and the sort is measured on that many real drives. A Markdown table has both times and their
+deviation; the exit code is 1 if any deviation exceeds 10 %. The output of every sort is verified. Everything that was
+built is removed, however the run ends; the next run removes the remains of a killed one.
 
-Bounds: about four times `--size` below `--dir`, which should be in memory. Seconds: twice the size over the rate, for every
-number of drives and round. Needs root, loop devices and cgroup v1 (else: exit code 77 and the reason).
+Bounds: about four times `--size` below `--dir`, which should be in memory. Seconds: twice the size divided by the rate,
+for every number of drives and round. Needs root, loop devices and cgroup v1 (otherwise: exit code 77 and the reason).
 
     python3 benches/sim_predict.py --outcore target/release/outcore
 """
@@ -47,7 +47,7 @@ class Array:
         return [str(mount / name) for mount in self.mounts]
 
     def pattern(self, name: str) -> str:
-        """One shard on each drive: a drive is called like its directory."""
+        """One shard on each drive; the name of a drive is that of its directory."""
         return str((self.mounts[0].parent / "{drive}" if len(self.mounts) > 1 else self.mounts[0]) / name)
 
 
@@ -60,7 +60,7 @@ class Predict:
         self.trace = folder / "one.iotrace"
 
     def run(self, *arguments: str, joins: Path | None = None) -> dict[str, Any]:
-        """Runs the command with --json; what it said last, and its wall time as `wall_s`."""
+        """Runs the command with --json. Returns its last message, with its wall time as `wall_s`."""
         join = None if joins is None else lambda: joins.write_text(str(os.getpid()))
         started = time.monotonic()
         done = subprocess.run([self.outcore, *arguments, "--json"], capture_output=True, text=True,
@@ -74,7 +74,7 @@ class Predict:
     def array(self, count: int) -> Iterator[Array]:
         """`count` drives, each with its share of the input."""
         keys = self.args.size // 8 // count // 4096 * 4096
-        # Input, scratch and output, an eighth for an uneven spread, and the file system's own.
+        # Input, scratch and output, an eighth for an uneven spread, and the file system's overhead.
         size = int(keys * 8 * 3.4) // MIB * MIB + 96 * MIB
         try:
             drives = loop_drives.build(count, self.args.rate, size, self.args.dir)
@@ -85,13 +85,13 @@ class Predict:
                 self.run("gen", "u64", "-n", str(keys), "-o", shard, "--seed", str(seed))
             yield array
         finally:
-            # The manifest of the shards lies beside the drives, where removing them would complain of it.
+            # The manifest of the shards is next to the drives, where their removal would report it.
             for manifest in self.args.dir.glob("*.outcore.json"):
                 manifest.unlink()
             loop_drives.remove(self.args.dir)
 
     def sort(self, array: Array, *more: str) -> float:
-        """Seconds that the sort takes on the drives."""
+        """Seconds of the sort on the drives."""
         inputs, output = array.shards("input.bin"), array.pattern("sorted.bin")
         words = ["sort", *inputs, "-o", output, "--type", "u64", "--memory", str(self.args.memory), "--force"]
         for mount in array.mounts:
@@ -108,7 +108,7 @@ class Predict:
 
 
 def compare(predict: Predict) -> int:
-    """Measures, predicts, prints; the exit code."""
+    """Measures, predicts and prints. Returns the exit code."""
     args = predict.args
     with predict.array(1) as array:
         recorded_s = predict.sort(array, "--record-io", str(predict.trace))
@@ -130,7 +130,7 @@ def compare(predict: Predict) -> int:
 
 
 def main() -> int:
-    """Reads the options and sees to it that nothing is left behind."""
+    """Reads the options, and ensures that nothing is left behind."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--outcore", type=Path, default=Path("target/release/outcore"))
     parser.add_argument("--size", type=loop_drives.parse_bytes, default=1 << 30, metavar="BYTES")
@@ -146,7 +146,7 @@ def main() -> int:
     if reason:
         print(f"SKIP: sim_predict: {reason}", file=sys.stderr)
         return loop_drives.EXIT_SKIPPED
-    # `kill` and a closed terminal clean up like Ctrl-C does.
+    # `kill` and a closed terminal clean up in the same way as Ctrl-C.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The simulator's event loop beside MQSim's, on this machine: random reads of 4 KiB, 64 in flight.
+"""Compares the simulator's event loop with MQSim's, on this machine: random reads of 4 KiB, 64 in flight.
 
-Contract: runs both in turns on the same two files, `--rounds` times, on a small drive and on the
-reference's own; prints a Markdown table of requests a second of the event loop alone, without
-set-up, and the median of the rounds' ratios. MQSim fills its tables in set-up; here they get their memory when
-they are touched, so a warm-up of `--warm-up` requests comes first and is not counted. MQSim is built from a checkout (`--mqsim DIR`, CMU-SAFARI/MQSim
-at 7ec40e3 was used) in a folder of its own, with a timer around its event loop as the only change.
-Processor time of the whole process is printed beside, since a busy machine stretches the other.
-Needs g++ and make. Writes below a temporary folder only.
+Contract: runs both alternately on the same two files, `--rounds` times, on a small drive and on the reference's own.
+Prints a Markdown table of the event loop's requests per second, without set-up, and the median of the rounds' ratios.
+MQSim fills its tables during set-up, while outcore gets memory for its tables when they are touched. A warm-up of
+`--warm-up` requests therefore runs first and is not counted. MQSim is built from a checkout (`--mqsim DIR`,
+CMU-SAFARI/MQSim at 7ec40e3 was used) in a separate folder; a timer around its event loop is the only change. The
+processor time of the whole process is also printed, because a busy machine increases the wall time. Needs g++ and make.
+Writes only to a temporary folder.
 
     python3 benches/sim_speed.py --mqsim ../MQSim --outcore target/release/outcore
 """
@@ -35,7 +35,7 @@ TIMED = (
 
 
 def build_mqsim(source: Path, place: Path) -> Path:
-    """A copy of MQSim that tells how long its event loop took."""
+    """A copy of MQSim that reports the time of its event loop."""
     shutil.copytree(source, place, ignore=shutil.ignore_patterns("build", ".git", "MQSim"))
     main = place / "src/main.cpp"
     text = main.read_text(encoding="utf-8")

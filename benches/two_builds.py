@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Runs two builds of outcore by turns on the same jobs: is the new one as fast, and are its bytes the same?
+"""Runs two builds of outcore alternately on the same jobs, and compares their speed and their outputs.
 
     two_builds.py OLD NEW                        every case, five rounds: about half an hour, 12 GiB of disk
     two_builds.py OLD NEW --only sort-u64,map    some cases
     two_builds.py OLD NEW --scale 16             everything at a sixteenth: does it run?
 
-Each round runs a case with one build and then with the other, and changes which of them is first; files are written
-back and, as root, the page cache is dropped before each run, but for the program. Speed is the old build's wall time over the new one's, as a
-median of the rounds' ratios, so a drift of the machine hits both; processor time is compared in the same way. Outputs are
-compared byte by byte once a case. Inputs are made once, by the old build, and are kept in `--dir` for the next time with
-`--keep`.
+Each round runs a case with one build and then with the other, and alternates which of them is first. Before each run,
+files are written back and, as root, the page cache is dropped except for the program. Speed is the old build's wall
+time divided by the new one's, as a median of the rounds' ratios, so that a drift of the machine affects both. Processor
+time is compared in the same way. Outputs are compared byte by byte once per case. The old build makes the inputs once;
+`--keep` keeps them in `--dir` for the next run.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 #: Slower than that in the median of all rounds is said.
 SPEED_MIN = 0.97
 
-#: Inputs: name, and what makes it; N stands for numbers of 8 bytes, L for lines of 100 bytes. gensort.txt is
-#: gensort.bin under a name for text, and table.csv is written here: three columns of a row from a number of u64.bin.
+#: Inputs: a name, and how it is made; N is the number of 8-byte numbers, L the number of 100-byte lines. gensort.txt
+#: is gensort.bin under a text name. table.csv is written here: rows of three columns derived from the numbers of
+#: u64.bin.
 INPUTS = {
     "u64.bin": ["gen", "u64", "-n", "{N}", "-o", "u64.bin"],
     "sorted.bin": ["sort", "u64.bin", "--type", "u64", "-o", "sorted.bin"],
@@ -46,7 +47,7 @@ INPUTS = {
     "table.parquet": ["map", "'f = f64(a) / 7.0'", "rows.parquet", "-o", "table.parquet"],
     "table.jsonl": ["convert", "table.parquet", "-o", "table.jsonl"],
 }
-#: Cases: name, and the words behind the command's name. `out` is where the output goes.
+#: Cases: a name, and the arguments after the command's name. `out` is the place of the output.
 CASES = {
     "sort-u64": "sort u64.bin --type u64 -o out --memory 256MiB",
     "sort-u64-64": "sort u64.bin --type u64 -o out --memory 64MiB",
@@ -85,13 +86,13 @@ CASES = {
     "gen-gensort": "gen gensort -a -n {L} -o out",
     "tiny": "sort tiny.bin --type u64 -o out",
 }
-#: Cases that write to standard output, which goes to a file.
+#: Cases that write to standard output, which is redirected to a file.
 TO_STDOUT = ("reduce", "top", "view-cat", "view-cat-lines", "verify", "verify-gensort", "sort-check")
 
 
 @dataclass
 class Seen:
-    """What came of a case."""
+    """Result of a case."""
 
     case: str
     old_seconds: float
@@ -111,7 +112,7 @@ class Builds:
         self.rounds: int = options.rounds
         self.counts = {"N": str((1 << 27) // options.scale), "L": str(10_000_000 // options.scale)}
         self.is_root = os.geteuid() == 0
-        # What one build has measured of the drives must not be another's plan.
+        # The measurements of drives by one build must not affect the plans of the other.
         self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.dir / "cache")}
 
     def words(self, build: Path, text: str) -> list[str]:
@@ -141,7 +142,7 @@ class Builds:
         (self.dir / "tiny.bin").write_bytes((self.dir / "u64.bin").open("rb").read(8192))
 
     def make_table(self, path: Path) -> None:
-        """Rows of three columns from the numbers of u64.bin."""
+        """Rows of three columns derived from the numbers of u64.bin."""
         with open(self.dir / "u64.bin", "rb") as numbers, open(path, "w", encoding="ascii") as table:
             table.write("a,b,c\n")
             for _ in range(int(self.counts["L"]) // 2000):
@@ -158,7 +159,7 @@ class Builds:
         os.sync()
         if self.is_root:
             Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
-            # Jobs are compared, not how long a program of that size takes to load.
+            # Compares jobs, not the time to load a program of that size.
             build.read_bytes()
         before, started = os.times(), time.monotonic()
         self.run(words, self.dir / "out" if case in TO_STDOUT else None)
@@ -167,7 +168,7 @@ class Builds:
         return wall, processor
 
     def kept(self, case: str) -> Path | None:
-        """Where a case's output is; none for a directory, whose bytes name it."""
+        """The output of a case; none for a directory, whose bytes contain its name."""
         if case.startswith("view-build"):
             return None
         return self.dir / ("out.parquet" if case.startswith("table-") else "out")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds programs for release and puts them into target/release: scripts/build.sh OPTIONS-OF-CARGO...
-# They are linked statically where the C library is there for that (docs/decisions/0024-the-command-is-linked-statically.md).
-# The target is named so that the flags are those of the programs and their libraries, not those of macros.
+# They are linked statically if a static C library is available (docs/decisions/0024-the-command-is-linked-statically.md).
+# The script passes the target explicitly so that the flags apply to the programs and their libraries, not to macros.
 set -eu
 cd "$(dirname "$0")/.."
 target_dir=${CARGO_TARGET_DIR:-target}

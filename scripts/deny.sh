@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks every dependency: licences, one version of each, known vulnerabilities (deny.toml), and that each is
-# used. Installs cargo-deny and cargo-machete where they are missing, which takes some minutes. The list of
-# vulnerabilities comes over the network; without it that one check is skipped and says so.
+# used. Installs cargo-deny and cargo-machete if they are missing, which takes some minutes. The list of
+# vulnerabilities comes over the network; without a network, that check says that it is skipped.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the man pages and the shell completions that a program itself prints, so that they
-# always match it: scripts/install_docs.sh PROGRAM PREFIX, or --remove PREFIX to take away those of all.
+# always match it: scripts/install_docs.sh PROGRAM PREFIX, or --remove PREFIX to remove those of all programs.
 set -eu
 prefix=$2
 man_dir=$prefix/share/man/man1
@@ -16,7 +16,7 @@ if [ "$1" = --remove ]; then
     exit 0
 fi
 
-# Written aside first: a command that fails must not leave an empty page behind.
+# Written to another name first, so that a command that fails leaves no empty page behind.
 put() {
     file=$1
     shift

@@ -2,23 +2,23 @@
 """Builds and removes an array of throttled drives on one machine.
 
 Each drive is an image file, a loop device over it (`losetup --direct-io=on`), an ext4 file system and a mount. The
-limit is cgroup v1's blkio throttle, reads and writes apart: a process that joins the group sees drives of RATE bytes/s
-each way, every other process (and the builder) sees them at full speed. With images on tmpfs the array behaves like so
-many slow SSDs, so scaling with drives is measured for real on a machine that has one.
+limit is cgroup v1's blkio throttle, separately for reads and writes. A process that joins the group sees drives of RATE
+bytes/s in each direction; every other process (and the builder) sees them at full speed. With images on tmpfs the array
+behaves like a number of slow SSDs, so that scaling with drives can be measured on a machine that has only one.
 
     loop_drives.py up 4 --rate 50MB --size 2GiB     # build; prints JSON with the mount points and how to join
     echo $$ > /sys/fs/cgroup/blkio/NAME/cgroup.procs   # join, then run what is to be throttled
     loop_drives.py down                             # remove everything, whoever built it
 
-Facts that shape it (kernel 6.18):
-  - raw /dev/loopN at requests above 512 KiB is charged twice; a file system on top is charged once;
-  - version 1 throttles direct I/O only: write-back is nobody's, so it runs unthrottled;
-  - the throttle works in slices of 100 ms, so nothing here says anything about latency;
-  - images are written whole and never discarded, so their memory is charged to the builder and never to the measured
-    process, whose memory limit would otherwise hold its files.
+Facts behind the design (kernel 6.18):
+- raw /dev/loopN at requests above 512 KiB is charged twice; with a file system on top it is charged once;
+- version 1 throttles only direct I/O; write-back belongs to no process, so it runs unthrottled;
+- the throttle works in slices of 100 ms, so latencies on these drives have no meaning;
+- images are written in full and never discarded, so their memory is charged to the builder. Otherwise the memory limit
+  of the measured process would include its files.
 
-Invariants: everything lies under `--dir`; the group's name and the mounts follow from that path alone, so `down` needs
-no state and works after a crash. Needs root, loop devices and cgroup v1's blkio controller; without them it prints the
+Invariants: everything is under `--dir`. The group's name and the mounts follow from that path alone, so `down` needs no
+state and works after a crash. Needs root, loop devices and cgroup v1's blkio controller; without them it prints the
 reason and exits with 77 (skipped). Bounds: `N * size` bytes in `--dir`.
 """
 
@@ -57,7 +57,7 @@ _SIZE_UNITS = {
 
 
 class ArrayFailure(RuntimeError):
-    """The array could not be built or removed; the text names the step and its cause."""
+    """The array could not be built or removed; the text has the step and its cause."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Drive:
 
 
 def skip_reason() -> str | None:
-    """Why this machine cannot have such an array; None if it can."""
+    """Why this machine cannot build such an array; None if it can."""
     if os.geteuid() != 0:
         return "needs root"
     for tool in ("losetup", "mkfs.ext4", "mount", "umount"):
@@ -106,12 +106,12 @@ def group_path(directory: Path) -> Path | None:
 
 
 def _tool_path() -> str:
-    # Mount tools are in sbin, which a plain user's PATH may lack.
+    # Mount tools are in sbin, which may be missing in a plain user's PATH.
     return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
 def _run(*command: str) -> str:
-    """Runs a tool; returns what it printed. Raises ArrayFailure with the tool's own words."""
+    """Runs a tool and returns its output. Raises ArrayFailure with the tool's own message."""
     environment = {**os.environ, "PATH": _tool_path(), "LC_ALL": "C"}
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL)
@@ -128,7 +128,7 @@ def _build_drive(directory: Path, index: int, size_bytes: int) -> Drive:
     descriptor = os.open(image, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     try:
         os.posix_fallocate(descriptor, 0, size_bytes)
-        # Room alone is not memory yet: the first write that is measured would fetch each page, from a hypervisor even.
+        # Allocated room is not memory yet: the first measured write would fetch each page, possibly from a hypervisor.
         zeros = bytes(ZEROS_BYTES)
         for offset in range(0, size_bytes, ZEROS_BYTES):
             os.pwrite(descriptor, zeros[: size_bytes - offset], offset)
@@ -147,9 +147,10 @@ def _build_drive(directory: Path, index: int, size_bytes: int) -> Drive:
 
 
 def build(count: int, rate_bytes_s: int, size_bytes: int, directory: Path = DEFAULT_DIR) -> list[Drive]:
-    """Builds `count` drives of `rate_bytes_s` each way (0: unthrottled) and `size_bytes` each under `directory`.
+    """Builds `count` drives of `rate_bytes_s` in each direction (0: unthrottled) and `size_bytes` each under
+    `directory`.
 
-    An array that a former run left there is removed first. On failure nothing stays behind.
+    An array from an earlier run there is removed first. A failure leaves nothing behind.
     """
     reason = skip_reason()
     if reason:
@@ -176,9 +177,10 @@ def build(count: int, rate_bytes_s: int, size_bytes: int, directory: Path = DEFA
 
 
 def remove(directory: Path = DEFAULT_DIR) -> bool:
-    """Unmounts, detaches and deletes what `build` made under `directory`, by looking, so also after a crash.
+    """Unmounts, detaches and deletes what `build` made under `directory`. It searches for these, so it also works after
+    a crash.
 
-    Processes in the array's group are left alone but moved out of it. Returns whether there was anything.
+    Processes in the array's group continue but are moved out of it. Returns whether there was anything to remove.
     """
     directory = directory.resolve()
     found = directory.exists()
@@ -196,7 +198,7 @@ def remove(directory: Path = DEFAULT_DIR) -> bool:
 
 
 def _until_free(*command: str) -> None:
-    """Repeats a command that fails while something still holds the drive (a process that is just ending)."""
+    """Repeats a command that fails while another process (one that is just ending) still holds the drive."""
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
@@ -219,7 +221,7 @@ def _mounts_under(directory: Path) -> list[str]:
 
 
 def _loops_under(directory: Path) -> list[str]:
-    """Loop devices whose image lies in the directory, deleted images included."""
+    """Loop devices whose image is in the directory, including deleted images."""
     devices = []
     for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
         with contextlib.suppress(OSError):
@@ -240,7 +242,7 @@ def _remove_group(group: Path) -> None:
 
 
 def _delete_images(directory: Path) -> None:
-    """Deletes images and empty mount points, nothing else: a file that somebody put there stays and is named."""
+    """Deletes only images and empty mount points; other files stay and are reported."""
     for image in directory.glob("drive-*.img"):
         image.unlink()
     for mount in directory.glob("drive-*"):
@@ -254,7 +256,7 @@ def _delete_images(directory: Path) -> None:
 
 
 def parse_bytes(text: str) -> int:
-    """`50MB`, `2GiB`, `4096`."""
+    """The number of bytes in `50MB`, `2GiB` or `4096`."""
     match = re.fullmatch(r"([0-9]+)([A-Za-z]*)", text.strip())
     if not match or match.group(2).upper() not in _SIZE_UNITS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size: write 50MB, 2GiB or 4096")
@@ -279,7 +281,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main() -> int:
     arguments = _parser().parse_args()
-    # `kill` and a closed terminal clean up like Ctrl-C does.
+    # `kill` and a closed terminal clean up in the same way as Ctrl-C.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     reason = skip_reason()

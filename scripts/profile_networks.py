@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Profile BERT, GPT-2 and ResNet-50 with random weights on a GPU, as traces for `outcore sim`.
+"""Profiles BERT, GPT-2 and ResNet-50 with random weights on a GPU, as traces for `outcore sim`.
 
-Contract: writes one PyTorch profiler trace a network (`bert.pt.trace.json.gz`, ...) into the output
-folder, of which `outcore sim allegro` and `outcore sim gpu --trace` read the kernels. Weights are
-random and inputs are noise: kernels and their durations do not depend on the values, so nothing is
-downloaded. Needs a CUDA device, PyTorch and, for the transformers, the package `transformers`
-(`torchvision` for ResNet-50); without them it says SKIP and what is missing before anything runs (exit
-code 77). Nothing that exists is overwritten without `--force`. Memory: one network and one profile at a time.
+Contract: writes one PyTorch profiler trace per network (`bert.pt.trace.json.gz`, ...) into the output folder.
+`outcore sim allegro` and `outcore sim gpu --trace` read the kernels of these traces. Weights are random and inputs are
+noise, because kernels and their durations do not depend on the values; nothing is downloaded. Needs a CUDA device,
+PyTorch and, for the transformers, the package `transformers` (`torchvision` for ResNet-50). Without them it prints SKIP
+and what is missing before anything runs (exit code 77). Existing files are overwritten only with `--force`. Memory: one
+network and one profile at a time.
 
     python3 scripts/profile_networks.py --out traces --passes 20
     outcore sim allegro traces/bert.pt.trace.json.gz --eps 0.05
@@ -25,9 +25,9 @@ import tempfile
 from pathlib import Path
 from typing import Any, Callable
 
-# Exit code for what cannot be done here.
+# Exit code if this machine lacks a requirement.
 EXIT_SKIPPED = 77
-# Package that each network needs beside PyTorch.
+# The package that each network needs in addition to PyTorch.
 NEEDS = {"bert": "transformers", "gpt2": "transformers", "resnet50": "torchvision"}
 
 
@@ -53,7 +53,7 @@ def gpt2(torch: Any, batch: int, tokens: int) -> Callable[[], Any]:
     word = first.logits[:, -1:].argmax(-1)
 
     def step() -> Any:
-        # The cache grows in place with each call; a copy keeps every pass alike.
+        # The cache grows in place with each call; a copy keeps all passes equal.
         cache = copy.deepcopy(first.past_key_values)
         return model(input_ids=word, past_key_values=cache, use_cache=True)
 
@@ -75,7 +75,7 @@ BUILDERS = {"bert": bert, "gpt2": gpt2, "resnet50": resnet50}
 
 
 def profile(torch: Any, run: Callable[[], Any], passes: int, warm_up: int, path: Path) -> int:
-    """Profile `passes` calls of `run` after `warm_up` others; return the kernels recorded."""
+    """Profiles `passes` calls of `run` after `warm_up` others. Returns the number of recorded kernels."""
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as profiler
 
@@ -93,13 +93,13 @@ def profile(torch: Any, run: Callable[[], Any], passes: int, warm_up: int, path:
         packed = Path(folder) / "trace.json.gz"
         with raw.open("rb") as source, gzip.open(packed, "wb") as target:
             shutil.copyfileobj(source, target)
-        # Complete or absent: the name appears when the file is whole.
+        # Complete or absent: the name appears only when the file is complete.
         os.replace(packed, path)
     return sum(event.device_type == torch.autograd.DeviceType.CUDA for event in recorded.events())
 
 
 def missing(networks: list[str]) -> str | None:
-    """What `networks` need and this machine lacks, as a message; None when nothing is missing."""
+    """A message about the requirements of `networks` that this machine lacks; None if nothing is missing."""
     packages = ["torch", *(NEEDS[network] for network in networks)]
     absent = sorted({name for name in packages if importlib.util.find_spec(name) is None})
     if absent:
@@ -112,7 +112,7 @@ def missing(networks: list[str]) -> str | None:
 
 
 def main() -> int:
-    """Parse arguments and profile what was asked for; the exit code."""
+    """Parses the arguments and profiles the chosen networks. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     known = ", ".join(BUILDERS)
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"{known}; all without")

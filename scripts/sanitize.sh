@@ -1,22 +1,22 @@
 #!/bin/sh
-# Runs the unit tests of the modules with `unsafe` or with nothing but logic under tools that see what no test
-# asserts: AddressSanitizer (reads and writes outside of what was allocated, use after free) and Miri (undefined
-# behaviour). Both need the nightly toolchain; what is missing is skipped and says so. Minutes.
+# Runs the unit tests of modules with `unsafe` or with pure logic under tools that detect errors which no test
+# asserts: AddressSanitizer (reads and writes outside allocations, use after free) and Miri (undefined behaviour).
+# Both need the nightly toolchain; a missing tool is skipped with a message. Takes minutes.
 set -eu
 cd "$(dirname "$0")/.."
-# Modules whose tests start no processes: of outcore-io and the engine (rings of the kernel with the buffers that they are
-# lent, as drive::os and transfers use them, are skipped by their own tests where the kernel gives none),
+# Modules whose tests start no processes, of outcore-io and the engine. (The tests of drive::os and transfers skip the
+# kernel's rings and the buffers lent to them if the kernel provides no ring.)
 modules="memory:: key:: checksum:: units:: drive::os transfers:: partition::kernel partition::classify \
     sort::plan sort::radix merge:: shuffle::tree shuffle::plan"
-# of other crates: the matrix product, hints to the processor and what is on top of them, rows of tables.
+# Modules of other crates: the matrix product, hints to the processor and their users, rows of tables.
 vectors="product:: exact:: knn:: kmeans::"
 simulator="drive:: event::"
 tables="rows:: expr:: fuzzed::damaged_rows"
-# python/src/capsule.rs is left out: it needs an interpreter, and an extension with the sanitizer loads only into one that was
-# started with the sanitizer's runtime, which reports the interpreter's own memory. Its one unsafe line moves a stream out of a
-# capsule; python/tests/test_table.py reads such streams.
-# What Miri can run in minutes: it has no io_uring and no files to speak of, and is a thousand times slower. The kernel
-# of a distribution is run with the fallbacks of its vector instructions.
+# python/src/capsule.rs is left out because it needs an interpreter. An extension with the sanitizer loads only into an
+# interpreter that was started with the sanitizer's runtime, which reports the interpreter's own memory. Its only unsafe
+# line moves a stream out of a capsule; python/tests/test_table.py reads such streams.
+# The modules that Miri can run in minutes: it has no io_uring and almost no files, and is a thousand times slower. The
+# kernel of a distribution runs with the fallbacks of its vector instructions.
 for_miri="memory:: key::word key::order units::tests::values checksum:: partition::kernel"
 
 skip() {
@@ -31,9 +31,9 @@ fi
 sysroot=$(rustc +nightly --print sysroot)
 if ls "$sysroot/lib/rustlib/$host/lib/"*asan.a >/dev/null 2>&1; then
     echo "sanitize: AddressSanitizer: $modules"
-    # The target is named so that build scripts and macros stay as they are. What is tried on a small stack is left
-    # out: with the sanitizer's guards around every local value each frame takes several times as much. Leaks are not
-    # looked for: a loan of memory that ends too early keeps it from everybody, on purpose, and tests do that.
+    # The explicit target keeps the flags away from build scripts and macros. Tests on a small stack are left out,
+    # because the sanitizer's guards around local values enlarge each frame several times. Leaks are not reported:
+    # memory whose loan ends too early is leaked on purpose, and tests do that.
     sanitized() {
         ASAN_OPTIONS=detect_leaks=0 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitize \
             cargo +nightly test --target "$host" "$@"

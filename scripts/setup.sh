@@ -1,8 +1,8 @@
 #!/bin/sh
-# Prepares a checkout for `make demo` and `make test`, and says what is missing where it cannot.
+# Prepares a checkout for `make demo` and `make test`; if it cannot, it says what is missing.
 # Needs: rustup's stable toolchain, Python 3.10 or later, a C compiler. Adds: rustfmt and clippy
-# where rustup can, and a private Python environment in .venv. Changes nothing outside the
-# checkout but those two components. Running it again costs a moment.
+# if rustup can, and a private Python environment in .venv. Outside the checkout it changes only
+# those two components. Running it again takes a moment.
 #   scripts/setup.sh rust      the toolchain only (building, the demo)
 #   scripts/setup.sh docs      the toolchain, and .venv-docs for the documentation site
 #   scripts/setup.sh           the toolchain, its components and .venv

@@ -1,8 +1,8 @@
-"""Counts of tests run, out of what cargo, pytest and `scripts/pages.py` print.
+"""Counts the tests that ran, from the output of cargo, pytest and `scripts/pages.py`.
 
-Contract: pure, no I/O. A test that passes but prints `SKIP: reason` counts as skipped, never as
-passed. A run that ends badly without naming a failed test (a crash, a compile error, a limit
-reached) counts as one failure, so that zero failures always means success.
+Contract: pure, no I/O. A test that passes but prints `SKIP: reason` counts as skipped, never as passed. A run that
+fails without naming a failed test (a crash, a compile error, an exceeded limit) counts as one failure, so that zero
+failures always means success.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ SKIP = re.compile(r"\bSKIP: (.+)$")
 
 @dataclass
 class Tally:
-    """What was run: counts, and the names behind those that matter."""
+    """The tests that ran: counts, and the names of the failed and skipped ones."""
 
     passed_count: int = 0
     failed: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
-        """Takes over the counts of another."""
+        """Adds the counts of another tally."""
         self.passed_count += other.passed_count
         self.failed += other.failed
         self.skipped += other.skipped
@@ -45,8 +45,8 @@ class Tally:
 class CargoReader:
     """Reads `cargo test -- --show-output` line by line.
 
-    `read` answers whether a person wants to see the line: the output of tests that passed is
-    asked for only to find its SKIP lines, and hidden.
+    `read` returns whether a person wants to see the line. The output of passed tests is requested only to find their
+    SKIP lines, and hidden.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class CargoReader:
         self._is_open = False
 
     def read(self, line: str) -> bool:
-        """Takes one line without its end; true if it is worth showing."""
+        """Processes one line without its end. Returns True if it is worth showing."""
         line = line.rstrip()
         if match := BINARY.match(line):
             self._begin(match[1])
@@ -87,7 +87,7 @@ class CargoReader:
         return not self._is_success_part
 
     def finish(self, exit_code: int) -> Tally:
-        """Closes the books once cargo has ended."""
+        """Finishes the counts once cargo has ended."""
         if self._is_open:
             self.tally.failed.append(f"{self._binary}: ended without a result")
         elif exit_code != 0 and not self.tally.failed:

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""`outcore bench io` beside fio: the same blocks, pattern, block size and depth, by short turns.
+"""Compares `outcore bench io` with fio: the same blocks, pattern, block size and depth, in short alternating turns.
 
     benches/io/against_fio.py DIR [--outcore target/release/outcore] [--size 1GiB] [--seconds 1] [--rounds 11]
 
-Prints a table with the medians of both rates and the median of the rounds' ratios for each load; the goal is
-within 10 %. Drives and neighbours change their speed within seconds: a round is two turns of --seconds, one after
-the other, and who begins alternates. All loads are on one loop device over a file that lies in DIR while this runs,
-written from end to end before: where blocks lie on a virtual disk, and whether they were ever written, decides
-more than the program does. outcore writes to no file that exists, so without root and loop devices the
-reads are of that file and the writes are skipped. Where outcore's blocks lie in huge pages, from 2 MiB in all on, fio's
-do too if the kernel sets some aside (root; else it says so): of small pages a drive's request names only so many, and
-fio then reads half as fast on a virtual disk. Needs fio 3 (Debian: fio). Ends with 1 if a ratio is further off than
---tolerance.
+Prints a table with the medians of both rates and the median of the rounds' ratios for each load; the goal is within 10
+%. Drives and neighbours change their speed within seconds. Therefore a round is two turns of --seconds, one after the
+other, and the first program alternates.
+
+All loads use one loop device over a file in DIR, which is written from end to end beforehand: the place of blocks on a
+virtual disk, and whether they were ever written, matters more than the program. outcore writes to no existing file.
+Without root and loop devices, the reads therefore use that file and the writes are skipped.
+
+outcore's blocks are in huge pages if they have 2 MiB or more in total. fio's are also in huge pages if the kernel sets
+some aside (needs root; otherwise the program says so). With small pages, a drive's request can cover only a limited
+number of pages, and fio reads half as fast on a virtual disk. Needs fio 3 (Debian: fio). Exits with 1 if a ratio
+deviates by more than --tolerance.
 """
 
 import argparse
@@ -36,13 +39,13 @@ LOADS = [
     ("write", "1MiB", 8),
     ("randwrite", "4KiB", 32),
 ]
-# `bench io` writes to a device only if it is empty at both edges, and leaves them alone.
+# `bench io` writes to a device only if both its edges are empty, and never writes to the edges.
 DEVICE_EDGE_BYTES = 1 << 20
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def to_bytes(text: str) -> int:
-    """`64KiB` as a number."""
+    """The number of bytes in a text such as `64KiB`."""
     for unit, size in UNITS.items():
         if text.endswith(unit):
             return int(text.removesuffix(unit)) * size
@@ -51,7 +54,7 @@ def to_bytes(text: str) -> int:
 
 @contextlib.contextmanager
 def blocks_of(file: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A loop device over the file; the file itself where there can be none."""
+    """A loop device over the file; the file itself if loop devices are not available."""
     made = subprocess.run(["losetup", "--find", "--show", "--direct-io=on", str(file)], capture_output=True, text=True, check=False)
     if made.returncode != 0:
         print(f"SKIP the writes, as there is no loop device: {made.stderr.strip()}", file=sys.stderr)
@@ -65,7 +68,7 @@ def blocks_of(file: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def fio(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namespace) -> float:
-    """Bytes a second that fio reports."""
+    """Bytes per second reported by fio."""
     pattern, block, depth = load
     command = [
         "fio", "--name=bench", f"--filename={path}", f"--rw={pattern}",
@@ -86,14 +89,14 @@ def fio(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namesp
 
 
 def fio_rate(command: list[str], pattern: str) -> float:
-    """Bytes a second that this command of one job reports."""
+    """Bytes per second reported by this command, which runs one job."""
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     job = json.loads(done.stdout)["jobs"][0]
     return float(job["write" if "write" in pattern else "read"]["bw_bytes"])
 
 
 def outcore(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namespace) -> float:
-    """Bytes a second that outcore reports."""
+    """Bytes per second reported by outcore."""
     pattern, block, depth = load
     command = [
         options.outcore, "bench", "io", str(path), "--load", f"{pattern}:{block}:{depth}", "--time", f"{options.seconds}s",
@@ -112,7 +115,7 @@ def quarter(ratios: list[float], number: int) -> float:
 
 
 def compare(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namespace) -> float:
-    """Measures one load and prints its row; the median of the rounds' ratios."""
+    """Measures one load and prints its row. Returns the median of the rounds' ratios."""
     rates: dict[str, list[float]] = {"fio": [], "outcore": []}
     for number in range(options.rounds):
         turns = [("fio", fio), ("outcore", outcore)]
@@ -127,7 +130,7 @@ def compare(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Na
 
 
 def main() -> int:
-    """Measures all loads; the exit code."""
+    """Measures all loads. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("dir", type=pathlib.Path)
     parser.add_argument("--outcore", default="target/release/outcore")

@@ -1,26 +1,29 @@
 #!/usr/bin/env python3
-"""Graph kernels beside a plain C prototype over the same tiles, other systems and the drive, and a conversion beside its floor.
+"""Compares graph kernels with a plain C prototype over the same tiles, with other systems and with the drive; and a
+conversion with its floor.
 
-Contract: makes the edges of an R-MAT graph, converts them, and runs each kernel by turns with
-`programs/graph_tiles.c` and the other systems that are named, round after round; prints a table of medians in Markdown.
-outcore's time is that of the whole command, others' are those that they print of the kernel alone. Page caches are dropped
-before each run. Floors are those of peerbench/floor.py. Everything lies in one directory, which goes at the end unless
-`--keep` is given.
+Contract: makes the edges of an R-MAT graph, converts them, and runs each kernel alternately with
+`programs/graph_tiles.c` and the given other systems, in rounds. Prints a table of medians in Markdown. outcore's time
+is that of the whole command; the times of the others are those that they print for the kernel alone. Page caches are
+dropped before each run. Floors are those of peerbench/floor.py. Everything is in one directory, which is removed at the
+end unless `--keep` is given.
 
     benches/peers/bench_graph.py --outcore target/release/outcore --dir DIR [--scale 23] [--rounds 3]
         [--gridgraph CHECKOUT] [--gstore CHECKOUT]
     benches/peers/bench_graph.py --outcore target/release/outcore --dir DIR --soak
 
-With `--soak`, one graph of scale 26 is made and computed on in 2 GiB of memory, each job once and alone; it takes 60 GB of disk.
+With `--soak`, one graph of scale 26 is made and computed on in 2 GiB of memory, each job once and alone. This takes 60
+GB of disk.
 
-GridGraph (thu-pacman/GridGraph) is a checkout in which `make` was run with `-include functional`, and whose programs take
-the memory in MiB: `sed -i 's/1024l\\*1024l\\*1024l:/1024l*1024l:/' examples/*.cpp`. It finds components of undirected
-graphs only, so for these it gets every edge both ways. It reads pairs of numbers only: text becomes pairs by `programs/edge_text.c` first.
+GridGraph (thu-pacman/GridGraph) is a checkout built by `make` with `-include functional`, whose programs take the
+memory in MiB: `sed -i 's/1024l\\*1024l\\*1024l:/1024l*1024l:/' examples/*.cpp`. It finds components only of undirected
+graphs, so there it gets every edge in both directions. It reads only pairs of numbers; `programs/edge_text.c` first
+turns text into pairs.
 
-G-Store (the-data-lab/gstore) is a checkout in which `NUM_THDS` of gstore.h is the number of cores, and then
-`make gstored CC="g++ '-DMAP_HUGE_2MB=(21<<26)'"` was run; it needs libaio.
-Its conversion is measured, which is in memory (`-c 1`; by way of disks, `-c 2` wants scale 25), whatever `--memory` says; its kernels did not
-end on a machine with two cores.
+G-Store (the-data-lab/gstore) is a checkout in which `NUM_THDS` of gstore.h is the number of cores, built by
+`make gstored CC="g++ '-DMAP_HUGE_2MB=(21<<26)'"`; it needs libaio. Only its conversion is measured, which works in
+memory (`-c 1`; the one on disks, `-c 2`, needs scale 25) regardless of `--memory`. Its kernels did not terminate on a
+machine with two cores.
 """
 
 import argparse
@@ -50,7 +53,7 @@ BLOCK_EDGES = 1 << 20
 
 
 class Done(NamedTuple):
-    """What a command took, and what it printed; reads and writes are those of the drives."""
+    """Time of a command, and its output; reads and writes are those of the drives."""
 
     seconds: float
     peak_bytes: int
@@ -64,7 +67,7 @@ class Done(NamedTuple):
 
 
 def run(words):
-    """Runs a command with nothing in the page cache."""
+    """Runs a command with an empty page cache."""
     drop_caches()
     started = time.monotonic()
     process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE)
@@ -81,7 +84,7 @@ def prototype_seconds(words):
 
 
 def printed_seconds(words, pattern):
-    """The seconds that a program prints last: the first group of the pattern."""
+    """The seconds that a program printed last: the first group of the pattern."""
     output = run(words).output
     found = re.findall(pattern, output)
     if not found:
@@ -114,7 +117,7 @@ def write_both_ways(edges, both):
 
 
 class Peers:
-    """Other systems over the same edges, each with a layout of its own."""
+    """Other systems over the same edges, each with its own layout."""
 
     def __init__(self, args, edges, vertices):
         self.args, self.edges, self.vertices = args, edges, vertices
@@ -123,7 +126,7 @@ class Peers:
         self.made = {}
 
     def layout(self, system, is_both):
-        """The edges as the system wants them, and the seconds that it took."""
+        """The edges in the system's format, and the seconds of the conversion."""
         key = (system, is_both)
         if key not in self.made:
             edges = self.edges
@@ -136,7 +139,7 @@ class Peers:
         return self.made[key]
 
     def preprocess(self, pairs, grid):
-        """The seconds that GridGraph takes to make a grid of pairs."""
+        """The seconds in which GridGraph makes a grid from pairs."""
         program = self.args.gridgraph / "bin" / "preprocess"
         return run([program, "-i", pairs, "-o", grid, "-v", self.vertices, "-p", 16, "-t", 0]).seconds
 
@@ -148,7 +151,7 @@ class Peers:
         return seconds
 
     def text_by_gstore(self, text, _reader):
-        """Its own pairs go beside the text, and its files in pieces beside these."""
+        """Its own pairs are next to the text, and its files are in pieces next to these."""
         place = self.args.dir / "gstore"
         place.mkdir()
         here, program = place / "text.txt", self.args.gstore / "gstored"
@@ -179,7 +182,8 @@ class Peers:
 
 
 def convert_row(args, edges, graph, vertices):
-    """A conversion beside its floor: edges read and 8 bytes an edge and direction written, those read and the layout written."""
+    """A conversion compared with its floor: read the edges and write 8 bytes per edge and direction, then read those
+    and write the layout."""
     convert = [args.outcore, "graph", "convert", edges, "-o", graph, "--drop-loops", "--memory", args.memory]
     found, floors = [], []
     for _ in range(args.rounds):
@@ -188,7 +192,7 @@ def convert_row(args, edges, graph, vertices):
         edge_bytes = edges.stat().st_size
         both_bytes = 2 * edge_bytes
         first = floor.pass_seconds(edges, copy, both_bytes)
-        # What was written, to be read again.
+        # The data that was written, to be read again.
         subprocess.run(["sh", "-c", f"cat {edges} {edges} > {scratch}"], check=True)
         layout_bytes = sum(path.stat().st_size for path in graph.iterdir())
         second = floor.pass_seconds(scratch, copy, layout_bytes)
@@ -204,7 +208,8 @@ def convert_row(args, edges, graph, vertices):
 
 
 def text_row(args, edges, peers, vertices):
-    """A conversion from text by turns with those of other systems, which make less of it: one direction, and no lists."""
+    """A conversion from text, alternating with those of other systems, whose result is smaller: one direction, and no
+    lists."""
     text, graph, reader = args.dir / "edges.txt", args.dir / "text.graph", build(args.dir, "edge_text")
     run([reader, "write", edges, text])
     convert = [args.outcore, "graph", "convert", text, "-o", graph, "--memory", args.memory, "--vertices", vertices, "--json"]
@@ -235,7 +240,7 @@ SOAK_SCALE = 26
 
 
 def soak(args):
-    """Each job once on one large graph; prints a row when it is done."""
+    """Runs each job once on one large graph; prints a row when the job is done."""
     vertices = 1 << args.scale
     edges, graph, result = args.dir / "edges.u32", args.dir / "g.graph", args.dir / "result.npy"
     needed = SOAK_ROOM_BYTES * 2.0 ** (args.scale - SOAK_SCALE)
@@ -263,7 +268,7 @@ def soak(args):
 
 
 def sample_row(args, graph, vertices):
-    """Two hops of random neighbours beside fio's random reads of 4 KiB on the same file."""
+    """Two hops of random neighbours compared with fio's random reads of 4 KiB on the same file."""
     seeds, drawn = args.dir / "seeds.txt", random.Random(2)
     seeds.write_text("".join(f"{drawn.randrange(vertices)}\n" for _ in range(SEEDS)))
     words = [args.outcore, "graph", "sample", graph, seeds, "--fanout", f"{FANOUT},{FANOUT}", "-o", args.dir / "sample.npy", "--force",
@@ -283,7 +288,7 @@ def sample_row(args, graph, vertices):
 
 
 def kernel_row(args, name, ours, theirs, graphs, peers, program, info, sources):
-    """One kernel by turns with all that it is compared with."""
+    """Runs one kernel alternately with everything that it is compared with."""
     graph = graphs["undirected" if name == "triangles" else "directed"]
     tiles = graph / "tiles"
     times, others, floors, peaks = [], [], [], []
@@ -374,7 +379,7 @@ def compare(args):
         "bfs": (["bfs"], ""),
         "pagerank": (["pagerank", "--iterations", ROUNDS_OF_PAGERANK, "--tolerance", 0], ROUNDS_OF_PAGERANK),
         "kcore": (["kcore", "-k", 16], 16),
-        # Without a prototype to stand beside.
+        # Kernels without a prototype to compare with.
         "scc": (["scc"], None),
         "sssp": (["sssp"], None),
         "triangles": (["triangles"], None),

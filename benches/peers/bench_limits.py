@@ -1,23 +1,25 @@
 #!/usr/bin/env python3
-"""How far outcore is from what bounds it: drives, memory, the start of a process; and from the best peer where one sorts text.
+"""Measures the distance between outcore and its limits: drives, memory, the start of a process; and, for text, the best
+peer.
 
-Each measure runs outcore and what it is compared with by turns, round after round, and its result is the median of the
-rounds' ratios. Caches are dropped before each run on the disk. Floors are those of peerbench/floor.py: fio with direct
-I/O, huge pages and new files, and the removal of scratch where a sort needs some.
+Each measure runs outcore and its counterpart alternately, in rounds. Its result is the median of the rounds' ratios.
+Caches are dropped before each run on the disk. Floors are those of peerbench/floor.py: fio with direct I/O, huge pages
+and new files, and the removal of scratch if a sort needs some.
 
     bench_limits.py --outcore target/release/outcore --dir DISK              everything: about 13 minutes, 30 GiB of disk
     bench_limits.py --outcore ... --dir DISK --only tmpfs,passes --rounds 5
     bench_limits.py --outcore ... --dir DISK --quick                         1/16 of the sizes, once: does everything run?
 
-NumPy (its sort of u64 is x86-simd-sort) stands for the best sort in memory, with AVX-512 or AVX2, whichever is faster: Zen 4 takes
-ten times as long with AVX-512, whose stores of chosen lanes it does in microcode. DuckDB and Miller stand for CSV and JSON lines; both libraries must be there for the Python that runs this. Root is needed for dropped
-caches, huge pages and throttled drives; what is missing is named. Prints a table in Markdown.
+NumPy (its sort of u64 is x86-simd-sort) represents the best sort in memory, with AVX-512 or AVX2, whichever is faster:
+Zen 4 takes ten times as long with AVX-512, because its compress stores are microcoded. DuckDB and Miller represent CSV
+and JSON lines; both must be installed for the Python that runs this. Root is needed for dropped caches, huge pages and
+throttled drives. The program reports what is missing. Prints a table in Markdown.
 
-The host of a virtual machine may give memory only when it is touched, slowly, and take back what is free for a while. With
---given-memory 3 GiB are touched and freed before each run on the disk (Linux 5.14), so that outcore finds memory as quickly as on a
-machine of its own; floors need next to none.
+The host of a virtual machine may provide memory only when it is touched, which is slow, and may take back free memory
+after a while. With --given-memory, 3 GiB are touched and freed before each run on the disk (Linux 5.14), so that
+outcore gets memory as quickly as on a physical machine; floors need almost none.
 
-A peer is told as much memory as outcore. Outputs of text are compared with the peer's rows, those of numbers are verified.
+A peer gets as much memory as outcore. Text outputs are compared with the peer's rows, outputs of numbers are verified.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ began = time.process_time()
 keys.sort()
 print(time.process_time() - began)
 """
-# Two halves sorted by a thread each, and merged by nobody: less than a sort with two threads needs.
+# Two halves, each sorted by a thread, without a merge: less work than a sort with two threads needs.
 IN_MEMORY_BY_TWO = """
 import sys, time, threading, numpy as np
 keys = np.fromfile(sys.argv[1], dtype="<u8")
@@ -76,7 +78,7 @@ db.execute(f"COPY (SELECT * FROM {read} ORDER BY {order}) TO '{out}' (FORMAT {fo
 
 
 class Bench:
-    """What all measures share: the command, the place, the sizes."""
+    """State shared by all measures: the command, the directory, the sizes."""
 
     def __init__(self, args: argparse.Namespace, place: Path) -> None:
         self.outcore = str(args.outcore.resolve())
@@ -128,14 +130,14 @@ class Bench:
 
 
 def touch_memory() -> None:
-    """Has the host give memory to this machine, and frees it."""
+    """Makes the host provide memory to this machine, and frees it."""
     with mmap.mmap(-1, GIVEN_MEMORY_BYTES) as memory:
         memory.madvise(mmap.MADV_HUGEPAGE)
         memory.madvise(MADV_POPULATE_WRITE)
 
 
 def over_floor(bench: Bench, what: str, source: Path, words: list[object], reach: str, rounds: int) -> None:
-    """outcore over the mean of the floors before and after it."""
+    """Time of outcore divided by the mean of the floors before and after it."""
     out, copy = bench.place / "out", bench.place / "floor"
     ratios, walls, used = [], [], []
     before = floor.floor_seconds(source, copy)
@@ -151,7 +153,7 @@ def over_floor(bench: Bench, what: str, source: Path, words: list[object], reach
 
 
 def in_memory_s(program: str, source: Path) -> float:
-    """Seconds that a sort in memory takes with the faster of the vectors that the processor has."""
+    """Seconds of a sort in memory with the faster one of the processor's vector instruction sets."""
     seconds = []
     for disabled in ("", "X86_V4 AVX512_ICL AVX512_SPR"):
         peer = [sys.executable, "-c", program, str(source)]
@@ -275,7 +277,7 @@ def text(bench: Bench) -> None:
 
 
 def compare_rows(kind: str, ours: Path, theirs: Path) -> None:
-    """The ids of both, in order, are the same."""
+    """Checks that the ids of both, in order, are the same."""
     def ids(path: Path) -> list[str]:
         with open(path, encoding="ascii") as file:
             if kind == "csv":

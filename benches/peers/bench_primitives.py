@@ -9,9 +9,9 @@ results directory (after each case). `docs/benchmarks/primitives.md` and `text.m
     bench_primitives.py --cases shuffle-text,sort-text --rounds 5
     bench_primitives.py --from-json A.json B.json --write-docs    put stored runs into the documentation
 
-terashuf has no packages: build it from its source (github.com/alexandres/terashuf) and name it with --terashuf, or
-copy it to benches/peers/build/terashuf; without it the case runs alone and says so. Root is needed for dropped caches,
-memory limits and throttled drives. Exit codes as bench_sort.py's.
+terashuf has no packages: build it from its source (github.com/alexandres/terashuf) and pass its path with --terashuf,
+or copy it to benches/peers/build/terashuf. Without it the case runs alone and says so. Root is needed for dropped
+caches, memory limits and throttled drives. Exit codes as in bench_sort.py.
 """
 
 from __future__ import annotations

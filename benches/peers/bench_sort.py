@@ -10,9 +10,9 @@ Markdown into the results directory (after each case, so that an interrupted run
     bench_sort.py --only 2g,drives             some cases
     bench_sort.py --from-json A.json B.json --write-docs    put stored runs into the documentation
 
-Root is needed for dropped caches, memory limits and throttled drives; without it the run goes on and says what it
-lacks. Exit codes: 0 measured (targets met or not), 1 a case or outcore failed or an output was wrong, 2 usage,
-130 interrupted.
+Root is needed for dropped caches, memory limits and throttled drives; without it the run continues and reports what it
+lacks. Exit codes: 0 measured (targets met or not), 1 a case or outcore failed or an output was wrong, 2 usage, 130
+interrupted.
 """
 
 from __future__ import annotations

@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""Tables sorted, deduplicated, shuffled, grouped and joined beside DuckDB, Polars and DataFusion, in as much memory.
+"""Compares tables sorted, deduplicated, shuffled, grouped and joined with DuckDB, Polars and DataFusion, in the same
+memory.
 
-Contract: makes a seeded web log and a table of its users in Parquet, and runs each case by turns, round after round; prints a
-table of medians in Markdown. Every program is told `--memory` and two threads, and runs in a control group of an eighth more,
-page cache included; one that is killed, gives up or needs more than `--limit-s` has failed, and its time without the group
-stands beside. All write Parquet with zstd:1. The floor of a sort is the codec alone: pyarrow reads and writes the same file on
-both cores. Each output is looked at: its rows, and of sorts their order. Everything lies in one directory, which goes at the end
-unless `--keep` is given.
+Contract: makes a seeded web log and a table of its users in Parquet, and runs each case alternately, in rounds. Prints
+a table of medians in Markdown. Every program gets `--memory` and two threads, and runs in a control group of an eighth
+more, page cache included. A program that is killed, gives up or needs more than `--limit-s` has failed; its time
+without the group is then shown next to it. All programs write Parquet with zstd:1. The floor of a sort is the codec
+alone: pyarrow reads and writes the same file on both cores. The rows of each output are checked and, for sorts, their
+order. Everything is in one directory, which is removed at the end unless `--keep` is given.
 
     benches/peers/bench_tables.py --outcore target/release/outcore --dir DIR [--rows 6e6] [--rounds 3] [--only sort,join]
     benches/peers/bench_tables.py ... --only near --near-documents 1e6 --memory-mib 1024 --limit-s 3600 --rounds 1
     benches/peers/bench_tables.py ... --only lineitem --lineitem 10 --memory-mib 1024 --limit-s 600
 
-`near` drops near duplicates among documents of 2 KB: a thirtieth of the rows, or `--near-documents`. `lineitem` sorts the table of
-that name of TPC-H, at the scale factor `--lineitem`, by three keys. Tables that no case of `--only` reads are not made.
+`near` drops near duplicates among documents of 2 KB: a thirtieth of the rows, or `--near-documents`. `lineitem` sorts
+TPC-H's table of that name, at the scale factor `--lineitem`, by three keys. Only tables that a case of `--only` reads
+are made.
 
 The Python that runs it needs numpy, pyarrow, duckdb, polars and datafusion; for `near` also rensa, and datatrove with regex,
 tokenizers and xxhash<4; for `lineitem` also tpchgen-cli. Without root there is no control group.
@@ -37,12 +39,13 @@ THREADS = 2
 GROUP_ROWS = 1 << 17
 BATCH_ROWS = 1 << 19
 CASES = ("sort", "dedup", "shuffle", "group-by", "join", "join-in-order", "window", "near")
-# One program compares texts, and two others; none sorts what it joins; Polars' windows do not stream.
+# Programs per case: only rensa and datatrove find near duplicates, no peer sorts what it joins, and Polars' windows do
+# not stream.
 TOOLS_OF = {"near": ["outcore", "rensa", "datatrove"], "join-in-order": ["outcore"],
             "window": ["outcore", "DuckDB", "DataFusion"]}
-# What a case sorts by: a text, a day and a number, or a text and a time.
+# The columns that a case sorts by: a text, a day and a number, or a text and a time.
 ORDERS = {"sort": ("log", ["country", "time"]), "lineitem": ("lineitem", ["l_shipmode", "l_shipdate", "l_partkey"])}
-# Of the rows, so many are documents.
+# One document per this many rows.
 DOCUMENTS = 30
 
 DUCKDB = """
@@ -101,13 +104,13 @@ OUTCORE = {
     "dedup": ["dedup", "{log}", "--by", "url"],
     "shuffle": ["shuffle", "{log}"],
     "group-by": ["group-by", "{log}", "--by", "id", "--agg", "n=count,bytes=sum(bytes)"],
-    # As the others, which promise no order.
+    # As for the others, which promise no order.
     "join": ["join", "{log}", "{users}", "--on", "user", "--unordered"],
     "join-in-order": ["join", "{log}", "{users}", "--on", "user"],
     "window": ["window", "{log}", "--by", "user", "--order", "time", "--add", "n=row_number,before=lag(bytes)"],
     "near": ["dedup", "{documents}", "--near", "text", "--jaccard", "0.8"],
 }
-# The same shingles, as many hashes and bands as outcore makes of 128 hashes at 0.8, and no text that is kept.
+# The same shingles, with as many hashes and bands as outcore makes of 128 hashes at 0.8; no text is kept.
 RENSA = """
 import pyarrow.parquet as pq
 from rensa import RMinHash, RMinHashLSH
@@ -128,8 +131,9 @@ for row, text in enumerate(texts):
     index.insert(row, signature)
 print(sum(find(row) == row for row in range(len(texts))))
 """
-# The same again, as its stages up to the rows that go: signatures, pairs in each band, and clusters of them. Words are told apart by blanks,
-# which its own tokenizer does, too, in these texts, and slowly. CPU and peak are those of its first process, without its workers.
+# The same in its stages up to the rows that are dropped: signatures, pairs in each band, and clusters of them. Words
+# are separated by blanks; its own tokenizer does the same on these texts, but slowly. CPU and peak are those of its
+# first process, without its workers.
 DATATROVE = """
 import glob, os, struct
 import pyarrow.parquet as pq
@@ -180,7 +184,7 @@ with ThreadPoolExecutor(2) as pool:
 
 
 def apart(work, *arguments):
-    """Does some work in a process of its own: what a program takes is never less than what its parent has."""
+    """Does some work in a separate process, because the peak memory of a program is never less than its parent's."""
     child = os.fork()
     if child == 0:
         work(*arguments)
@@ -192,7 +196,7 @@ def apart(work, *arguments):
 
 
 def make(log, users, rows):
-    """A log of visits, and its users: a quarter as many."""
+    """A log of visits, and its users, a quarter as many."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -204,7 +208,7 @@ def make(log, users, rows):
     writer = None
     for at in range(0, rows, BATCH_ROWS):
         count = min(BATCH_ROWS, rows - at)
-        # Some seven in ten urls are met once, the others again and again.
+        # About seven in ten urls occur once, the others repeatedly.
         url = draw.integers(0, rows // 2, count)
         url = np.char.add("https://www.example.com/archive/", np.char.zfill(url.astype(str), 9))
         table = pa.table({
@@ -231,7 +235,7 @@ def make(log, users, rows):
 
 
 def make_documents(path, rows):
-    """Texts of 350 words, some 2 KB; one in ten differs in a few words from one before."""
+    """Texts of 350 words, about 2 KB; one in ten differs in a few words from an earlier one."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -274,10 +278,10 @@ def drop_caches():
 
 
 def run(words, hierarchies, limit_bytes, limit_s):
-    """Wall time, peak memory of the process in MiB, and why it failed, if it did."""
+    """Wall time, peak memory of the process in MiB, and the reason of its failure, if it failed."""
     drop_caches()
     with groups.Group(hierarchies, limit_bytes) as group:
-        # What libraries keep for each CPU of the machine does not count against them.
+        # Memory that libraries reserve for each CPU of the machine does not count against them.
         environment = {**os.environ, "POLARS_MAX_THREADS": str(THREADS)}
         started = time.monotonic()
         process = subprocess.Popen(groups.joined([str(word) for word in words], group.joins), env=environment,
@@ -299,7 +303,7 @@ def run(words, hierarchies, limit_bytes, limit_s):
 
 
 def check(case, out, paths, rows):
-    """Fails for an output that cannot be right."""
+    """Fails if an output cannot be right."""
     import numpy as np
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -307,7 +311,7 @@ def check(case, out, paths, rows):
     table = pq.ParquetFile(out)
     found = table.metadata.num_rows
     if case == "near":
-        # How many are near depends on hashes.
+        # The number of near duplicates depends on hashes.
         wanted = found
     elif case == "dedup":
         wanted = pc.count_distinct(pq.read_table(paths["log"], columns=["url"])["url"]).as_py()
@@ -366,7 +370,7 @@ class Bench:
             code = {"rensa": RENSA, "datatrove": DATATROVE}[tool]
             for name in ("documents", "scratch", "threads"):
                 code = code.replace("{" + name + "}", str(fill[name]))
-            # Its workers load what the main process was begun with.
+            # Its workers load the script with which the main process was started.
             script = self.scratch / f"run_{tool}.py"
             script.write_text(code)
             return [sys.executable, script], out
@@ -376,7 +380,7 @@ class Bench:
         return [sys.executable, "-c", code], out
 
     def run(self, tool, case, is_in_group, is_checked):
-        """One run, with its scratch and its output gone."""
+        """One run, after which its scratch and its output are removed."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir()
         command, out = self.words(tool, case)
@@ -388,7 +392,7 @@ class Bench:
         return result
 
     def compare(self, case):
-        """Runs the programs by turns and prints a row for each; our own time."""
+        """Runs the programs alternately and prints a row for each. Returns outcore's own time."""
         tools = TOOLS_OF.get(case, self.args.tools.split(","))
         results = {tool: [] for tool in tools}
         for round_number in range(self.args.rounds):
@@ -410,7 +414,7 @@ class Bench:
         return ours
 
     def floor(self, case, ours):
-        """Prints what the codec alone takes of a sort."""
+        """Prints the share of a sort's time that the codec alone needs."""
         code = FLOOR.format(log=self.paths[ORDERS[case][0]], out=self.args.dir / "out-codec")
         words = [sys.executable, "-c", code]
         floors = [run(words, self.hierarchies, None, self.args.limit_s)[0] for _ in range(self.args.rounds)]

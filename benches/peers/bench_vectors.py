@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
-"""Nearest neighbours and k-means over files of vectors, beside faiss, scikit-learn and one plain read of the file.
+"""Compares nearest neighbours and k-means over files of vectors with faiss, scikit-learn and one plain read of the
+file.
 
-Contract: makes seeded Gaussian vectors of 32 and 768 dimensions, and runs each case by turns, round after round; prints a
-table of medians in Markdown. faiss and scikit-learn run in the environment that this program runs in, on as many threads as
-outcore; faiss reads the file in batches by NumPy, through an empty page cache, and scikit-learn has the vectors in memory
-before its clock starts. The floor is fio with direct reads of 1 MiB by two jobs, each with 16 in flight on half of the same file. Everything lies in one
-directory, which goes at the end unless `--keep` is given.
+Contract: makes seeded Gaussian vectors of 32 and 768 dimensions, and runs each case alternately, in rounds. Prints a
+table of medians in Markdown. faiss and scikit-learn run in the environment of this program, on as many threads as
+outcore. faiss reads the file in batches through NumPy, with an empty page cache; scikit-learn has the vectors in memory
+before its clock starts. The floor is fio with direct reads of 1 MiB by two jobs, each with 16 in flight on half of the
+same file. Everything is in one directory, which is removed at the end unless `--keep` is given.
 
-Two further tables: searches through an index on a drive of 200 MB/s (`--index-bytes`), beside the plain pass there, and the time that
-making the index takes beside a read without a limit; and lookups of 65,536 keys in sorted numbers (`--lookup-bytes`), beside fio's best rate of
-random blocks of 4 KiB.
+Two further tables: searches through an index on a drive of 200 MB/s (`--index-bytes`), compared with the plain pass
+there, and the time to make the index compared with a read without a limit; and lookups of 65,536 keys in sorted numbers
+(`--lookup-bytes`), compared with fio's best rate of random blocks of 4 KiB.
 
     benches/peers/bench_vectors.py --outcore target/release/outcore --dir DIR [--bytes 1e9] [--kmeans-bytes 2.56e9]
         [--index-bytes 3.07e9] [--lookup-bytes 4.3e9] [--only knn,kmeans,index,lookup] [--rounds 3]
 
-Needs numpy, faiss-cpu, scikit-learn and fio; the index needs root and cgroup v1's blkio controller, and is left out without them.
+Needs numpy, faiss-cpu, scikit-learn and fio. The index needs root and cgroup v1's blkio controller, and is omitted
+without them.
 """
 
 import argparse
@@ -106,7 +108,7 @@ def with_faiss(path, queries, dimension, k):
 
 
 def product_seconds(queries, rows, dimension):
-    """The product alone, by NumPy's BLAS, over vectors that stay in memory."""
+    """Only the product, by NumPy's BLAS, over vectors that stay in memory."""
     block = np.random.default_rng(1).standard_normal((1 << 14, dimension), "f4")
     out = np.empty((len(queries), len(block)), "f4")
     np.matmul(queries, block.T, out=out)
@@ -117,7 +119,8 @@ def product_seconds(queries, rows, dimension):
 
 
 def with_sklearn(vectors, start):
-    """An iteration of Lloyd's, in memory: four of them and the pass for labels, shared."""
+    """The time of an iteration of Lloyd's algorithm in memory: the average of four iterations and the pass for
+    labels."""
     from sklearn.cluster import KMeans
 
     model = KMeans(len(start), init=start, n_init=1, max_iter=4, tol=0, algorithm="lloyd")
@@ -145,7 +148,7 @@ def knn_cases(args):
             make(queries, count, dimension, seed=7)
             wanted = np.fromfile(queries, "<f4", offset=8).reshape(count, dimension)
             ours, theirs, floors, cpu, peaks = [], [], [], [], []
-            # A thousand queries take faiss long, and vary little.
+            # A thousand queries take faiss long, and their times vary little.
             for _ in range(args.rounds if count < 1000 else 1):
                 out = args.dir / "ids.ibin"
                 seconds, used, peak, _ = outcore(args.outcore, "knn", base, queries, "-k", 10, "-o", out)
@@ -188,7 +191,8 @@ def kmeans_cases(args):
 
 @contextlib.contextmanager
 def limited(directory, bytes_per_second):
-    """What makes a process join a group that reads this much of the directory's disk; None where there is no such group."""
+    """A function that makes a process join a group with this limit on reads of the directory's disk; None if there is
+    no such group."""
     group = Path("/sys/fs/cgroup/blkio/outcore-bench-vectors")
     device = os.stat(directory).st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
@@ -216,7 +220,7 @@ def index_cases(args):
         base, queries = args.dir / f"index{dimension}.fbin", args.dir / f"near{dimension}.fbin"
         index, out = args.dir / "base.vindex", args.dir / "ids.ibin"
         make(base, rows, dimension, seed=dimension)
-        # Beside rows of the base: neighbours of numbers at random are all equally far.
+        # Rows near those of the base, because random numbers are equally far from all neighbours.
         with open(queries, "wb") as file:
             some = np.fromfile(base, "<f4", 16 * dimension, offset=8)
             np.array([16, dimension], "<u4").tofile(file)
@@ -242,7 +246,7 @@ def index_cases(args):
 
 
 def random_blocks_a_second(path):
-    """Fio's best rate of random reads of 4 KiB, at several depths."""
+    """fio's best rate of random reads of 4 KiB, at several depths."""
     best = 0
     for depth in (32, 64, 128):
         drop_caches()

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Every job on tables over generated tables, beside the answers of DuckDB and pyarrow.
+"""Compares every job on generated tables with the answers of DuckDB and pyarrow.
 
-Contract: makes `--schemas` tables from a seed, each with its own schema, files and rows, runs each job on each of them once and
-compares rows, order, values to the bit and types. Prints each difference with the seed and the command, then a line
-`N schemas, N jobs, N refused for memory, N differences`; the exit code is 1 if there is a difference. With `--group SIZE` each command is told
-that much memory and runs in a control group of 64 MiB more, page cache included; one that the kernel ends is a difference.
+Contract: makes `--schemas` tables from a seed, each with its own schema, files and rows. Runs each job once on each
+table, and compares rows, order, values to the bit and types. Prints each difference with the seed and the command, then
+a line `N schemas, N jobs, N refused for memory, N differences`. The exit code is 1 if there is a difference. With
+`--group SIZE` each command gets that much memory and runs in a control group of 64 MiB more, page cache included; a
+command that the kernel kills is a difference.
 
     benches/peers/table_answers.py --outcore target/debug/outcore [--schemas 300] [--seed 1] [--only sort,join] [--group 64MiB]
 
@@ -47,17 +48,17 @@ def in_group(limit_bytes: int) -> Runner:
 
 
 def bytes_of(text: str) -> int:
-    """`64MiB` in bytes."""
+    """The number of bytes in a text such as `64MiB`."""
     return int(text[:-3]) * UNITS[text[-3:]]
 
 
 def rows_of(rng: random.Random, rows_max: int) -> int:
-    """So many rows has a table: often few, sometimes many."""
+    """The number of rows of a table: often few, sometimes many."""
     return rng.choice([0, 1, 2, 10, 100, 100, 400, rng.randint(1, 2000), rng.randint(1, max(1, rows_max))])
 
 
 def one(seed: int, options: argparse.Namespace) -> tuple[list[str], collections.Counter[str]]:
-    """Runs all jobs on the table of a seed; what differs, and how often what was done."""
+    """Runs all jobs on the table of a seed. Returns the differences, and the number of each outcome."""
     rng = random.Random(seed)
     told: list[str] = []
     done: collections.Counter[str] = collections.Counter()

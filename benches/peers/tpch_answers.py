@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""TPC-H tables sorted, joined and deduplicated beside DuckDB: the same rows, read by pyarrow, DuckDB and Polars.
+"""Compares TPC-H tables sorted, joined and deduplicated with DuckDB's answers: the same rows, read by pyarrow, DuckDB
+and Polars.
 
-Contract: makes the tables with `tpchgen-cli`, runs each job once in `--memory`, and compares the output with DuckDB's answer row by
-row, in order where there is one: DuckDB looks for rows that only one of the two has (`except all`), and pyarrow for the order.
-Prints a line a job with the seconds it took, the exit code is 1 if one differs. With `--group` each command runs in a control group of
-64 MiB more than `--memory`, page cache included.
+Contract: makes the tables with `tpchgen-cli`, runs each job once in `--memory`, and compares the output with DuckDB's
+answer row by row, in order if there is one. DuckDB finds rows that only one of the two has (`except all`), and pyarrow
+checks the order. Prints a line per job with its seconds. The exit code is 1 if one differs. With `--group` each command
+runs in a control group of 64 MiB more than `--memory`, page cache included.
 
     benches/peers/tpch_answers.py --outcore target/release/outcore --tpchgen tpchgen-cli --dir DIR [--scale 0.1] [--memory 256MiB] [--group]
 
@@ -97,7 +98,7 @@ def main() -> int:
 
 
 def differences(out: Path, sql: str, ordered_by: list[str] | None) -> list[str]:
-    """What is wrong with an output."""
+    """Describes the faults of an output."""
     db = duckdb.connect()
     db.execute(f"create table expected as {sql}")
     db.execute(f"create view found as select * from '{out}'")

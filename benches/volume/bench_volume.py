@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""outcore's volume benchmark: one submitting thread on eight drives, beside fio and btrfs raid0, alternately.
+"""outcore's volume benchmark: one submitting thread on eight drives, compared with fio and btrfs raid0, alternately.
 
 Builds loop drives over images in memory (scripts/loop_drives.py), measures in rounds that take turns, and prints and
 stores medians with the ratios that issue and design ask for. `docs/benchmarks/volumes.md` explains every row.
@@ -9,12 +9,12 @@ stores medians with the ratios that issue and design ask for. `docs/benchmarks/v
     bench_volume.py --only unthrottled       some of: unthrottled, stripes, merging, depth1, slow, throttled, copy
     bench_volume.py --write-docs             replace the section of docs/benchmarks/volumes.md
 
-Ends with a table of what was asked and what was reached. Systems: `outcore` (one thread on a striped volume), `fio1`
-(one fio job over all files), `fioD` (one fio thread a drive), `btrfs` (fio on btrfs raid0 over drives of that kind).
-Latency is measured at depth 1 only, and never under the throttle, which works in slices of 100 ms; a slow drive among
-fast ones on in-memory drives with a virtual clock. Needs root, loop devices, cgroup v1's blkio, fio, mkfs.btrfs;
-what is missing is said. Drives, mounts and groups are removed at the end, also after Ctrl-C; what a killed run
-left, the next one removes. Exit codes: 0 measured, 1 something failed, 77 this machine cannot.
+Ends with a table of goals and results. Systems: `outcore` (one thread on a striped volume), `fio1` (one fio job over
+all files), `fioD` (one fio thread per drive), `btrfs` (fio on btrfs raid0 over drives of the same kind). Latency is
+measured only at depth 1, and never under the throttle, which works in slices of 100 ms. The case of a slow drive among
+fast ones uses in-memory drives with a virtual clock. Needs root, loop devices, cgroup v1's blkio, fio and mkfs.btrfs,
+and reports what is missing. Drives, mounts and groups are removed at the end, also after Ctrl-C; the next run removes
+the remains of a killed one. Exit codes: 0 measured, 1 something failed, 77 this machine lacks a requirement.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ import loop_drives  # noqa: E402
 DRIVES = 8
 FILE_BYTES = 192 << 20
 IMAGE_BYTES = 256 << 20
-# It writes to new places: with little room it would wait for those that it frees.
+# btrfs writes to new places; with little room it would wait for the ones that it frees.
 BTRFS_IMAGE_BYTES = 512 << 20
 WORK = Path("/dev/shm/outcore-bench-volume")
 MARKS = ("<!-- bench-volume: begin -->", "<!-- bench-volume: end -->")
 WORKLOADS = ("random read 4k", "random write 4k", "sequential read 64k", "sequential write 64k")
-#: Limits of one throttled drive: requests a second and bytes a second, read and write.
+#: Limits of one throttled drive: requests per second and bytes per second, read and write.
 THROTTLE = {"read_iops": 8000, "write_iops": 6000, "read_bps": 64 << 20, "write_bps": 48 << 20}
 TARGETS_BTRFS = (1.5, 2.7, 1.4, 1.8)
 Rows = dict[str, dict[str, list[float]]]
 
 
 class Target:
-    """A measure, what was asked of it and what was reached."""
+    """A measure, its goal and its result."""
 
     def __init__(self, measure: str, asked: str, reached: str, is_met: bool) -> None:
         self.cells = [measure, asked, reached, "yes" if is_met else "**no**"]
@@ -68,7 +68,7 @@ def say(text: str) -> None:
 def run(
     *command: str, group: Path | None = None, env: dict[str, str] | None = None, workers: Workers | None = None
 ) -> str:
-    """Runs a program, in a control group if one is given; what it printed. Its kernel threads go to `workers`."""
+    """Runs a program, in a control group if one is given. Returns its output. Its kernel threads go to `workers`."""
 
     def join() -> None:
         if group is not None:
@@ -90,7 +90,7 @@ def run(
 
 
 class Workers:
-    """The most kernel worker threads that a process had for its I/O; the kernel names them after it."""
+    """The largest number of kernel worker threads that did a process's I/O; the kernel names them after the process."""
 
     def __init__(self) -> None:
         self.most = 0
@@ -105,7 +105,7 @@ class Workers:
                 self.most = max(self.most, sum(name.startswith("iou-wrk") for name in names))
 
         def look_while_there() -> None:
-            # Threads may end between being listed and being read.
+            # Threads may end after they are listed and before they are read.
             while not over.is_set():
                 with contextlib.suppress(OSError):
                     look()
@@ -120,7 +120,7 @@ class Workers:
 
 
 class Bench:
-    """The drives and what is run on them."""
+    """The drives and the programs that run on them."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
@@ -169,7 +169,7 @@ class Bench:
         return lines
 
     def fio(self, workload: str, files: list[list[str]], depth: int, group: Path | None) -> dict[str, float]:
-        """One fio thread for each list of files; MB/s and the mean latency, submission included."""
+        """One fio thread per list of files. Returns MB/s and the mean latency, submission included."""
         kind, op, block = workload.split()
         pattern = ("rand" if kind == "random" else "") + op
         command = ["fio", "--output-format=json", "--thread", "--direct=1", "--ioengine=io_uring", "--time_based"]
@@ -210,7 +210,7 @@ class Bench:
 
 
 def remove() -> None:
-    """Removes what this or an earlier run built."""
+    """Removes what this or an earlier run has built."""
     if (WORK / "btrfs").exists() and (WORK / "btrfs").is_mount():
         run("umount", str(WORK / "btrfs"))
     for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
@@ -226,7 +226,7 @@ def median(rows: Rows, system: str, workload: str) -> float:
 
 
 def table(bench: Bench, rows: Rows, against: str, wanted: tuple[float, ...], what: str) -> list[str]:
-    """Medians, and outcore's ratio to another system round by round, which go to the targets."""
+    """Medians, and outcore's ratio to another system round by round, which is compared with the goals."""
     systems = list(rows)
     lines = [f"| MB/s | {' | '.join(systems)} | outcore / {against} | asked |", "|---" * (len(systems) + 3) + "|"]
     for workload, least in zip(WORKLOADS, wanted, strict=True):
@@ -258,7 +258,7 @@ def throttled(bench: Bench) -> list[str]:
 
 
 def stripes(bench: Bench) -> list[str]:
-    """Sequential 64k over stripes of 4 KiB, merged and not, beside 64 KiB."""
+    """Sequential 64k over stripes of 4 KiB, merged and not, compared with stripes of 64 KiB."""
     kinds = {"64KiB": ("64KiB", "1"), "4KiB": ("4KiB", "1"), "4KiB, unmerged": ("4KiB", "0")}
 
     def measure(stripe: str, merge: str) -> Callable[[], dict[str, float]]:
@@ -280,7 +280,7 @@ def stripes(bench: Bench) -> list[str]:
 
 
 def merging(bench: Bench) -> list[str]:
-    """Submissions that 64 sequential requests of 64 KiB become, by the longest merged transfer."""
+    """Number of submissions for 64 sequential requests of 64 KiB, by the longest merged transfer."""
     asked = {"64KiB": 64, "128KiB": 32, "256KiB": 16, "512KiB": 8}
     found = {}
     for cap in asked:
@@ -294,7 +294,8 @@ def merging(bench: Bench) -> list[str]:
 
 
 def depth1(bench: Bench) -> list[str]:
-    """Latency of one request at a time, beside a plain ring: turns of 64 reads in one process, and fio for comparison."""
+    """Latency of one request at a time, compared with a plain ring: alternating turns of 64 reads in one process, and
+    fio for comparison."""
     workload = WORKLOADS[0]
     turns = []
     command = (str(bench.example.with_name("volume_depth1")), str(bench.arguments.seconds), "64KiB", *bench.files)
@@ -320,7 +321,7 @@ def depth1(bench: Bench) -> list[str]:
 
 
 def slow(bench: Bench) -> list[str]:
-    """One drive of eight ten times slower, on in-memory drives with a virtual clock."""
+    """One of eight drives is ten times slower, on in-memory drives with a virtual clock."""
     found = json.loads(run(str(bench.example.with_name("volume_slow"))))
     keep, stack, striped = found["others_keep"], found["stack_p99_us"], found["striped_keeps"]
     bench.targets.append(at_least("one drive of 8 ten times slower: the others keep", 0.95, keep))
@@ -336,7 +337,7 @@ def slow(bench: Bench) -> list[str]:
 
 
 def copy(bench: Bench) -> list[str]:
-    """`put` and `get` beside the sum of the throttled drives."""
+    """`put` and `get` compared with the sum of the throttled drives."""
     drives = WORK / "drives.toml"
     drives.write_text("".join(f'[[drive]]\ndir = "{drive.mount}"\n' for drive in bench.drives))
     for file in bench.files:
@@ -352,13 +353,13 @@ def copy(bench: Bench) -> list[str]:
         for _ in range(bench.arguments.rounds):
             for name, words in (("put", (str(source), "@x")), ("get", ("@x", str(target)))):
                 if name == "get":
-                    # Memory that was used just now: new pages may have to come from a hypervisor, slower than the drives.
+                    # Memory that was used recently: new pages may come from a hypervisor, more slowly than the drives.
                     target.write_bytes(bytes(1 << 20) * (size >> 20))
                     target.unlink()
                 start = time.monotonic()
                 run(*tool, "volume", name, *words, "--force", "--volume", str(drives), group=bench.group)
                 rows[name].append(size / (time.monotonic() - start))
-            # A drive has room for one.
+            # A drive has room for one dataset.
             run(*tool, "volume", "rm", "@x", "--volume", str(drives))
     finally:
         bench.throttle(False)
@@ -397,7 +398,7 @@ def drives(arguments: argparse.Namespace) -> Iterator[Bench]:
 
 
 def install() -> None:
-    """fio and btrfs-progs, where they are missing and apt-get is there."""
+    """Installs fio and btrfs-progs if they are missing and apt-get is available."""
     tools = {"fio": "fio", "mkfs.btrfs": "btrfs-progs"}
     missing = [package for tool, package in tools.items() if shutil.which(tool) is None]
     if missing and shutil.which("apt-get"):

@@ -1,4 +1,4 @@
-"""What all tests share: an environment without settings, and a folder of their own to work in."""
+"""Fixtures of all tests: an environment without settings, and a separate working folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test depends on what is configured where it runs."""
+    """Tests are independent of the configuration of the machine."""
     for name in list(os.environ):
         if name.startswith("OUTCORE_"):
             monkeypatch.delenv(name)
@@ -20,7 +20,7 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder, made the current one; no scratch may be left in it."""
+    """An empty folder as the current one; checks that no scratch is left in it."""
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     assert not [path.name for path in tmp_path.rglob(".outcore*")]

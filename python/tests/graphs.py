@@ -1,4 +1,4 @@
-"""Graphs that several test modules make."""
+"""Graphs for several test modules."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A naive oracle: the order of records said as plainly as possible, with nothing of outcore's.
+"""A naive oracle: the order of records, defined as plainly as possible without any code of outcore.
 
-The rules (issue and manual): by key; numbers by value, -0.0 before 0.0, NaNs behind all numbers and equal
-to each other; then by the bits of NaNs; then by all bytes of the record, ascending even where keys descend. A job
-that is descending turns every key round. `stable` replaces the bytes by the place in the input.
+The rules (from the manual): by key. Numbers are ordered by value, -0.0 before 0.0, NaNs after all numbers and equal to
+each other; then by the bits of NaNs; then by all bytes of the record, ascending even if keys descend. A descending job
+reverses the direction of every key. `stable` replaces the bytes by the position in the input.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 Records = npt.NDArray[Any]
-#: A part of a key: how to get it from a record, and whether it descends.
+#: A part of a key: a function that extracts it from a record, and whether it descends.
 Part = tuple[Callable[[Any], Any], bool]
 
 
 def value_order(value: Any, *, by_bits: bool = False) -> Any:
-    """Something that compares as the value is ordered; NaNs by their bits, if these count."""
+    """An object that compares in the order of the value; with `by_bits`, NaNs compare by their bits."""
     if isinstance(value, np.ndarray):
         return [value_order(part, by_bits=by_bits) for part in value]
     if isinstance(value, np.complexfloating):
         parts = np.frombuffer(value.tobytes(), value.real.dtype)
         return value_order(parts, by_bits=by_bits)
     if isinstance(value, np.floating):
-        # Not by a cast, which would make quiet NaNs of signalling ones.
+        # Without a cast, which would turn signalling NaNs into quiet ones.
         bits = int.from_bytes(value.tobytes(), sys.byteorder)
         if math.isnan(value):
             return (1, bits if by_bits else 0, 0)
@@ -76,5 +76,5 @@ def sorted_records(
 
 
 def same_bytes(found: Records, wanted: Records) -> bool:
-    """Whether all bits are the same; NaNs and zeros of either sign are told apart."""
+    """Whether all bits are the same; distinguishes NaNs and zeros of either sign."""
     return found.dtype == wanted.dtype and found.tobytes() == wanted.tobytes()

@@ -1,4 +1,4 @@
-"""What NumPy and pandas make of datasets, and datasets of them: an array, or a refusal by name."""
+"""Conversions between datasets and NumPy or pandas: an array, or an error that names the problem."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_lines_are_no_array(here: Path) -> None:
 
 
 class Table:
-    """What pandas, Polars and Arrow have in common: it iterates over the names of its columns."""
+    """The common interface of pandas, Polars and Arrow: it iterates over the names of its columns."""
 
     def __dataframe__(self) -> None:
         raise AssertionError
@@ -195,7 +195,7 @@ def test_a_volume_that_is_not_made_yet_is_said_to_be_that(here: Path) -> None:
         ("<c16", (50, 2)),
         ("<u2", (50, 2, 3, 4)),
         ("?", (50,)),
-        # As NumPy writes bfloat16.
+        # NumPy's notation of bfloat16.
         ("V2", (50, 3)),
     ],
 )

@@ -1,7 +1,6 @@
-"""Every case of the conformance kit through Python, against oracles of NumPy and of Python's own.
+"""Runs every case of the conformance kit through Python, against oracles written with NumPy and plain Python.
 
-The cases are those of the engine and the command (`crates/outcore/tests/conformance`), where their
-inputs are defined too.
+The cases are those of the engine and the command (`crates/outcore/tests/conformance`), which also defines their inputs.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def lines_of(case: dict[str, Any]) -> list[bytes]:
 
 
 def put(case: dict[str, Any], name: str, further: int = 0) -> list[str]:
-    """Writes the files of the input over the drives; their names."""
+    """Writes the files of the input over the drives. Returns their names."""
     names, start, files = [], 0, case["files"]
     is_in_order = case["do"] in ("merge", "segmented_reduce")
     for number in range(files):
@@ -62,7 +61,7 @@ def digest(data: bytes) -> str:
 
 
 def written(dataset: outcore.Dataset | outcore.Lines, case: dict[str, Any]) -> bytes:
-    """What a dataset writes: one file, or a shard on each drive. Iteration must give the same."""
+    """The output that a dataset writes: one file, or a shard on each drive. Iteration must give the same."""
     drives = [f"d{drive}" for drive in range(case["drives"])]
     if case["drives"] > 1 and case["type"] != "lines" and case["do"] != "merge":
         dataset.write("out-{drive}")
@@ -77,7 +76,7 @@ def written(dataset: outcore.Dataset | outcore.Lines, case: dict[str, Any]) -> b
 
 
 def run(case: dict[str, Any]) -> Any:
-    """What the package makes of the case."""
+    """The package's result for the case."""
     for drive in range(case["drives"]):
         Path(f"d{drive}").mkdir()
     resources: dict[str, Any] = {"memory": "64MiB", "threads": 2}
@@ -127,13 +126,13 @@ def run(case: dict[str, Any]) -> Any:
 
 
 def positions_of(case: dict[str, Any]) -> np.ndarray:
-    """What a gather asks for."""
+    """The positions that a gather requests."""
     places = np.arange(case["positions"], dtype=np.uint64) * np.uint64(2654435761)
     return places % np.uint64(case["count"])
 
 
 def expected(case: dict[str, Any]) -> Any:
-    """What must come out."""
+    """The expected result."""
     if case["type"] == "lines":
         return expected_lines(case)
     items = items_of(case)
@@ -192,7 +191,7 @@ def expected(case: dict[str, Any]) -> Any:
 
 
 def prefixes(items: np.ndarray, case: dict[str, Any]) -> np.ndarray:
-    """The fold up to each item, or to the one before."""
+    """The fold up to each item, or up to the one before."""
     most = np.iinfo(items.dtype).max
     ufunc, identity = {
         "sum": (np.add, 0),
@@ -207,7 +206,7 @@ def prefixes(items: np.ndarray, case: dict[str, Any]) -> np.ndarray:
 
 
 def expected_lines(case: dict[str, Any]) -> bytes:
-    """What must come out of lines."""
+    """The expected result for lines."""
     lines = lines_of(case)
     counts = sorted(collections.Counter(lines).items())
     if case["do"] == "unique" or case.get("unique"):

@@ -1,4 +1,4 @@
-"""What files hold, told by their content, and what names of outputs promise."""
+"""Detects kinds of files by their content, and checks the names of outputs against it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ KNOWN = {
 
 
 def all_of(lines: outcore.Lines) -> list[bytes]:
-    """The lines as they come."""
+    """The lines in iteration order."""
     return [line for batch in lines for line in batch]
 
 
 def ways(name: str, lines: Any) -> list[Callable[[], Any]]:
-    """Everything that takes a file of lines."""
+    """Every function that takes a file of lines."""
     return [
         lambda: outcore.open(name, lines=lines).sort().write("out", force=True),
         lambda: outcore.open(name, lines=lines).count(),

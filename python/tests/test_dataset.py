@@ -1,4 +1,4 @@
-"""Lazy datasets against NumPy: expressions, functions, reductions, iteration, failures."""
+"""Compares lazy datasets with NumPy: expressions, functions, reductions, iteration, failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def keys(here: Path) -> outcore.Dataset:
 
 
 def all_of(dataset: outcore.Dataset) -> np.ndarray:
-    """The items as they come."""
+    """The items in iteration order."""
     return np.concatenate(list(dataset))
 
 
@@ -152,7 +152,7 @@ def test_a_sort_by_fields_and_what_was_there_is_never_replaced_unasked(here: Pat
 def test_functions_fold_batches_in_order_on_several_threads(keys: outcore.Dataset) -> None:
     assert keys.reduce(lambda a, b: a + b) == int(ITEMS.astype(object).sum())
     assert keys.reduce(max) == int(ITEMS.max())
-    # Does not commute: the order of the input counts.
+    # Not commutative: the order of the input counts.
     first_and_last = keys.reduce(
         lambda a, b: (a[0], b[1]), of_batch=lambda batch: (int(batch[0]), int(batch[-1]))
     )
@@ -199,7 +199,7 @@ def test_items_are_mapped_and_reduced_in_one_pass(keys: outcore.Dataset) -> None
         return collections.Counter((batch % 7).tolist())
 
     assert keys.map_reduce(count, operator.add) == collections.Counter((ITEMS % 7).tolist())
-    # What does not commute comes in order.
+    # Results that do not commute come in order.
     assert keys.map_reduce(lambda batch: batch.tolist(), operator.add) == ITEMS.tolist()
     assert keys.filter("x < 0").map_reduce(count, operator.add) is None
     with pytest.raises(outcore.UsageError, match="`sum`"):
@@ -217,14 +217,14 @@ def test_some_items_are_taken_in_the_order_of_all(keys: outcore.Dataset) -> None
     index = keys.map("index")
     sample = index.sample(1000, seed=5)
     assert len(sample) == 1000 and np.array_equal(sample, np.unique(sample))
-    # Six standard deviations of the mean of so many.
+    # Six standard deviations of the mean of this many values.
     assert abs(sample.mean() - 150_000) < 6 * 300_000 / np.sqrt(12 * 1000)
     assert np.array_equal(sample, index.sample(1000, seed=5))
     assert not np.array_equal(sample, index.sample(1000, seed=6))
     assert np.array_equal(keys.sample(10**9), ITEMS)
     odd = keys.filter("x % 2 == 1").sample(50)
     assert len(odd) == 50 and (odd % 2 == 1).all()
-    # What cannot be is told before a pass that counts.
+    # Impossible requests fail before a pass that counts.
     unread = keys.filter(lambda batch: batch > 1 // 0)
     for arguments in ({"k": -1}, {"k": 2.5}, {"k": 5, "seed": -1}):
         with pytest.raises(outcore.UsageError, match="k|seed"):
@@ -315,7 +315,7 @@ def test_a_plan_says_whether_values_are_counted_by_hash_or_by_a_sort(
     small = outcore.open("keys-*.bin", dtype="u64", memory="4MiB", threads=1)
     assert "sorted, equal ones side by side" in small.unique().explain()
     assert "predicted" in keys.sort().explain() and "permute" in keys.shuffle(1).explain()
-    # What does not exist yet cannot be looked at.
+    # Files that do not exist yet cannot be examined.
     later = keys.sort().map("x % 100").count_by().filter("count > 1").explain().splitlines()
     assert later[-2].endswith("count each") and later[-1].endswith("consume")
 

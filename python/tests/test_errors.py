@@ -21,7 +21,7 @@ Refused = tuple[Callable[[], Any], type[outcore.OutcoreError], str]
 
 
 def sort(*args: Any, **options: Any) -> Callable[[], Any]:
-    """A sort to be tried."""
+    """Tries a sort."""
     return lambda: outcore.sort(*args, **options)
 
 
@@ -187,7 +187,7 @@ def test_an_error_tells_all_that_is_known(files: Path) -> None:
     assert (error.kind, error.exit_code, error.operation) == ("io", 3, "open input")
     assert (error.path, error.errno, error.hint) == ("nowhere", 2, "check the path")
     assert error.drive is None and error.offset is None
-    # And what code that knows nothing of outcore asks for.
+    # Code that knows nothing of outcore catches these classes.
     assert isinstance(error, FileNotFoundError)
     assert error.filename == "nowhere" and error.strerror == error.cause
     with pytest.raises(ValueError, match="unknown type") as wrong:
@@ -202,7 +202,7 @@ def test_an_error_tells_all_that_is_known(files: Path) -> None:
 
 def test_a_folder_that_may_not_be_written_is_named(files: Path) -> None:
     Path("dir").chmod(0o500)
-    # Root may write everywhere, but make no folders in the kernel's own files.
+    # Root may write everywhere, but cannot create folders in the kernel's file systems.
     place = "dir" if os.geteuid() != 0 else "/sys"
     with pytest.raises(outcore.IoError, match=place) as caught:
         outcore.sort("in", f"{place}/out", dtype="u64")

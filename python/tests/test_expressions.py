@@ -1,4 +1,4 @@
-"""Expressions against NumPy: division and its rest over grids, vectors, powers, and their limits."""
+"""Compares expressions with NumPy: division and remainder over grids, vectors, powers, and their limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPERATORS: list[tuple[str, Callable[[Any, Any], Any]]] = [
 
 
 def computed(expression: Any, *columns: np.ndarray) -> np.ndarray:
-    """What the engine makes of columns, which it calls `x`, `y`."""
+    """The engine's result for columns, which it calls `x`, `y`."""
     names = [f"column-{number}.npy" for number in range(len(columns))]
     for name, column in zip(names, columns):
         np.save(name, column)
@@ -35,7 +35,7 @@ def computed(expression: Any, *columns: np.ndarray) -> np.ndarray:
 
 
 def assert_same(made: np.ndarray, wanted: np.ndarray, what: str) -> None:
-    """To the bit, but that any NaN is like any other."""
+    """Equal to the bit, except that all NaNs are equal."""
     assert made.dtype == (np.dtype("u1") if wanted.dtype == bool else wanted.dtype), what
     assert made.shape == wanted.shape, what
     is_like = made == wanted
@@ -141,7 +141,7 @@ def test_a_map_of_rows_is_that_of_numpy(here: Path, dtype: str, shape: tuple[int
     rows = np.arange(shape[0] * shape[1], dtype=dtype).reshape(shape)
     for expression, function in VECTORS:
         wanted = function(rows)
-        # NumPy computes in the machine's byte order; results have that of the input.
+        # NumPy computes in the machine's byte order; results have the byte order of the input.
         wanted = wanted.astype(wanted.dtype.newbyteorder(dtype[0]))
         assert_same(computed(expression, rows), wanted, expression)
 
@@ -165,7 +165,7 @@ def test_rows_go_on_as_rows_through_all_steps(here: Path) -> None:
     np.save("one.npy", rows[:, 0])
     one = outcore.open("one.npy", memory="32MiB")
     assert np.array_equal(np.asarray(data.zip(one).map("x * y")), rows * rows[:, :1])
-    # A structured dtype has vectors too.
+    # A structured dtype may also contain vectors.
     records = np.zeros(50, dtype=[("id", "<u2"), ("at", "<f4", (3,))])
     records["id"], records["at"] = np.arange(50), np.arange(150).reshape(50, 3)
     np.save("records.npy", records)
@@ -275,7 +275,7 @@ TYPES = {"a": "<i8", "b": "<i8", "x": "<f8", "y": "<f8", "n": "<u8"}
 
 
 def listed() -> list[tuple[str, list[str], dict[str, str]]]:
-    """The expressions of the conformance kit, their values, and who fails with which cause."""
+    """The expressions of the conformance kit, their values, and the cause of each failure."""
     lines = []
     for line in LIST.read_text().splitlines():
         if not line or line.startswith("#"):
@@ -292,7 +292,7 @@ def listed() -> list[tuple[str, list[str], dict[str, str]]]:
 
 
 def is_like(found: Any, wanted: str) -> bool:
-    """Whether a value is that of a text."""
+    """Whether a value equals the value in a text."""
     if wanted in ("true", "false", "null") or found is None:
         return found == {"true": True, "false": False, "null": None}.get(wanted, wanted)
     if isinstance(found, (float, np.floating)):

@@ -1,4 +1,4 @@
-"""Children made by fork: what has threads in the parent is refused by name there, never a hang."""
+"""Forked children: objects with threads in the parent are rejected by name there, and never hang."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ COUNT = 1 << 21
 
 @pytest.fixture
 def keys(here: Path) -> Iterator[outcore.Dataset]:
-    """More than its iterators hold ready: the threads behind them stay at work."""
+    """More values than the iterators hold ready, so that the threads behind them keep running."""
     np.arange(COUNT, dtype=np.uint64).tofile(here / "keys.bin")
     yield outcore.open("keys.bin", dtype="u64", memory="32MiB", threads=2)
     gc.collect()
 
 
 def in_child(work: Callable[[], object]) -> str:
-    """What `work` gives or raises in a forked child that then ends as programs end."""
+    """The result or error of `work` in a forked child that then exits normally."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # newer versions of Python warn of threads
@@ -70,7 +70,7 @@ def test_a_child_is_refused_its_parents_iterator_by_name(keys: outcore.Dataset) 
     said = in_child(lambda: next(batches))
     assert said.startswith("UsageError") and "before a fork" in said, said
     assert "iterate over the dataset again in the child" in said
-    # The parent goes on as if nothing had been.
+    # The parent continues undisturbed.
     assert np.array_equal(np.concatenate([*seen, *batches]), np.arange(COUNT, dtype=np.uint64))
 
 

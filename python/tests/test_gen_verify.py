@@ -1,4 +1,4 @@
-"""Generating and verifying: gensort's own checksums, distributions, and every answer of verify."""
+"""Generates and verifies: gensort's own checksums, distributions, and every result of verify."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import outcore
 
-#: What gensort 1.5 and valsort 1.5 of sortbenchmark.org say about 10^6 records.
+#: The output of gensort 1.5 and valsort 1.5 of sortbenchmark.org for 10^6 records.
 GENSORT = [
     ({}, "7a0e0d4868cd4"),
     ({"ascii": True}, "7a19cff467438"),

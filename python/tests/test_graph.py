@@ -1,6 +1,6 @@
-"""Graphs against SciPy and networkx, which are asked the same questions.
+"""Compares graphs with SciPy and networkx.
 
-Where one of them is not installed, its tests say so and are skipped.
+If one of them is not installed, its tests say so and are skipped.
 """
 
 import threading
@@ -326,7 +326,7 @@ def test_edge_lists_of_networkx_are_read_as_they_are(tmp_path):
     lengths = networkx.single_source_dijkstra_path_length(named, "member-0")
     found = dict(zip(names, g.shortest_path_length("member-0")))
     assert found == pytest.approx(lengths)
-    # Without names of columns, numbers stay numbers.
+    # Without column names, numbers remain numbers.
     networkx.write_edgelist(karate, tmp_path / "n.edgelist")
     files = tmp_path / "n.edgelist", tmp_path / "n"
     n = outcore.graph.convert(*files, relabel=True, undirected=True, memory="64MiB")
@@ -383,7 +383,7 @@ def test_neighbours_are_sampled_in_batches_with_their_features(tmp_path):
         for one, other in zip(ahead, again_from(loader), strict=True):
             assert (one.n_id == other.n_id).all() and (one.x == other.x).all()
             assert (one.edge_index == other.edge_index).all()
-        # A loop that is left early ends the threads.
+        # Leaving a loop early ends its threads.
         next(iter(ahead))
     assert not [t for t in threading.enumerate() if t.name.startswith("outcore-neighbors")]
     with pytest.raises(outcore.UsageError, match="the most"):

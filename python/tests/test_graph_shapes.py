@@ -1,4 +1,4 @@
-"""Graphs of known shapes, and R-MAT graphs of many scales: every kernel beside SciPy and networkx.
+"""Graphs of known shapes, and R-MAT graphs of many scales: compares every kernel with SciPy and networkx.
 
 The largest scales take minutes: they run with `OUTCORE_LONG=1`.
 """
@@ -59,7 +59,7 @@ def smallest_of(labels):
 
 
 def check(here, edges, vertices, *, undirected, is_small):
-    """Every kernel that SciPy or networkx can say something about."""
+    """Every kernel that SciPy or networkx can check."""
     edges = np.unique(edges, axis=0) if len(edges) else edges
     ends = (edges[:, 0].astype(int), edges[:, 1].astype(int))
     matrix = sparse.coo_array((np.ones(len(edges)), ends), shape=(vertices, vertices)).tocsr()

@@ -1,7 +1,7 @@
-"""What files hold, as the command decides it, and arguments that are not for what they hold.
+"""Kinds of files as the command determines them, and arguments that do not apply to a kind.
 
-Every argument of every function that takes files of several kinds changes the result, is rejected
-by its name, or is neutral, with its reason.
+Every argument of every function that takes files of several kinds changes the result, is rejected by its name, or is
+neutral with a stated reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy
 import outcore
 import pytest
 
-#: Arguments that change no result, and why.
+#: Arguments that change no result, with the reason.
 NEUTRAL = {
     "memory": "how much may be used, not what is made",
     "threads": "as memory",
@@ -90,9 +90,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("lines.txt").write_bytes(b"b 2\na 1\n10 x\n1 x\n9 y\n9 y\n")
     Path("sorted.txt").write_bytes(b"1 x\n10 x\n9 y\n9 y\na 1\nb 2\n")
     Path("rows.csv").write_bytes(b"a,b\n" + b"".join(b"%d,%s\n" % (a, b.encode()) for a, b in ROWS))
-    # Column `a` is the second one between commas, and the first one between semicolons.
+    # Column `a` is the second one when split at commas, and the first one when split at semicolons.
     Path("two.csv").write_bytes(b"a;,a\n3;,1\n1;,2\n2;,3\n")
-    # The quote begins a field behind a comma only.
+    # Only after a comma does the quote begin a field.
     Path("quoted.csv").write_bytes(b'a;,a\n3;,"x\ny"\n' + b"5;,6\n" * 9)
     Path("short.csv").write_bytes(b"b,a\nx,10\ny\nz,9\n")
     rows = "".join(json.dumps({"a": a, "b": b}) + "\n" for a, b in ROWS)
@@ -125,7 +125,7 @@ def _shuffle(src: str, **options: Any) -> Any:
 
 
 def _output(src: str, is_table: bool) -> str:
-    """A name for the result, as what is made of the file needs one."""
+    """A name for the result, for functions that need one."""
     if src.endswith(".parquet"):
         return "out.parquet"
     return "out.csv" if is_table else "out"
@@ -168,7 +168,7 @@ def _table(src: str, **options: Any) -> Any:
 
 
 def _outcome(run: Any, src: str, options: dict[str, Any]) -> Any:
-    """What a function makes, or its error."""
+    """The result of a function, or its error."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -181,16 +181,16 @@ def _outcome(run: Any, src: str, options: dict[str, Any]) -> Any:
 
 
 def _is_named(name: str, error: str) -> bool:
-    """Whether an error names an argument, not what files hold."""
+    """Whether an error names an argument and not the contents of files."""
     said = rf"\b{name}( cannot be used|=| out\b)|cannot be used with {name}\b"
     return bool(re.search(said, error))
 
 
 @dataclass
 class Other:
-    """What an argument is tried on in place of the case's own."""
+    """A replacement for parts of the case when an argument is tried."""
 
-    #: A file of the same kind, in which the argument finds something to do.
+    #: A file of the same kind on which the argument has an effect.
     src: str | None = None
     base: dict[str, Any] | None = None
     value: Any = None
@@ -205,14 +205,14 @@ class Case:
     src: str
     base: dict[str, Any]
     others: dict[str, Other] = field(default_factory=dict)
-    #: Arguments that change no result here, and why.
+    #: Arguments that change no result here, with the reason.
     neutral: dict[str, str] = field(default_factory=dict)
 
 
 IS_LINES = {"lines": "says what the file is taken for anyhow"}
 IS_CSV = {"csv": "says what the file is taken for anyhow"}
 SEED = {"seed": "chooses samples, the first drive and the order of R"}
-#: With a type files are records, and the numbers of the samples have no fields.
+#: With a type, files are records, and the numbers of the samples have no fields.
 OF_FIELDS = {name: "`by` names a field of records, and the error says that there is none" for name in ("dtype", "by")}
 IS_RECORDS = {name: "makes records of any file" for name in ("dtype", "record")}
 NO_KEY = {"key": "no key takes part in a shuffle"}
@@ -237,7 +237,7 @@ OF_JSON = {
     "on_error": Other(src="short.jsonl"),
     "zero_terminated": Other(src="ended.jsonl"),
 }
-#: Places of which all records of the sample have the same.
+#: Positions at which all records of the sample are equal.
 OF_RECORDS = {"stable": Other(base={"record": (8, "7:1")})}
 OF_ARRAYS = {**OF_RECORDS, "record": Other(value=8), "by": Other("fields.npy")}
 

@@ -1,4 +1,4 @@
-"""Datasets of lines against Python's own: orders, counts, samples, iteration, odd files."""
+"""Compares datasets of lines with plain Python: orders, counts, samples, iteration, odd files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ WORDS = [b"%x" % (i * 0x9E3779B97F4A7C15 % 5003) * (i % 5) for i in range(40_000
 
 @pytest.fixture
 def text(here: Path) -> outcore.Lines:
-    """Lines in two files, the last line of the last without its end."""
+    """Lines in two files; the last line of the second file has no line end."""
     (here / "part-0.txt").write_bytes(b"".join(word + b"\n" for word in WORDS[:15_000]))
     (here / "part-1.txt").write_bytes(b"\n".join(WORDS[15_000:]))
     return outcore.open("part-*.txt", lines=True, memory="64MiB", threads=2)
 
 
 def all_of(lines: outcore.Lines) -> list[bytes]:
-    """The lines as they come."""
+    """The lines in iteration order."""
     return [line for batch in lines for line in batch]
 
 
@@ -145,7 +145,7 @@ def test_lines_are_split_into_parts_that_make_up_the_whole(
         lambda: text.split("p-{part}"),
         lambda: text.split("p-{part}", parts=2, lines=2),
         lambda: text.split("p-{part}", parts=0),
-        # Never an input.
+        # The output is never an input.
         lambda: own.split("own-{part}", parts=2, force=True),
     ):
         with pytest.raises(outcore.UsageError):
@@ -178,7 +178,7 @@ def test_lines_without_the_field_are_skipped_and_counted(here: Path) -> None:
     summary = kept.write("kept")
     assert (summary.skipped, summary.records) == (3, 2) and "left out 3" in str(summary)
     assert (here / "kept").read_bytes() == b'{"a":1}\n{"a":2}\n'
-    # Steps and questions behind it know of them too.
+    # Later steps and queries also know of them.
     assert kept.unique().write("later").skipped == 3
     for ask in (all_of, outcore.Lines.count, lambda lines: lines.sample(9)):
         with pytest.warns(UserWarning, match="3 lines"):
@@ -187,7 +187,7 @@ def test_lines_without_the_field_are_skipped_and_counted(here: Path) -> None:
 
 
 def csv_text(rows: list[list[str]], **how: str) -> bytes:
-    """The rows as Python writes them."""
+    """The rows in the notation of Python's csv module."""
     text = io.StringIO()
     csv.writer(text, **how).writerows(rows)  # type: ignore[arg-type]
     return text.getvalue().encode()
@@ -247,7 +247,7 @@ def test_what_is_wrong_with_csv_is_named(here: Path) -> None:
     ):
         with pytest.raises(outcore.UsageError):
             wrong()
-    # Only a name could be wrong, and there is none.
+    # Only a name could be wrong, and none is given.
     assert all_of(outcore.open("empty.csv", lines=True).sort(by="1", csv=True, header=False)) == []
     assert "sort" in short.sort(by="n", csv=True).explain()
     assert not (here / "none").exists()
@@ -454,6 +454,6 @@ def test_a_byte_order_mark_and_blank_lines_are_no_rows_of_json_lines(tmp_path):
         assert outcore.open(name, lines=True).check(by=".id").line == rows[0]
         view = outcore.sort_view(name, tmp_path / "view", by=".id", force=True)
         assert list(view) == rows
-    # Lines that are not read as JSON keep every byte.
+    # Lines that are not read as JSON keep all their bytes.
     plain = outcore.open(names[0], lines=True)
     assert plain.head(99) == messy.splitlines()

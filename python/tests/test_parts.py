@@ -1,4 +1,4 @@
-"""Which batches each rank and worker reads: equal counts, everything read, restarts in sequence."""
+"""The batches of each rank and worker: equal counts, everything read, restarts in sequence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES = [
 
 
 def places_of(part: Part, workers: int) -> list[list[int]]:
-    """The places of each batch that a loader gives, which asks its workers by turns."""
+    """The positions of each batch of a loader, which asks its workers alternately."""
     shares = [list(part.share(worker, workers)) for worker in range(workers)]
     turns = itertools.zip_longest(*shares)
     return [

@@ -1,4 +1,4 @@
-"""The README: every example in it runs and prints what it says."""
+"""Runs every example of the README and compares its output."""
 
 from __future__ import annotations
 

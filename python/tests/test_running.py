@@ -1,4 +1,4 @@
-"""A running job: the interpreter is free, Ctrl-C stops it, progress is told, many run at once."""
+"""A running job: the interpreter is free, Ctrl-C stops it, progress is reported, many jobs run at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make_sparse(name: str, size_bytes: int) -> None:
 
 
 class Enough(Exception):
-    """Raised by a function that has seen enough."""
+    """Raised by a function that stops the job."""
 
 
 def stop_after(count: int, seen: list[outcore.Progress]) -> Callable[[outcore.Progress], None]:
@@ -63,7 +63,7 @@ def test_other_threads_run_while_a_job_does(here: Path) -> None:
     finally:
         is_over.set()
         thread.join()
-    # Between two looks of 200 ms each, without the interpreter there would be no more than one.
+    # Without a free interpreter, there would be at most one check between two waits of 200 ms.
     for look in range(1, 4):
         assert ticks.count(look) > 5
 
@@ -121,7 +121,7 @@ def test_progress_is_shown_on_standard_error(
 
 
 class FakeTqdm:
-    """As much of tqdm as is used; keeps what it was told."""
+    """The part of tqdm that is used; stores its arguments."""
 
     shown: list[tuple[str, int, int | None]] = []
 

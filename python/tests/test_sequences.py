@@ -1,4 +1,4 @@
-"""FASTQ and text with header lines: what the command does with them, from Python."""
+"""FASTQ and text with header lines, with the results of the command, from Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shuffles: what is written, what is read without writing it, and PyTorch's view of that."""
+"""Shuffles: written ones, those read without writing, and PyTorch's view of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNT = 300_000
 
 @pytest.fixture
 def numbers(here: Path) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Numbers in order in `in.bin`, more than a leaf of the tree of draws."""
+    """Numbers in order in `in.bin`, more than one leaf of the draw tree holds."""
     values = np.arange(COUNT, dtype=np.uint64)
     values.tofile("in.bin")
     return values
@@ -163,7 +163,7 @@ def test_reading_beyond_the_end_is_refused(numbers: Any) -> None:
 
 
 class Shared(np.ndarray):
-    """A tensor, as far as the dataset asks for one."""
+    """The part of a tensor that the dataset uses."""
 
     def share_memory_(self) -> Shared:
         return self
@@ -171,7 +171,7 @@ class Shared(np.ndarray):
 
 @pytest.fixture
 def fake_torch(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """As much of PyTorch as the dataset asks for; the real one takes a gigabyte to install."""
+    """The part of PyTorch that the dataset uses; the real package takes a gigabyte."""
     torch: Any = types.ModuleType("torch")
     torch.from_numpy = lambda array: array
     torch.int64 = np.int64

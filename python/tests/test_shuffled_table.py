@@ -1,4 +1,4 @@
-"""A Parquet set by worker, rank and epoch, with PyTorch where it is installed and a stand-in otherwise."""
+"""A Parquet set by worker, rank and epoch, with PyTorch if it is installed, otherwise with a stand-in."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Shared(np.ndarray[Any, Any]):
 
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """PyTorch, or as much of it as the datasets ask for; `worker` is what `get_worker_info` gives."""
+    """PyTorch, or the part of it that the datasets use; `worker` is the result of `get_worker_info`."""
     worker = SimpleNamespace(info=None)
     try:
         real = importlib.import_module("torch")
@@ -133,7 +133,7 @@ def test_ranks_and_workers_share_the_batches_of_an_epoch(folder: str, torch: Any
     for rank in (0, 1):
         found = batches(rank, 2)
         numbers = [int(x) for batch in found for x in batch["x"]]
-        # The ranks have equally many, so the last of the second is the first of all.
+        # The ranks have equal counts, so the last item of the second rank is the first of all.
         assert numbers == (order + order[:1])[502 * rank : 502 * (rank + 1)]
         assert [text for batch in found for text in batch["text"]] == [f"t{x}" for x in numbers]
 
@@ -173,6 +173,6 @@ def test_an_output_that_the_next_run_would_read_is_rejected(folder: str, here: P
     with pytest.raises(outcore.UsageError, match="would also read"):
         outcore.table(folder).write("set/new.parquet")
     assert sorted(path.name for path in (here / "set").iterdir()) == ["_list.parquet", "a.parquet", "b.parquet"]
-    # Steps in between are passed over by readers.
+    # Readers skip the steps in between.
     kept = outcore.table(folder, drives=here / "set").filter("x < 10")
     assert pa.table(kept).num_rows == 10

@@ -1,4 +1,4 @@
-"""Sorting: every type and option against the naive oracle and against NumPy."""
+"""Sorting: compares every type and option with the naive oracle and with NumPy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEMORY = "24MiB"
 
 
 def random_numbers(dtype: np.dtype[Any], count: int) -> Records:
-    """Numbers of all bit patterns, with many copies of a few odd ones."""
+    """Numbers with all bit patterns, and with many copies of a few special ones."""
     rng = np.random.default_rng(RNG_SEED)
     numbers = np.frombuffer(rng.bytes(count * dtype.itemsize), dtype).copy()
     if dtype.kind == "f":

@@ -1,6 +1,6 @@
 """Tables: files and tables of other libraries in, sorted, deduplicated and filtered, and out again.
 
-What there is to compare with is pyarrow, Polars and pandas; without one of them its tests are skipped.
+The results are compared with pyarrow, Polars and pandas; tests of a missing library are skipped.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def test_steps_follow_one_another_and_leave_nothing(here: Path) -> None:
     assert doubles == sorted((row["score"] * 2 for row in expected), reverse=True)
     assert sum(batch.num_rows for batch in made.batches()) == len(expected)
     assert made.summary is not None and made.summary.records == len(expected)
-    # A stream that is held reads on when the table has gone.
+    # A stream that is still referenced continues after the table is gone.
     stream = pa.RecordBatchReader.from_stream(made.select("x"))
     del made
     assert sorted(stream.read_all()["x"].to_pylist()) == sorted(row["x"] for row in expected)
     del stream
-    # What a stream held goes with the next call at the latest.
+    # The resources of a stream are released by the next call at the latest.
     outcore.table("a.parquet").head(1)
     assert sorted(path.name for path in here.iterdir()) == ["a.parquet", "b.parquet"]
 
@@ -227,11 +227,11 @@ def test_joins_are_those_of_pyarrow(here: Path, how: str, ordered: bool) -> None
     write(here / "right.parquet", right)
     joined = outcore.table(left, drives=here).join("right.parquet", "score=key", how=how, ordered=ordered)
     kind = f"left {how}" if how in ("semi", "anti") else f"{how} outer" if how not in ("inner",) else how
-    # pyarrow joins no tables with lists.
+    # pyarrow cannot join tables with lists.
     plain = left.drop_columns(["tags"])
     expected = plain.join(right, "score", "key", join_type=kind, right_suffix="_right")
     made = pa.table(joined).drop_columns(["tags"])
-    # Of a right join pyarrow keeps the right name of the key.
+    # For a right join, pyarrow keeps the right table's name of the key.
     names = ["score" if name == "key" else name for name in expected.column_names]
     expected = expected.rename_columns(names).select(made.column_names)
 

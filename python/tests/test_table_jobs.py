@@ -1,4 +1,4 @@
-"""Jobs on tables as functions, from and to each library that is there; one that is missing is a test skipped."""
+"""Jobs on tables as functions, from and to each installed library; tests of a missing one are skipped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rows() -> Any:
 
 
 def forms(kind: str, table: Any) -> tuple[Any, Any]:
-    """A table as a library holds it, and what makes a pyarrow table of ours with that library."""
+    """A table in a library's form, and the function that makes a pyarrow table from outcore's with that library."""
     if kind == "pyarrow":
         return table, pa.table
     if kind == "reader":
@@ -115,7 +115,7 @@ def test_sort_shuffle_and_open_take_tables_as_they_are(here: Path) -> None:
     outcore.gen("u64", "t.bin", 10)
     with pytest.raises(outcore.UsageError, match="give a dst"):
         outcore.shuffle("t.bin", dtype="uint64")
-    # What is said of records is not for tables.
+    # Options for records do not apply to tables.
     with pytest.raises(outcore.UsageError, match="tables"):
         outcore.open("t.parquet", dtype="uint64").count()
 
@@ -125,7 +125,7 @@ def test_two_tables_are_joined_and_compared_and_groups_are_aggregated(here: Path
     few = table.slice(0, 10)
     joined = pa.table(outcore.join(table, few.to_reader(), on="x", how="semi", drives=here))
     assert joined == few
-    # Files of either table may lack columns.
+    # Files of both tables may lack columns.
     pq.write_table(few.select(["x"]), "less.parquet")
     pq.write_table(few, "more.parquet")
     both = ["less.parquet", "more.parquet"]
@@ -152,7 +152,7 @@ def test_a_function_takes_a_table_with_what_it_says_of_its_files(here: Path) -> 
     for columns in (["a,b"], "`a,b`"):
         assert pa.table(outcore.convert(table, columns=columns)).column_names == ["a,b"]
     assert pa.table(table.select("a,b").head(1)).to_pylist() == [{"a,b": "n"}]
-    # How one of two tables is read is not for the other one.
+    # An option for reading one of two tables does not apply to the other one.
     right = pa.table({"id": [2, 3], "x": [7, 8]})
     joined = outcore.join(table.select("id", "a,b"), right, on="id")
     assert pa.table(joined).to_pylist() == [{"id": 2, "a,b": "m", "x": 7}, {"id": 3, "a,b": "m", "x": 8}]

@@ -1,4 +1,4 @@
-"""Views of tables: rows by number and by key, as pyarrow's own sort has them."""
+"""Views of tables: rows by number and by key, compared with pyarrow's sort."""
 
 from __future__ import annotations
 

@@ -92,10 +92,10 @@ def test_a_loader_goes_on_in_the_same_sequence(
         del iterator
         again = dataset()
         again.load_state_dict(state)
-        again.set_epoch(2)  # as a loop over epochs has it
+        again.set_epoch(2)  # as in a loop over epochs
         restarted = loader(again, workers, **options)
         assert begun + lists(restarted) == sequence, f"after {taken} batches"
-        # The next iteration is a whole one, and the next restart counts from the epoch's begin.
+        # The next iteration is a full one, and the next restart counts from the start of the epoch.
         assert lists(restarted) == sequence
         again.set_epoch(3)
         assert sorted(sum(lists(restarted), [])) == numbers

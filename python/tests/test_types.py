@@ -1,4 +1,4 @@
-"""Types: mypy accepts the package, its stubs and honest programs, and finds dishonest ones."""
+"""Types: mypy accepts the package, its stubs and correct programs, and finds errors in incorrect ones."""
 
 from __future__ import annotations
 

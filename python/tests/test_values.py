@@ -1,4 +1,4 @@
-"""Summaries, plans, reports, progress: frozen values with the command's names, that can travel."""
+"""Summaries, plans, reports, progress: frozen values with the command's names that can be pickled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import outcore
 
-#: The least that the JSON summary of every command has.
+#: The keys that the JSON summary of every command has.
 COMMON = {
     "records",
     "seconds",
@@ -83,7 +83,7 @@ def test_everything_public_says_where_it_is_and_what_it_does() -> None:
 
 
 def test_a_recorded_run_accounts_for_every_request(here: Path) -> None:
-    # Whole blocks: reads ask for nothing behind the end.
+    # Whole blocks, so that reads request nothing beyond the end.
     outcore.gen("u64", "in.bin", 1 << 20)
     jobs: list[outcore.JobSummary] = [
         outcore.sort("in.bin", "out.bin", dtype="u64", memory="8MiB", record_io="sort.io"),
@@ -95,7 +95,7 @@ def test_a_recorded_run_accounts_for_every_request(here: Path) -> None:
         assert trace is not None and trace.path.stat().st_size == trace.bytes
         moved = {"read": 0, "write": 0}
         requests = 0
-        # The format of docs/formats/io-trace.md: 64 bytes a record behind the header.
+        # The format of docs/formats/io-trace.md: 64 bytes per record after the header.
         data = trace.path.read_bytes()
         (json_bytes,) = struct.unpack_from("<I", data, 12)
         for record in range(16 + json_bytes, len(data), 64):

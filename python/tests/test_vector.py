@@ -1,4 +1,4 @@
-"""Vectors against NumPy in f64, which is asked the same questions."""
+"""Compares vectors with NumPy in f64."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Verbs of the command as functions: what they write, what they report."""
+"""Commands as functions: what they write and what they report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def written(name: str, done: Any) -> list[Any]:
-    """The items of a file, which the report counts."""
+    """The items of a file, for comparison with the report."""
     assert type(done) is outcore.WriteSummary and done.unit == "record"
     items: list[Any] = numpy.load(name).tolist()
     assert done.records == len(items)

@@ -1,4 +1,4 @@
-"""Sorted views: what is read through one equals what NumPy sorts."""
+"""Sorted views: reads equal NumPy's sort."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_any_slice_of_any_type_is_that_of_the_sorted_file(
     here: Path, dtype: str, descending: bool
 ) -> None:
     rng = np.random.default_rng(len(dtype) + ord(dtype[-1]) + descending)
-    # Most come several times.
+    # Most values occur several times.
     rng.integers(-100, 100, 50_000).astype(dtype).tofile("in.bin")
     outcore.sort("in.bin", "sorted.bin", dtype=dtype, descending=descending, memory=MEMORY)
     wanted = np.fromfile("sorted.bin", dtype)

@@ -1,4 +1,4 @@
-"""Volumes from Python: what is put is got, and damage and missing drives have names."""
+"""Volumes from Python: `get` returns what `put` stored, and errors name damage and missing drives."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_damage_missing_drives_and_taken_names_are_named(volume: outcore.Volume,
         assert missing.value.drive == "d2"
     (tmp_path / "away").rename(tmp_path / "d2")
     assert volume.read("small") == b"one block, on one drive"
-    # A copy of a manifest that is lost is written anew.
+    # A lost copy of a manifest is written again.
     (tmp_path / "d1/outcore-volume/datasets/small.json").unlink()
     assert [(damage.drive, damage.is_repaired) for damage in volume.scrub("small")] == [("d1", True)]
     assert volume.scrub("small") == []
@@ -122,7 +122,7 @@ def test_functions_take_datasets_where_they_take_files(
     assert outcore.plan("@in", "@other", dtype="u64", volume=drives).passes >= 1
     assert outcore.verify("@out", dtype="u64", against="@in", volume=drives).ok
     assert not outcore.verify("@in", dtype="u64", volume=drives).ok
-    # Between files and datasets, either way.
+    # Between files and datasets, in both directions.
     outcore.shuffle("@in", tmp_path / "mixed", dtype="u64", seed=3, volume=drives)
     outcore.sort(tmp_path / "mixed", "@again", dtype="u64", volume=drives)
     assert volume.read("again") == volume.read("out")
@@ -188,7 +188,7 @@ def test_what_cannot_be_a_dataset_or_is_damaged_has_its_name(
         outcore.sort("@in", "@out", dtype="u64", volume=drives)
     assert (found.value.drive, found.value.path) == ("d1", str(share))
     assert [entry.name for entry in volume.ls()] == ["in"]
-    # A file of that name is meant where no volume is named.
+    # Without a volume, a file of that name is meant.
     Path("@in").write_bytes(keys(10, 8).tobytes())
     assert outcore.sort("@in", "out", dtype="u64").records == 10
 

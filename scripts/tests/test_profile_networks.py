@@ -1,4 +1,4 @@
-"""The profile of networks, on machines without a GPU."""
+"""`profile_networks.py` on machines without a GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCRIPT = Path(__file__).resolve().parents[1] / "profile_networks.py"
 
 def test_without_a_gpu_it_says_so_and_writes_nothing(tmp_path: Path) -> None:
     out = tmp_path / "traces"
-    # Where there is a GPU, none is seen.
+    # Hides the GPU if there is one.
     done = subprocess.run([sys.executable, str(SCRIPT), "--out", str(out)], capture_output=True, text=True,
                           env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
     assert done.returncode == 77, done.stderr

@@ -1,4 +1,4 @@
-"""The counts that end `make test`: nothing that went wrong may be counted as right."""
+"""The counts at the end of `make test`: no failure may be counted as a success."""
 
 from __future__ import annotations
 

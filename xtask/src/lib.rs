@@ -1,16 +1,16 @@
-//! The project's own tools as a library, so that tests can call what `cargo xtask` runs.
+//! The project's own tools as a library, so that tests can call the code of `cargo xtask`.
 //!
-//! Contract: nothing here is shipped and nothing of the engine is linked, so the tools build in
-//! seconds and keep working while the engine does not compile.
+//! Contract: nothing here is shipped, and nothing of the engine is linked. The tools therefore
+//! build in seconds and work even when the engine does not compile.
 
 pub mod tidy;
 
 use std::path::PathBuf;
 
-/// The root of the repository: the folder above this crate, where the workspace manifest lies.
+/// The root of the repository: the folder above this crate, which contains the workspace manifest.
 ///
 /// # Errors
-/// Says so where the crate was moved out of its workspace.
+/// The crate was moved out of its workspace.
 pub fn repository_root() -> Result<PathBuf, String> {
     let crate_dir = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);

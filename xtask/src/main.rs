@@ -1,9 +1,10 @@
 //! `cargo xtask`: the project's own tools, one subcommand each.
 //!
-//! Contract: `tidy` prints every breach of the house rules as `file:line: [check] what; why; do:
-//! what to do` and exits with 1 if there was one, 2 if it could not run. Paths after `tidy` limit
-//! what is printed (never what is read), so that one folder can be cleaned at a time.
-//! `tidy --lower` rewrites the list of ceilings with the present numbers where they are lower.
+//! Contract: `tidy` prints every breach of the house rules as
+//! `file:line: [check] what; why; do: what to do`. It exits with 1 if there was a breach, and with
+//! 2 if it could not run. Paths after `tidy` limit the output (never the input), so that one folder
+//! can be cleaned at a time. `tidy --lower` rewrites the list of ceilings with the present numbers
+//! where they are lower.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
-//! The house rules hold for this repository.
+//! Checks that this repository keeps the house rules.
 //!
-//! Contract: fails with every finding printed, as `cargo xtask tidy` prints them.
+//! Contract: fails if there is a finding, and prints every finding as `cargo xtask tidy` does.
 
 use xtask::tidy::{self, Severity, Tree};
 

@@ -1,1 +1,1 @@
-"""Jobs on generated tables beside what DuckDB and pyarrow answer; see ../table_answers.py."""
+"""Compares jobs on generated tables with the answers of DuckDB and pyarrow; see ../table_answers.py."""

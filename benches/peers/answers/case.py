@@ -1,8 +1,8 @@
-"""A table, its copy in DuckDB, and the jobs that are run on it.
+"""A table, its copy in DuckDB, and the jobs that run on it.
 
-Contract: a `Case` runs `outcore` once for each `run`, with memory and threads drawn, and reads the output with pyarrow. What
-differs is a `Difference`, with the command. Every row of an output is compared with the row of the input that its `id` names,
-value by value and to the bit, and every column's type.
+Contract: a `Case` runs `outcore` once per `run`, with random memory and threads, and reads the output with pyarrow. Any
+deviation is a `Difference`, with the command. Every row of an output is compared with the input row of the same `id`,
+value by value and to the bit; the types of all columns are compared as well.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class Difference(Exception):
 
 
 class Refused(Exception):
-    """The command said that the memory does not suffice."""
+    """The command reported that the memory is too small."""
 
 
-#: Runs a command line with settings in its environment: exit code and what it wrote to standard error.
+#: Runs a command line with settings in its environment. Returns the exit code and the text on standard error.
 Runner = Callable[[list[str], dict[str, str]], tuple[int, str]]
 
 
 def plainly(argv: list[str], settings: dict[str, str]) -> tuple[int, str]:
-    """Runs a command as it is."""
+    """Runs a command without any wrapper."""
     environment = {**os.environ, **settings}
     done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=300, check=False, env=environment)
     return done.returncode, done.stderr
@@ -66,7 +66,7 @@ class Case:
         shutil.rmtree(self.dir)
 
     def register(self, name: str, rows: pa.Table) -> None:
-        """A table of DuckDB: `pos`, and of column number N the key `kN`."""
+        """A table in DuckDB with the column `pos`, and `kN` with the key of column number N."""
         arrays: dict[str, Any] = {"pos": pa.array(range(rows.num_rows), pa.int64())}
         for place, column in enumerate(rows.column_names):
             array = values.whole(rows[column])
@@ -86,14 +86,14 @@ class Case:
         return [row[0] for row in self.query(sql)]
 
     def output(self, *more: pa.Schema) -> Path:
-        """A name for an output with the columns of the table and `more`, of a format that pyarrow reads back."""
+        """A name for an output with the columns of the table and `more`, in a format that pyarrow reads."""
         is_fit = all(generate.fits_parquet(schema) for schema in (self.rows.schema, *more))
         ending = self.rng.choice(["parquet", "parquet", "arrow", "arrows"] if is_fit else ["arrow", "arrow", "arrows"])
         self.jobs_count += 1
         return self.dir / f"out{self.jobs_count}.{ending}"
 
     def command(self, *args: Any) -> tuple[int, str]:
-        """Runs outcore; exit code and standard error."""
+        """Runs outcore. Returns the exit code and standard error."""
         argv = [self.outcore, *map(str, args)]
         settings = {
             "OUTCORE_MEMORY": self.memory or self.rng.choice(["64MiB", "200MiB"]),
@@ -123,7 +123,7 @@ class Case:
         return found
 
     def same_rows(self, found: pa.Table, ids: Sequence[int | None], columns: Sequence[str] | None = None) -> None:
-        """Fails unless the columns are those of the rows with these numbers."""
+        """Fails unless the columns of `found` are those of the rows with these numbers."""
         names = list(columns or self.rows.column_names)
         same_columns((self.rows, self.bits), found, ids, dict(zip(names, names)))
         if columns is None and found.column_names != names:
@@ -133,7 +133,7 @@ class Case:
 def same_columns(
     of: tuple[pa.Table, dict[str, pa.Array]], found: pa.Table, ids: Sequence[int | None], names: dict[str, str]
 ) -> None:
-    """Fails unless columns of `found` are those of a table, by the names in both, taken from rows `ids`."""
+    """Fails unless columns of `found` equal those of a table, matched by name, in the rows `ids`."""
     rows, held = of
     taken = pa.array(ids, pa.int64())
     if found.num_rows != len(taken):
@@ -152,7 +152,8 @@ def same_columns(
 
 
 def same_values(name: str, found: Sequence[Any], expected: Sequence[Any]) -> None:
-    """Fails at the first value that differs; NaN is NaN, and whole numbers are what they are whichever type has them."""
+    """Fails at the first value that differs. NaNs are equal to each other, and whole numbers compare by value
+    regardless of their type."""
     if len(found) != len(expected):
         raise Difference(f"{name}: {len(found)} values, not {len(expected)}")
     for place, (one, other) in enumerate(zip(found, expected)):

@@ -1,9 +1,9 @@
-"""Tables that nobody would write: every type, nulls, extremes, nested payload, in files of every kind.
+"""Unusual tables: every type, nulls, extremes, nested payload, in files of every kind.
 
-Contract: everything is a function of a seed. A column draws its values from a few of its type, so that keys repeat; the
-extremes of each type are among them (least and greatest, -0.0, infinities, NaNs of both signs, empty and long strings).
-Column `id` numbers the rows from 0, so that a row of an output is found again in the input. What Parquet cannot hold is
-written as Arrow.
+Contract: everything is a function of a seed. A column draws from a few values of its type, so that keys repeat. These
+include the extremes of the type (least and greatest, -0.0, infinities, NaNs of both signs, empty and long strings).
+Column `id` numbers the rows from 0, so that each row of an output can be found in the input. Tables that Parquet cannot
+hold are written as Arrow.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Value = Callable[[random.Random], Any]
 
 
 def float_of(bits: int) -> float:
-    """A double of these bits, NaNs included."""
+    """The double with these bits, including NaNs."""
     return struct.unpack("<d", struct.pack("<Q", bits))[0]
 
 
@@ -93,7 +93,7 @@ def _decimal(precision: int, scale: int) -> Value:
 
 
 def plain_type(rng: random.Random, *, views: bool = True) -> tuple[pa.DataType, Value]:
-    """A type that is not nested, and what draws its values; pyarrow does not take rows of nested `views`."""
+    """A type that is not nested, and the function that draws its values; pyarrow cannot take rows of nested `views`."""
     kind = rng.randrange(20)
     if kind < 5:
         bits, signed = rng.choice([8, 16, 32, 64]), rng.random() < 0.6
@@ -130,7 +130,7 @@ def plain_type(rng: random.Random, *, views: bool = True) -> tuple[pa.DataType, 
 
 
 def nested_type(rng: random.Random, depth: int) -> tuple[pa.DataType, Value]:
-    """A list, a struct or a map, of values that may be nested, too."""
+    """A list, a struct or a map of values that may themselves be nested."""
 
     def inner() -> tuple[pa.DataType, Value]:
         made, draw = nested_type(rng, depth - 1) if depth > 1 and rng.random() < 0.4 else plain_type(rng, views=False)
@@ -156,7 +156,7 @@ def nested_type(rng: random.Random, depth: int) -> tuple[pa.DataType, Value]:
 
 @dataclass(frozen=True)
 class Column:
-    """A column to be made: its type, what draws values, and whether it may be null."""
+    """A column to be made: its type, the function that draws values, and whether it may be null."""
 
     name: str
     type: pa.DataType
@@ -169,7 +169,7 @@ class Column:
         return pa.types.is_nested(self.type)
 
     def values(self, rng: random.Random, rows_count: int, distinct: int) -> pa.Array:
-        """So many values, of so many different ones at most."""
+        """`count` values, with a limited number of distinct ones."""
         stored = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(self.type, self.type)
         pool = pa.array([self.draw(rng) for _ in range(distinct)], stored)
         places = [None if rng.random() < self.null_share else rng.randrange(distinct) for _ in range(rows_count)]
@@ -189,7 +189,7 @@ def columns(rng: random.Random) -> list[Column]:
 
 
 def table(rng: random.Random, wanted: list[Column], rows_count: int) -> pa.Table:
-    """Rows of these columns behind their number."""
+    """Rows of these columns after a column with their number."""
     distinct = rng.choice([1, 2, 5, 30, max(1, rows_count)])
     distinct = min(distinct, max(1, rows_count), 400)
     arrays = [pa.array(range(rows_count), pa.int64())]
@@ -202,13 +202,14 @@ def table(rng: random.Random, wanted: list[Column], rows_count: int) -> pa.Table
 
 
 def holds(of: pa.DataType, is_it: Callable[[pa.DataType], bool]) -> bool:
-    """Whether a type is one of those, or holds one."""
+    """Whether a type is one of these, or contains one."""
     inner = [of.field(place).type for place in range(of.num_fields)] if pa.types.is_nested(of) else []
     return is_it(of) or any(holds(member, is_it) for member in inner)
 
 
 def fits_parquet(schema: pa.Schema) -> bool:
-    """Whether pyarrow reads the same from Parquet: no lists of a fixed size with nulls, and no seconds, which become milliseconds."""
+    """Whether pyarrow reads the same values back from Parquet: no lists of a fixed size with nulls, and no seconds,
+    which become milliseconds."""
 
     def is_unfit(of: pa.DataType) -> bool:
         is_second = (pa.types.is_timestamp(of) or pa.types.is_time32(of)) and of.unit == "s"
@@ -219,7 +220,7 @@ def fits_parquet(schema: pa.Schema) -> bool:
 
 @dataclass(frozen=True)
 class Written:
-    """A table in files: what names them, and what pyarrow reads back."""
+    """A table in files: the arguments that name them, and the table that pyarrow reads from them."""
 
     names: list[Path]
     read: pa.Table
@@ -241,8 +242,8 @@ def write(rng: random.Random, rows: pa.Table, dir_path: Path, name: str) -> Writ
             _write_file(rng, rows.slice(start, end - start), path)
         read = pa.concat_tables([read_table(path) for path in paths])
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-        # A type that Parquet does not have, or nested values that pyarrow writes there and does not read: outcore
-        # has seen nothing of it yet.
+        # A type that Parquet does not have, or nested values that pyarrow writes but cannot read. outcore has not seen
+        # the file yet.
         if not is_parquet:
             raise
         print(f"{name} is written anew, since pyarrow cannot do it: {error}", file=sys.stderr)
@@ -275,7 +276,7 @@ def _write_file(rng: random.Random, rows: pa.Table, path: Path) -> None:
 
 
 def read_table(path: Path) -> pa.Table:
-    """What pyarrow finds in a file of any of the formats."""
+    """The table that pyarrow reads from a file of any of the formats."""
     if path.suffix == ".parquet":
         return pq.ParquetFile(path).read()
     if path.suffix == ".arrow":

@@ -1,9 +1,10 @@
-"""The jobs, each with what DuckDB says of the same rows.
+"""The jobs, each with DuckDB's answer for the same rows.
 
-Contract: a job takes a `Case`, draws its options, runs the command and raises `Difference` where the output is not the
-expected one. `JOBS` has all of them by name.
+Contract: a job takes a `Case`, draws its options, runs the command and raises `Difference` if the output is not the
+expected one. `JOBS` contains all of them by name.
 
-Keys are those of `values.key`: 0.0 and -0.0 are one, and so are all NaNs, behind all numbers, in outcore as in DuckDB. Sums of integers beyond 64 bits are an error, where DuckDB gives 128 bits.
+Keys are those of `values.key`: 0.0 equals -0.0, and all NaNs are equal and come after all numbers, in outcore as in
+DuckDB. Sums of integers beyond 64 bits are an error, where DuckDB gives 128 bits.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def _keys(case: Case, most: int, *, nested: bool = False) -> list[str]:
 
 
 def _order(case: Case, keys: list[str]) -> tuple[list[str], list[str]]:
-    """Columns as outcore is told about their order, and as DuckDB is."""
+    """An order of columns, in the notation of outcore and in that of DuckDB."""
     told, sql = [], []
     for key in keys:
         way, nulls = case.rng.choice(["", ":desc"]), case.rng.choice(["", "", ":nulls-first"])
@@ -34,7 +35,7 @@ def _order(case: Case, keys: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _by(flag: str, told: list[str]) -> list[str]:
-    # In one word, since names may begin with a dash.
+    # As one word, because names may begin with a dash.
     return [f"--{flag}={text}" for text in told]
 
 
@@ -129,7 +130,7 @@ def convert(case: Case) -> None:
 
 
 def _condition(case: Case) -> tuple[str, str] | None:
-    """A condition as outcore reads it, and as DuckDB does."""
+    """A condition in the notation of outcore and in that of DuckDB."""
     rng, name = case.rng, case.rng.choice(case.plain)
     of, place = case.rows.schema.field(name).type, case.place(name)
     quoted, held = f"`{name}`", f"k{place}"
@@ -190,7 +191,7 @@ def split(case: Case) -> None:
     case.jobs_count += 1
     code, why = case.command("split", *case.source.names, "-o", out, *_by("by", keys))
     if code == 2 and "too long for the name of a directory" in why and not out.exists():
-        # So it is, if each of its bytes is written %xx.
+        # The longest form: each byte written as %xx.
         longest = case.query(f"select max(greatest({', '.join(f'strlen(k{case.place(key)}::text)' for key in keys)})) from t")[0][0]
         if 3 * longest > 200:
             return
@@ -276,13 +277,13 @@ def _near(name: str, found: list[Any], expected: list[Any], share: float) -> Non
 
 
 def _has_only_small(case: Case, name: str) -> bool:
-    """Whether sums of a column of floats depend on their order only a little."""
+    """Whether the order of a column's floats has only a small effect on their sum."""
     numbers = [abs(value) for value in case.rows[name].to_pylist() if value is not None]
     return all(number <= 1e6 for number in numbers)
 
 
 def _aggregate(case: Case, name: str) -> tuple[str, str, str, str, tuple[int, int] | None] | None:
-    """As outcore is told, as DuckDB is, the column, how values are compared, and between which a sum must lie."""
+    """The aggregate for outcore, for DuckDB, its column, how values are compared, and the bounds of a sum."""
     column = case.rng.choice([column.name for column in case.columns])
     if any(mark in column for mark in ",()="):
         return None
@@ -368,7 +369,7 @@ def _sums_in_64_bits(case: Case, name: str) -> bool:
 
 
 def join(case: Case) -> None:
-    """The table with another one that has its key columns and some of its values."""
+    """The table together with another one that has its key columns and some of its values."""
     rng = case.rng
     keys = _keys(case, 2)
     if any("=" in key for key in keys):
@@ -388,7 +389,7 @@ def join(case: Case) -> None:
     else:
         left_file, right_file = case.source.names[0], right.names[0]
     case.db.execute("drop table if exists r")
-    # Seconds become milliseconds in Parquet: as keys they are compared by what they mean.
+    # Seconds become milliseconds in Parquet; as keys they are compared by their meaning.
     held = right.read
     for key in keys:
         at = held.column_names.index(key)
@@ -404,7 +405,7 @@ def join(case: Case) -> None:
     selected = "t.pos, r.pos" if kind not in ("semi", "anti") else "t.pos, null"
     if kind in ("semi", "anti"):
         both = ", ".join(f"t.k{case.place(key)} nulls last" for key in keys)
-    # A null is equal to nothing; of rows with one, those of the right table come first.
+    # A null equals nothing. Among the rows with a null, those of the right table come first.
     nulls = " or ".join(f"coalesce(t.k{case.place(key)}, r.k{right.read.column_names.index(key)}) is null" for key in keys)
     behind = f"(t.pos is null) <> ({nulls}), t.pos, r.pos" if kind not in ("semi", "anti") else "t.pos"
     pairs = case.query(f"select {selected} from {tables} order by {both}, {behind}")
@@ -432,7 +433,7 @@ def join(case: Case) -> None:
 
 
 def _one(case: Case, written: generate.Written) -> Path:
-    """The table as one name, since `join` takes two."""
+    """The table as a single name, because `join` takes two."""
     folder = written.names[0]
     return folder if folder.is_dir() else folder.parent
 

@@ -1,9 +1,9 @@
-"""Values as they are compared: with an expected output to the bit, and by DuckDB as keys.
+"""Prepares values for comparison: with an expected output to the bit, and as keys in DuckDB.
 
-Contract: [`bits`] turns floats and times, inside nested values, too, into integers of the same bits and dictionaries into what they
-stand for, so that pyarrow's `equals` tells NaNs and zeros apart. [`key`] gives DuckDB a column that it orders, or takes
-for equal, as outcore says it does: where a type is not DuckDB's own (decimals beyond 38 digits, times in units that it has not),
-integers or texts of the same order stand in, and of zeros and NaNs there is one.
+Contract: [`bits`] turns floats and times, also inside nested values, into integers with the same bits, and dictionaries
+into their values, so that pyarrow's `equals` distinguishes NaNs and zeros. [`key`] gives DuckDB a column that it
+orders, or considers equal, as outcore documents. If a type does not exist in DuckDB (decimals beyond 38 digits, times
+in other units), integers or texts of the same order replace it. Zeros and NaNs are each made one value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INTEGERS = {16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 
 
 def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """One array that begins at its buffers' beginning."""
+    """An array that begins at the start of its buffers."""
     array = column
     if isinstance(column, pa.ChunkedArray):
         chunks = [decoded(chunk) for chunk in column.chunks]
@@ -28,7 +28,7 @@ def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def decoded(array: pa.Array) -> pa.Array:
-    """With dictionaries looked up, and views as what they show, of which pyarrow takes rows."""
+    """The array with dictionaries looked up, and views converted to types whose rows pyarrow can take."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_string_view(array.type):
@@ -37,7 +37,7 @@ def decoded(array: pa.Array) -> pa.Array:
 
 
 def bits(array: pa.Array) -> pa.Array:
-    """See the module; of an array that `whole` gave."""
+    """See the module; takes an array from `whole`."""
     of = array.type
     if pa.types.is_floating(of):
         return pa.Array.from_buffers(INTEGERS[of.bit_width], len(array), array.buffers(), array.null_count, array.offset)
@@ -48,7 +48,7 @@ def bits(array: pa.Array) -> pa.Array:
         names = [of.field(place).name for place in range(of.num_fields)]
         return pa.StructArray.from_arrays(members, names, mask=array.is_null())
     if pa.types.is_map(of) or pa.types.is_list(of) or pa.types.is_large_list(of) or pa.types.is_fixed_size_list(of):
-        # Lists of lists of integers, of the same lengths.
+        # Lists of lists of integers with the same lengths.
         lens = pc.fill_null(pc.list_value_length(_as_list(array)), 0).to_pylist()
         starts = [0]
         for len_rows in lens:
@@ -68,7 +68,7 @@ def _as_list(array: pa.Array) -> pa.Array:
 
 
 def type_text(of: pa.DataType) -> str:
-    """A type, whatever lists call their elements and whether a dictionary holds the values."""
+    """A type, independent of the names of list elements and of dictionaries."""
     if pa.types.is_dictionary(of):
         return type_text(of.value_type)
     if pa.types.is_struct(of):
@@ -90,7 +90,7 @@ def canonical(array: pa.Array) -> pa.Array:
 
 
 def _text_of(value: Any) -> str:
-    """A nested value as a text that is equal where its bits are."""
+    """A nested value as a text; texts are equal if the bits are."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{name}:{_text_of(inner)}" for name, inner in value.items()) + "}"
     if isinstance(value, (list, tuple)):
@@ -99,9 +99,9 @@ def _text_of(value: Any) -> str:
 
 
 def key(array: pa.Array) -> pa.Array:
-    """A column as DuckDB takes it for a key; all NaNs are equal, and 0.0 and -0.0.
+    """A column in the form that DuckDB takes as a key; all NaNs are equal, and so are 0.0 and -0.0.
 
-    Nested values become texts: their order means nothing.
+    Nested values become texts, whose order has no meaning.
     """
     of = array.type
     if pa.types.is_floating(of):
@@ -111,7 +111,7 @@ def key(array: pa.Array) -> pa.Array:
         return pa.array(texts, pa.string())
     if pa.types.is_decimal(of):
         if of.precision > 38 or of.scale > 38:
-            # Text of one length: whole numbers without their sign.
+            # Text of fixed length: whole numbers without their sign.
             with decimal.localcontext(prec=90):
                 wholes = [None if value is None else int(value.scaleb(of.scale)) + 10**77 for value in array.to_pylist()]
             return pa.array([None if value is None else f"{value:078d}" for value in wholes], pa.string())

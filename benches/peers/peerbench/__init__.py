@@ -1,1 +1,1 @@
-"""The sorting benchmark: what bench_sort.py is made of. Python 3.10 or later, standard library only."""
+"""The sorting benchmark: the modules of bench_sort.py. Python 3.10 or later, standard library only."""

@@ -1,11 +1,12 @@
-"""The cases of `make bench-sort`: what is generated, sorted by whom, in how much memory, where.
+"""The cases of `make bench-sort`: the generated data, the sorting programs, their memory, and the drives.
 
-Each case is a generator of results, so that a caller can store every result as soon as it exists. Inputs are generated
-by outcore itself, used for one case and removed with it. Sizes scale with `--scale`; memory scales with them but never
-below what outcore accepts, so a scaled run has less disk work per byte of memory and is a smoke test, not a result.
+Each case is a generator of results, so that a caller can store every result as soon as it exists. outcore itself
+generates the inputs; they are used for one case and removed with it. Sizes scale with `--scale`. Memory scales with
+them, but never below the minimum of outcore. A scaled run therefore has less disk work per byte of memory and is a
+smoke test, not a result.
 
-Bounds: the largest case (8 GiB) needs about 3.5 times its data on the disk; a case without the room is skipped and says
-so before anything is generated.
+Bounds: the largest case (8 GiB) needs about 3.5 times its data on the disk. A case without enough room is skipped and
+says so before anything is generated.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ GENSORT_RECORDS_FULL = 10**7
 GENSORT_RECORD_BYTES = 100
 DRIVE_RATE_BYTES_S = 50 * 10**6
 DRIVE_COUNTS = (1, 2, 4, 8)
-# Rate parameter for u64: mean 10^5, so that keys repeat about as often as in the sources' exponential inputs.
+# Rate parameter for u64: mean 10^5, so that keys repeat about as often as in the exponential inputs of the sources.
 EXPONENTIAL_RATE = "0.00001"
 DISTRIBUTIONS = {
     "uniform": "uniform",
@@ -44,7 +45,7 @@ def _u64_job(setting: Setting, inputs: list[Path], keys: int, memory_bytes: int)
 def _against_peers(
     setting: Setting, key: str, keys_full: int, memory_full: int, peers: bool
 ) -> Generator[CaseResult, None, None]:
-    """Uniform u64 on the disk against the floor and, if asked, STXXL, DuckDB and Polars."""
+    """Uniform u64 on the disk against the floor and, on request, STXXL, DuckDB and Polars."""
     keys, memory_bytes = setting.records(keys_full), setting.memory(memory_full)
     with directory(setting.disk_dir, key, int(keys * 8 * (5 if peers else 3.5))) as path:
         source = path / "input.bin"
@@ -76,12 +77,12 @@ def small(setting: Setting) -> Generator[CaseResult, None, None]:
 
 
 def large(setting: Setting) -> Generator[CaseResult, None, None]:
-    """8 GiB of u64 in 2 GiB; outcore only unless all peers are asked for."""
+    """8 GiB of u64 in 2 GiB; outcore only unless all peers are requested."""
     return _against_peers(setting, "8g", 4 * KEYS_FULL, 2 * GIB, peers=setting.all_peers)
 
 
 def cpu(setting: Setting) -> Generator[CaseResult, None, None]:
-    """CPU seconds a key, one case a distribution."""
+    """CPU seconds per key, one case per distribution."""
     keys, memory_bytes = setting.records(KEYS_FULL), setting.memory(512 * MIB)
     for name, distribution in DISTRIBUTIONS.items():
         with directory(setting.disk_dir, "cpu", int(keys * 8 * 3.5)) as path:
@@ -102,7 +103,7 @@ def cpu(setting: Setting) -> Generator[CaseResult, None, None]:
 
 
 def tmpfs(setting: Setting) -> Generator[CaseResult, None, None]:
-    """Input, scratch and output on tmpfs: what is left of the time when the drives cost nothing."""
+    """Input, scratch and output on tmpfs: the time that remains when the drives cost nothing."""
     keys, memory_bytes = setting.records(KEYS_FULL), setting.memory(512 * MIB)
     need_bytes = int(keys * 8 * 3.3) + memory_bytes
     need_memory(need_bytes)
@@ -117,7 +118,7 @@ def tmpfs(setting: Setting) -> Generator[CaseResult, None, None]:
 
 
 def gensort(setting: Setting) -> Generator[CaseResult, None, None]:
-    """ASCII gensort records against GNU sort; both outputs must be the same bytes."""
+    """ASCII gensort records against GNU sort; both outputs must be identical."""
     records, memory_bytes = setting.records(GENSORT_RECORDS_FULL), setting.memory(256 * MIB)
     with directory(setting.disk_dir, "gensort", int(records * GENSORT_RECORD_BYTES * 3.5)) as path:
         source = path / "input.bin"
@@ -169,11 +170,11 @@ def drives(setting: Setting) -> Generator[CaseResult, None, None]:
 
 
 def _drive_array(setting: Setting, count: int) -> Generator[CaseResult, None, None]:
-    # A multiple of 8 drives' blocks, so that every drive holds the same share.
+    # A multiple of 8 drives' blocks, so that every drive holds an equal share.
     keys = max(4096, setting.records(KEYS_FULL) // 4096 * 4096)
     memory_bytes = setting.memory(512 * MIB)
     share_keys = keys // count
-    # Input, scratch and output, an eighth for an uneven spread, and the file system's own.
+    # Input, scratch and output, an eighth for an uneven spread, and the file system's overhead.
     drive_bytes = int(share_keys * 8 * 3.4) // MIB * MIB + 96 * MIB
     need_memory(drive_bytes * count + memory_bytes, " for the drives' images")
     with drive_array(setting, count, drive_bytes, DRIVE_RATE_BYTES_S) as array:

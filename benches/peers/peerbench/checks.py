@@ -1,8 +1,7 @@
-"""Checks an output twice: by `outcore verify` where the output is one raw file, and independently with NumPy.
+"""Checks an output twice: with `outcore verify` if the output is one raw file, and independently with NumPy.
 
-The independent check (programs/check.py, run in the private environment) reads input and output once each; the input's
-checksum is kept, so a case reads its input once however many tools it compares. The result says which of the two
-were asked.
+The independent check (programs/check.py, run in the private environment) reads input and output once each. The input's
+checksum is kept, so a case reads its input once for all compared tools. The result says which of the two checks ran.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from .units import Json
 
 
 class Wrong(RuntimeError):
-    """An output is not the sorted input; the text says in what."""
+    """An output is not the sorted input; the text describes the difference."""
 
 
 class Checker:
@@ -29,7 +28,7 @@ class Checker:
         self._inputs: dict[tuple[object, ...], Json] = {}
 
     def check(self, job: Job, outputs: list[Path], mode: str) -> tuple[str, Json]:
-        """What was checked, in words, and the independent report. Raises Wrong when the output is wrong."""
+        """Describes the checks, and returns the independent report. Raises Wrong when the output is wrong."""
         asked = []
         report: Json = {}
         if self._installed.reason("python") is None:

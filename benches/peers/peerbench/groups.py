@@ -1,10 +1,11 @@
 """Control groups: one memory limit, page cache included, around every measured process, and its CPU time.
 
-Version 1 (controllers mounted apart, as `memory`, `cpuacct`, `blkio`) and version 2 (one tree) behind one interface.
-Without root, or where neither is mounted writable, `find` gives a reason and runs go on without a limit.
+Version 1 (controllers mounted separately, as `memory`, `cpuacct`, `blkio`) and version 2 (one tree) behind one
+interface. Without root, or if neither is mounted writable, `find` gives a reason and runs continue without a limit.
 
-Invariants: a group is made for one run and removed after it, its left-over processes ended first; groups carry the
-prefix `outcore-bench-` and the maker's PID. The swap limit equals the memory limit, so nothing hides in swap.
+Invariants: a group is made for one run and removed after it; its remaining processes are ended first. Groups have the
+prefix `outcore-bench-` and the PID of their creator. The swap limit equals the memory limit, so that nothing is hidden
+in swap.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _JOIN = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 125; shift
 
 
 def joined(argv: list[str], joins: list[Path]) -> list[str]:
-    """The command line that joins the groups first; every child and thread of `argv` is inside from its start."""
+    """The command line that joins the groups first. Every child and thread of `argv` is inside from its start."""
     return ["/bin/sh", "-c", _JOIN, "sh", str(len(joins)), *map(str, joins), *argv]
 
 
@@ -104,7 +105,7 @@ class Group:
     def _make(self, controller: str, name: str) -> None:
         root = self._hierarchies.roots[controller]
         if self._hierarchies.version == 2:
-            # Harmless where the controller is on already; a refusal shows when the limit is written.
+            # Harmless if the controller is on already; a refusal shows when the limit is written.
             with contextlib.suppress(OSError):
                 (root / "cgroup.subtree_control").write_text("+memory")
         (root / name).mkdir()
@@ -124,21 +125,21 @@ class Group:
 
     @property
     def joins(self) -> list[Path]:
-        """The files into which a process writes its PID to be inside."""
+        """The files into which a process writes its PID to join."""
         return [path / "cgroup.procs" for path in self._paths.values()]
 
     def peak_bytes(self) -> int | None:
-        """Most memory ever charged, page cache and kernel memory included."""
+        """Peak memory ever charged, page cache and kernel memory included."""
         name = "memory.max_usage_in_bytes" if self._hierarchies.version == 1 else "memory.peak"
         return self._number("memory", name)
 
     def oom_kills(self) -> int:
-        """How many processes the kernel ended for passing the limit."""
+        """Number of processes that the kernel killed because they exceeded the limit."""
         name = "memory.oom_control" if self._hierarchies.version == 1 else "memory.events"
         return int(self._fields("memory", name).get("oom_kill", 0))
 
     def cpu_seconds(self) -> tuple[float, float] | None:
-        """User and system seconds of everything that ever ran inside; None where nothing counts them."""
+        """User and system seconds of everything that ever ran inside; None if no controller counts them."""
         if self._hierarchies.version == 2:
             stat = self._fields("memory", "cpu.stat")
             if "user_usec" not in stat:
@@ -164,7 +165,7 @@ class Group:
         return {key: int(value) for key, value in (line.split() for line in lines)}
 
     def close(self) -> None:
-        """Ends what is still inside and removes the group; gives up with an error after REMOVAL_TIMEOUT_S."""
+        """Ends the processes that are still inside and removes the group; fails after REMOVAL_TIMEOUT_S."""
         remove_groups(self._paths.values())
         self._paths.clear()
 
@@ -196,7 +197,7 @@ def _members(path: Path) -> list[int]:
 
 
 def sweep(hierarchies: Hierarchies) -> list[Path]:
-    """Removes groups whose maker no longer runs (a benchmark ended by SIGKILL); returns them."""
+    """Removes groups whose creator no longer runs (a benchmark ended by SIGKILL). Returns them."""
     swept = []
     for root in set(hierarchies.roots.values()):
         for path in root.glob(f"{PREFIX}-*-*"):

@@ -1,9 +1,10 @@
-"""Installs what the peers need and says which of them can run.
+"""Installs what the peers need, and reports which of them can run.
 
-Debian packages (fio, g++, libstxxl-dev, python3-venv where the interpreter has no ensurepip) through apt-get when root;
-Python packages into a private virtual environment under `build/`; the STXXL program and the one that makes and checks
-the primitives' data compiled into `build/`. A benchmark names the parts it wants, and only those are had. A second call does nothing when nothing changed. Whatever cannot be had is a reason (text) instead of an exception: a benchmark
-with one peer missing says so and still runs.
+Debian packages (fio, g++, libstxxl-dev, python3-venv if the interpreter has no ensurepip) come through apt-get when
+running as root. Python packages go into a private virtual environment under `build/`. The STXXL program and the one
+that makes and checks the primitives' data are compiled into `build/`. A benchmark lists the parts that it wants, and
+only those are installed. A second call does nothing if nothing has changed. A missing part gives a reason (text)
+instead of an exception: a benchmark with one missing peer says so and still runs.
 """
 
 from __future__ import annotations
@@ -35,18 +36,19 @@ Log = Callable[[str], None]
 
 @dataclass
 class Installed:
-    """What is there after `install`: for each part, None or the reason why it is missing."""
+    """The state after `install`: for each part, None or the reason why it is missing."""
 
     missing: dict[str, str] = field(default_factory=dict)
 
     def reason(self, *parts: str) -> str | None:
-        """Why a tool that needs `parts` cannot run; None if it can."""
+        """Why a tool that needs `parts` cannot run; None if it can run."""
         reasons = [self.missing[part] for part in parts if part in self.missing]
         return "; ".join(reasons) or None
 
 
 def install(log: Log, parts: frozenset[str], allow_install: bool = True) -> Installed:
-    """Installs and builds what is wanted; `allow_install` False only looks. Takes a minute the first time."""
+    """Installs and builds the wanted parts; with `allow_install` False it only checks. Takes a minute the first
+    time."""
     BUILD_DIR.mkdir(parents=True, exist_ok=True)
     found = Installed()
     _debian(found, parts, log, allow_install)
@@ -60,7 +62,7 @@ def install(log: Log, parts: frozenset[str], allow_install: bool = True) -> Inst
 
 
 def _run(command: list[str], log_name: str, env: dict[str, str] | None = None) -> str | None:
-    """Runs a set-up command with its output in `build/LOG_NAME.log`; returns None or the reason of its failure."""
+    """Runs a set-up command with its output in `build/LOG_NAME.log`. Returns None or the reason of its failure."""
     log_path = BUILD_DIR / f"{log_name}.log"
     try:
         with open(log_path, "w") as output:

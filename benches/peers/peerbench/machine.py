@@ -1,6 +1,6 @@
-"""What the numbers were measured on: processor, memory, kernel, disk, and the version of every tool.
+"""Describes the machine of the measurements: processor, memory, kernel, disk, and the version of every tool.
 
-Nothing that names the machine or its owner (host, user, paths) is collected, because the result goes into the
+Nothing that identifies the machine or its owner (host, user, paths) is collected, because the result goes into the
 documentation.
 """
 
@@ -21,7 +21,7 @@ from .units import GIB
 
 
 def describe(work_dir: Path) -> dict[str, str]:
-    """Label to text, in the order of a table."""
+    """Labels and texts, in the order of a table."""
     return {
         "processor": _processor(),
         "cores": str(len(os.sched_getaffinity(0))),
@@ -32,7 +32,7 @@ def describe(work_dir: Path) -> dict[str, str]:
 
 
 def versions(outcore: Path, tools: Iterable[str], terashuf: Path | None = None) -> dict[str, str]:
-    """Tool to version, of those asked for; `absent` where the tool is."""
+    """Versions of the given tools; `absent` if a tool is missing."""
     asked: dict[str, Callable[[], str]] = {
         "STXXL": lambda: _first(["dpkg-query", "-W", "-f", "${Version}", "libstxxl-dev"]),
         "DuckDB": lambda: _python_version("duckdb"),
@@ -49,7 +49,7 @@ def versions(outcore: Path, tools: Iterable[str], terashuf: Path | None = None) 
 
 
 def _of_bytes(binary: Path | None) -> str:
-    """For a program that does not tell its version."""
+    """For a program that does not report its version."""
     if binary is None:
         return "absent"
     return f"program with SHA-256 {hashlib.sha256(binary.read_bytes()).hexdigest()[:16]}"
@@ -77,7 +77,7 @@ def _python_version(module: str) -> str:
 
 def _outcore_version(binary: Path) -> str:
     version = _first([str(binary), "--version"]).removeprefix("outcore ")
-    # The last commit that touched the code, so that runs with only other files changed between them can be merged.
+    # The last commit that touched the code, so that runs can be merged if only other files changed between them.
     code = ["--", ":/crates", ":/Cargo.toml", ":/Cargo.lock"]
     commit = _output(["git", "-C", str(PEERS_DIR), "log", "-1", "--format=%h", "--abbrev=10", *code])
     changed = _output(["git", "-C", str(PEERS_DIR), "status", "--porcelain", "--untracked-files=no", *code])
@@ -101,7 +101,7 @@ def _disk(work_dir: Path) -> str:
     number = device_of(work_dir)
     if number is None:
         return f"none ({kind})"
-    # A partition's attributes lie in its parent.
+    # A partition's attributes are in its parent.
     block = Path(f"/sys/dev/block/{number}").resolve()
     disk = block if (block / "queue").exists() else block.parent
     size_gib = int((disk / "size").read_text()) * 512 / GIB

@@ -1,19 +1,19 @@
-"""Runs one command and measures it: wall, CPU, peak memory, bytes moved, and what its output still owed the disk.
+"""Runs one command and measures it: wall, CPU, peak memory, bytes moved, and the time to sync its output.
 
-What each number is:
+The numbers:
   wall_s            from just before the fork to the exit of the process
-  user_s, system_s  of the process and its threads and children; the cgroup's where it counts them (io_uring's kernel
-                    workers are threads of the process and counted by both), else wait4's
-  peak_rss_bytes    wait4's ru_maxrss: the largest resident set of one process. The kernel carries it over an exec, so
-                    it is never below this program's own size (about 20 MiB; the reason it imports no library)
-  read/written      /proc/PID/io read just before the process is reaped: what it caused storage to do, direct or through
-                    the page cache, without other processes' traffic. Dirty pages dropped again before they were written
-                    (a deleted scratch file) do not count; `device_*` is /proc/diskstats over the run and the
-                    settling, everybody's traffic included
-  settle_s          fsync of the output and its directory after the exit: what the tool left in the page cache
+  user_s, system_s  of the process, its threads and its children: the cgroup's if it counts them, otherwise wait4's.
+                    Both include io_uring's kernel workers, which are threads of the process
+  peak_rss_bytes    wait4's ru_maxrss: the largest resident set of one process. The kernel keeps it over an exec, so
+                    it is never below this program's own size (about 20 MiB, which is why it imports no library)
+  read/written      /proc/PID/io, read just before the process is reaped: the process's own traffic to storage, direct
+                    or through the page cache. Dirty pages that were dropped before they were written (a deleted
+                    scratch file) do not count. `device_*` is /proc/diskstats over the run and the sync, including
+                    the traffic of other processes
+  settle_s          fsync of the output and its directory after the exit: writes that the tool left in the page cache
 
 Invariants: the command runs in a session of its own, so a Ctrl-C reaches only the benchmark, which ends that session's
-processes and then cleans up. Its output goes to files, never to a pipe that could fill.
+processes and then cleans up. The command's output goes to files, never to a pipe that could fill.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OUTPUT_KEPT_BYTES = 4000
 
 @dataclass
 class Run:
-    """One measured run of one tool; None where a number could not be had."""
+    """One measured run of one tool; None for a number that could not be measured."""
 
     tool: str
     argv: list[str]
@@ -69,7 +69,8 @@ class Run:
 
 @dataclass
 class Command:
-    """A command to measure: where its output lies decides what is settled, `device` which disk is counted."""
+    """A command to measure. The place of its output decides which files are synced; `device` is the disk that is
+    counted."""
 
     tool: str
     argv: list[str]
@@ -81,7 +82,7 @@ class Command:
 
 
 def drop_caches() -> str | None:
-    """Writes back and drops the page cache; returns the reason where that is not allowed."""
+    """Writes back and drops the page cache. Returns the reason if that is not allowed."""
     os.sync()
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3")
@@ -91,7 +92,7 @@ def drop_caches() -> str | None:
 
 
 def device_of(path: Path) -> str | None:
-    """`MAJ:MIN` of the disk under a path; None where it has none (tmpfs, overlay)."""
+    """`MAJ:MIN` of the disk under a path; None if it has none (tmpfs, overlay)."""
     number = os.stat(path).st_dev
     name = f"{os.major(number)}:{os.minor(number)}"
     return name if Path(f"/sys/dev/block/{name}").exists() else None
@@ -156,7 +157,7 @@ def measure(command: Command, group: Group) -> Run:
 def _wait(
     process: subprocess.Popen[bytes], start: float, timeout_s: float, timed_out: threading.Event
 ) -> tuple[int, resource.struct_rusage, dict[str, int], float]:
-    """Waits, reads the process's I/O counters while it is still a zombie, and reaps it."""
+    """Waits for the exit, reads the process's I/O counters while it is a zombie, and reaps it."""
 
     def end_late() -> None:
         timed_out.set()
@@ -177,7 +178,7 @@ def _wait(
     moved = _process_io(process.pid)
     _, status, usage = os.wait4(process.pid, 0)
     if not moved:
-        # Without root a zombie's counters are closed; wait4 has the same ones, less the cancelled writes.
+        # Without root a zombie's counters cannot be read; wait4 has the same ones, except for cancelled writes.
         moved = {
             "read_bytes": usage.ru_inblock * SECTOR_BYTES,
             "write_bytes": usage.ru_oublock * SECTOR_BYTES,
@@ -208,7 +209,7 @@ def _failure(run: Run, command: Command, group: Group, timed_out: bool, stderr_p
         return "killed by the kernel: passed its memory limit"
     if run.exit_code != 0:
         said = stderr_path.read_bytes()[-OUTPUT_KEPT_BYTES:].decode(errors="replace").strip().splitlines()
-        # The cause stands before the hint.
+        # The cause comes before the hint.
         tail = [line for line in said if not line.startswith("hint:")]
         return f"exit code {run.exit_code}: {tail[-1][:300] if tail else 'nothing on stderr'}"
     missing = [path.name for path in command.outputs if not path.exists()]
@@ -216,7 +217,7 @@ def _failure(run: Run, command: Command, group: Group, timed_out: bool, stderr_p
 
 
 def settle(outputs: list[Path]) -> float:
-    """Seconds that fsync of the outputs and their directories still takes."""
+    """Seconds that fsync of the outputs and their directories takes after the run."""
     start = time.monotonic()
     for path in [*outputs, *{output.parent for output in outputs}]:
         descriptor = os.open(path, os.O_RDONLY)

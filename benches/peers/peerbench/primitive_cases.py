@@ -1,10 +1,12 @@
 """The cases of `make bench-primitives`: text and numbers through every primitive, against peers, floors and ratings.
 
-Each case is a generator of results, as in cases.py. Inputs that several cases read are made once, by the first that
-wants them, and removed with the run. Sizes and memory scale with `--scale`, memory never below what outcore accepts.
+Each case is a generator of results, as in cases.py. Inputs that several cases read are made once, by the first case
+that needs them, and removed with the run. Sizes and memory scale with `--scale`, but memory never falls below the
+minimum of outcore.
 
 Bounds, at full scale: 20 GiB of disk at most (10 GiB of shared inputs, and 8 GiB to gather from or two times the text
-for its scratch and output), 13 GiB of memory for the drives' images, about 6 GiB to make lines drawn from 33 million.
+for its scratch and output), 13 GiB of memory for the drives' images, and about 6 GiB to make lines drawn from 33
+million.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from .units import MIB, format_count, format_size
 LINES_FULL = 66 * 10**6
 DISTINCT_FULL = 10**6
 HALF_FULL = LINES_FULL // 2
-# Of lines that are drawn from half as many, so many are the first of their kind.
+# Among lines that are drawn from half as many distinct ones, the share that are first occurrences.
 HALF_FIRST_SHARE = (1 - math.exp(-2)) / 2
 KEYS_FULL = 1 << 28
 GATHER_KEYS_FULL = 1 << 30
@@ -46,8 +48,8 @@ REPEATED_LINE_BYTES_MAX_MEAN = 42
 
 DRIVE_RATE_BYTES_S = 100 * 10**6
 DRIVE_COUNTS = (1, 2, 4, 8)
-# The share of one drive, a multiple of its blocks: four seconds each way. Shares and memory a drive are constant, so
-# that n drives have n times the work of one, and no part of the data that only one drive could keep in memory.
+# The share of one drive, a multiple of its blocks: four seconds in each direction. Shares and memory per drive are
+# constant. n drives therefore have n times the work of one, and no part of the data fits into memory on one drive only.
 DRIVE_KEYS_FULL = 48 << 20
 DRIVE_MEMORY_FULL = 64 * MIB
 DRIVE_GATHER_FULL = 1 << 16
@@ -62,12 +64,12 @@ _FUNCTIONS = {
 
 Results = Generator[CaseResult, None, None]
 Group = Callable[[], Results]
-# The floor of an input, and of a file to write that lies beside the output.
+# The floor for an input and a file to write next to the output.
 Lower = Callable[[Path, Path], floor.Floor]
 
 
 class PrimitiveCases:
-    """The cases by name, and the inputs that they share below `inputs_dir`."""
+    """The cases by name, and the inputs below `inputs_dir` that they share."""
 
     def __init__(self, setting: Setting, inputs_dir: Path) -> None:
         self._setting = setting
@@ -117,7 +119,7 @@ class PrimitiveCases:
         return self._input("text.txt", lines * LINE_BYTES_MAX_MEAN, make)
 
     def _repeats(self, name: str, distinct_full: int) -> Path:
-        """As many lines, drawn from so many different ones."""
+        """As many lines, drawn from `distinct` different ones."""
         lines, distinct = self._setting.records(LINES_FULL), self._setting.records(distinct_full)
 
         def make(path: Path) -> None:
@@ -138,7 +140,7 @@ class PrimitiveCases:
 
     @contextmanager
     def _lines_case(self, key: str, what: str, source: Path, tools: Sequence[Tool], lower: Lower) -> Iterator[Case]:
-        """A case on lines; the floor is `lower` of the input and a file beside the output."""
+        """A case on lines; the floor is `lower` of the input and a file next to the output."""
         setting = self._setting
         lines, memory_bytes = setting.records(LINES_FULL), setting.memory(MEMORY_FULL)
         data_bytes = source.stat().st_size
@@ -166,18 +168,19 @@ class PrimitiveCases:
             yield result
 
     def sort_text(self) -> Results:
-        """The same lines against GNU sort; both outputs must be the same bytes."""
+        """The same lines against GNU sort; both outputs must be identical."""
         self._need_data()
         own = outcore_tool(self._setting.outcore, ["sort"], "sorted.txt", typed=False)
         peer = primitive_tools.gnu_sort("GNU sort")
         yield from self._agreeing("sort-text", "sort", self._text(), own, peer, floor.of_sort)
 
     def unique(self) -> Results:
-        """As many lines, a million different ones: each once, and each with its count. No scratch is needed."""
+        """The same number of lines with a million different ones: each once, and each with its count. No scratch is
+        needed."""
         yield from self._unique(("unique", ""), "repeats.txt", DISTINCT_FULL, _reading)
 
     def half_unique(self) -> Results:
-        """The same of lines drawn from half as many different ones, which go through scratch."""
+        """The same for lines drawn from half as many different ones, which go through scratch."""
         lower = functools.partial(floor.of_reduction, share=HALF_FIRST_SHARE)
         yield from self._unique(("half-unique", " (lines drawn from half as many)"), "half.txt", HALF_FULL, lower)
 
@@ -242,7 +245,7 @@ class PrimitiveCases:
             yield setting.rounds.run(Case(key, title, job, [own], path, setting.count, limit, lowest, check))
 
     def tmpfs_reduce(self) -> Results:
-        """A sum when drives cost nothing."""
+        """A sum when the drives cost nothing."""
         self._need_data()
         setting = self._setting
         keys, memory_bytes = setting.records(KEYS_FULL), setting.memory(MEMORY_FULL)
@@ -290,8 +293,8 @@ class PrimitiveCases:
     def _array(self, count: int) -> Results:
         setting = self._setting
         share_keys = max(BLOCK_KEYS, setting.records(DRIVE_KEYS_FULL) // BLOCK_KEYS * BLOCK_KEYS)
-        # Input, scratch and output, an eighth for an uneven spread, what the probe has written and the file system has
-        # not yet freed, and its own.
+        # Input, scratch and output, an eighth for an uneven spread, data of the probe that the file system has not
+        # freed yet, and the file system's overhead.
         drive_bytes = int(share_keys * 8 * 4.0) // MIB * MIB + 96 * MIB
         need_memory(drive_bytes * count + 512 * MIB, " for the drives' images")
         with (
@@ -313,7 +316,8 @@ class PrimitiveCases:
         shuffling = outcore_tool(setting.outcore, ["shuffle", "--seed", "1"], "result.bin")
         share_s = share_keys * 8 / DRIVE_RATE_BYTES_S
         yield self._array_case(array, "shuffle", shuffling, inputs, share_keys * count, 2 * share_s, work)
-        # A sum up to the last shard needs all shards before it: only what is striped is scanned by all drives at once.
+        # A sum up to the last shard needs all shards before it, so all drives can scan at the same time only if the
+        # data is striped.
         volume = work / "volume.toml"
         primitive_tools.outcore_volume(setting.outcore, array.mounts, volume)
         primitive_tools.outcore_dataset(setting.outcore, volume, inputs, "@input")
@@ -371,7 +375,7 @@ def _reading(source: Path, target: Path) -> floor.Floor:
 
 
 def must_agree(result: CaseResult) -> None:
-    """Notes whether the tools' first outputs are the same bytes; where they are not, outcore's run failed."""
+    """Records whether the tools' first outputs are identical; if they differ, outcore's run failed."""
     firsts = {tool: runs[0] for tool, runs in result.runs.items() if runs and "check" in runs[0].extra}
     if len(firsts) < 2 or "outcore" not in firsts:
         return
@@ -382,7 +386,7 @@ def must_agree(result: CaseResult) -> None:
 
 
 def different_blocks(positions: Path) -> int:
-    """Blocks of 4 KiB that hold the records at these positions, in a file of u64 without a header."""
+    """Number of 4 KiB blocks that hold the records at these positions, in a file of u64 without a header."""
     with open(positions, "rb") as file:
         numbers = memoryview(file.read()).cast("Q")
     return len({position // BLOCK_KEYS for position in numbers})
@@ -395,7 +399,7 @@ def opened(setting: Setting) -> Iterator[dict[str, Group]]:
         yield PrimitiveCases(setting, inputs_dir).groups()
 
 
-# Directories that cases make beside those that are called like their group.
+# Directories that cases make in addition to those with the name of their group.
 CASE_NAMES = ("unique-sort", "unique-count", "half-unique-sort", "half-unique-count")
 NAMES = (
     "shuffle-text",

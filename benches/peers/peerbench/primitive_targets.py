@@ -1,9 +1,9 @@
-"""What outcore's primitives must reach, and whether a result reaches it.
+"""The targets of outcore's primitives, and whether a result reaches them.
 
-Pure, like targets.py: cases as read from the JSON file go in, verdicts come out. A share of the drive's bandwidth is
-the floor of a run over its wall time, the median over the rounds. Linear in the drives means: with the same share of
-the data on each drive, n drives take as long as one. One drive has to reach its rating, so that both together say how
-much of n drives' rating is used.
+Pure, like targets.py: takes cases as read from the JSON file and returns verdicts. A share of the drive's bandwidth is
+the floor of a run divided by its wall time, as the median over the rounds. Linear in the drives means that with the
+same share of the data on each drive, n drives take as long as one. One drive must reach its rating, so that both
+together show how much of the rating of n drives is used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PASSES = ("map", "filter", "reduce", "scan")
 
 
 def bandwidth_share(case: Json) -> float | None:
-    """The floor's share of outcore's wall time: 1 where the drives were never idle."""
+    """The floor's share of outcore's wall time: 1 if the drives were never idle."""
     return median(run["floor_s"] / run["wall_s"] for run in good(case) if run["floor_s"])
 
 
@@ -64,7 +64,7 @@ def _tmpfs(case: Json) -> Verdict:
 
 
 def _gather(case: Json) -> Verdict:
-    """Records a second over the drive's reads a second; the blocks that hold them are fewer than the records."""
+    """Records per second divided by the drive's reads per second; there are fewer blocks than records."""
     share = bandwidth_share(case)
     blocks = case["facts"]["blocks"] / case["records"]
     also = f" ({share * blocks:.0%} counting the {case['facts']['blocks']} different blocks)" if share else ""

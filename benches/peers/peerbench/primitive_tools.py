@@ -1,7 +1,7 @@
-"""How outcore's primitives and their peers are called, and who checks what comes out.
+"""How outcore's primitives and their peers are called, and how their outputs are checked.
 
-The functions that the primitives compute are fixed here and, written anew, in programs/primitives.cpp, which makes the
-data and checks every output. A peer gets the memory, the threads and the scratch directory that outcore gets.
+The functions that the primitives compute are defined here and, independently, in programs/primitives.cpp, which makes
+the data and checks every output. A peer gets the same memory, threads and scratch directory as outcore.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Check = Callable[[Command], tuple[str, Json]]
 
 
 def outcore_tool(outcore: Outcore, subcommand: Sequence[str], output: str | None, typed: bool = True) -> Tool:
-    """`outcore SUBCOMMAND... INPUTS -o OUTPUT`; `output` None: the result is a number on stdout."""
+    """`outcore SUBCOMMAND... INPUTS -o OUTPUT`; with `output` None the result is a number on stdout."""
 
     def command(job: Job, work: Path) -> Command:
         argv = [str(outcore.binary), *subcommand, *map(str, job.inputs)]
@@ -46,7 +46,7 @@ def outcore_tool(outcore: Outcore, subcommand: Sequence[str], output: str | None
 
 
 def outcore_volume(outcore: Outcore, drives: Sequence[Path], file: Path) -> None:
-    """A volume over `drives`, which `file` then names; their speeds are not measured, so that all weigh the same."""
+    """A volume over `drives`, described by `file`; speeds are not measured, so that all drives have the same weight."""
     tables = (f'[[drive]]\nname = "{drive.name}"\ndir = "{drive}"\n' for drive in drives)
     file.write_text("".join(tables))
     _quietly(outcore, "volume", "create", "--volume", file)
@@ -60,7 +60,7 @@ def outcore_dataset(outcore: Outcore, volume: Path, source: Sequence[Path], name
 def outcore_on_dataset(
     outcore: Outcore, volume: Path, subcommand: Sequence[str], source: str, target: str | None
 ) -> Tool:
-    """`outcore SUBCOMMAND... SOURCE -o TARGET` on datasets; a target that is there is removed first."""
+    """`outcore SUBCOMMAND... SOURCE -o TARGET` on datasets; an existing target is removed first."""
 
     def command(job: Job, work: Path) -> Command:
         if target is not None:
@@ -75,7 +75,7 @@ def outcore_on_dataset(
 
 
 def outcore_forget(outcore: Outcore, volume: Path, names: Sequence[str]) -> None:
-    """Removes datasets, where they are there."""
+    """Removes datasets if they exist."""
     for name in names:
         argv = [str(outcore.binary), "volume", "rm", name, "--volume", str(volume)]
         subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL)
@@ -89,7 +89,7 @@ def _quietly(outcore: Outcore, *words: object) -> None:
 
 
 def _through_shell(script: str, *words: object) -> list[str]:
-    """The arguments arrive as $1, $2, ..., so that no path is ever part of the script."""
+    """The arguments are $1, $2, ..., so that no path is part of the script."""
     return ["/bin/sh", "-c", script, "sh", *map(str, words)]
 
 
@@ -130,19 +130,19 @@ def gnu_count() -> Tool:
 
 
 class Data:
-    """programs/primitives.cpp: makes text and positions, and says whether outputs are right."""
+    """programs/primitives.cpp: makes text and positions, and checks outputs."""
 
     def make(self, kind: str, *words: object) -> None:
-        """Writes a file. Raises RuntimeError with the program's own words."""
+        """Writes a file. Raises RuntimeError with the program's message."""
         self._run(kind, *words)
 
     def summary(self, kind: str, paths: Sequence[Path]) -> Json:
-        """Counts and checksums of `lines` or `keys`, whatever their order."""
+        """Counts and checksums of `lines` or `keys`, independent of their order."""
         found: Json = json.loads(self._run(kind, *paths))
         return found
 
     def right(self, primitive: str, before: Sequence[object], outputs: Sequence[Path]) -> Json:
-        """Raises Wrong unless the outputs are what the primitive makes of `before`."""
+        """Raises Wrong unless the outputs are the primitive's result for `before`."""
         report: Json = json.loads(self._run(primitive, *before, "--", *outputs))
         if not report["right"]:
             raise Wrong(f"record {report['records']} is not what {primitive} should give")
@@ -158,12 +158,12 @@ class Data:
 
 @dataclass
 class Checks:
-    """Checks of first outputs; each keeps what it has found out about its input."""
+    """Checks of first outputs; each caches what it knows about its input."""
 
     data: Data
 
     def shuffled(self, kind: str, inputs: Sequence[Path]) -> Check:
-        """The same lines or keys, and not in the same order."""
+        """The same lines or keys, in a different order."""
         known: list[Json] = []
 
         def check(command: Command) -> tuple[str, Json]:
@@ -206,7 +206,7 @@ class Checks:
         return check
 
     def reduced(self, inputs: Sequence[Path]) -> Check:
-        """The exact sum, as the summary on stdout has it."""
+        """The exact sum from the summary on stdout."""
 
         def check(command: Command) -> tuple[str, Json]:
             summary = last_json_line(command.work_dir / "stdout.txt") or {}
@@ -219,7 +219,7 @@ class Checks:
         return check
 
     def digested(self) -> Check:
-        """Keeps SHA-256 of the bytes, which `must_agree` compares among tools."""
+        """Stores the SHA-256 of the bytes, which `must_agree` compares between tools."""
 
         def check(command: Command) -> tuple[str, Json]:
             argv = ["sha256sum", "--", *map(str, command.outputs)]

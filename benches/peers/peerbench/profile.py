@@ -1,7 +1,7 @@
-"""Where outcore's time goes in a case: one more run under perf, outside the measurements.
+"""Shows where outcore spends its time in a case: one more run under perf, outside the measurements.
 
 Used by `--profile` for cases that missed a target. The run has the case's input, drives and throttles, but no memory
-limit and no part in any number. Output: the flat list of functions by samples and, above it, the share of user and
+limit, and contributes to no number. Output: the flat list of functions by samples and, above it, the shares of user and
 kernel code.
 """
 
@@ -23,7 +23,7 @@ LINE_CHARS_MAX = 160
 
 
 def profile(case: Case, target: Path) -> str | None:
-    """Profiles the case's first tool (outcore) into the text file `target`; returns the reason when it could not."""
+    """Profiles the case's first tool (outcore) into the text file `target`. Returns the reason if it could not."""
     perf = shutil.which("perf")
     if perf is None:
         return "perf is not installed (Debian: linux-perf)"
@@ -53,7 +53,7 @@ def profile(case: Case, target: Path) -> str | None:
 
 
 def _output(argv: list[str], work: Path) -> tuple[str, str | None]:
-    """What a command printed, and how it failed if it did."""
+    """The output of a command, and the failure if it failed."""
     done = subprocess.run(
         argv,
         cwd=work,

@@ -1,4 +1,4 @@
-"""Tables from results: plain text for the terminal, Markdown for the documentation.
+"""Tables of results: plain text for the terminal, Markdown for the documentation.
 
 Pure: the content of the JSON file goes in, text comes out. A page of docs/benchmarks holds a section between two
 markers; everything outside them is left as it is.
@@ -59,7 +59,7 @@ PRIMITIVES = Judge(
 
 @dataclass
 class Table:
-    """A titled table; the first `left` columns are words, the others numbers."""
+    """A table with a title; the first `left` columns are words, the others numbers."""
 
     title: str
     head: list[str]
@@ -113,7 +113,7 @@ def machine_table(result: Json) -> Table:
 
 
 def case_table(case: Json) -> Table:
-    """One case: a row a tool, medians of its good runs."""
+    """One case: one row per tool, with medians of its successful runs."""
     head = [
         "tool",
         "wall s",
@@ -193,7 +193,7 @@ def _tool_row(case: Json, tool: str) -> list[str]:
 
 
 def _memory_notes(case: Json) -> list[str]:
-    """A peer that did not keep its memory is named: it competed with more than it was given."""
+    """Reports a peer that exceeded its memory, because it competed with more than it was given."""
     notes = []
     for tool in case["runs"]:
         peaks = [run["peak_rss_bytes"] for run in targets.good(case, tool)]
@@ -230,7 +230,7 @@ def text(result: Json, judge: Judge = SORT) -> str:
 
 
 def markdown(result: Json, judge: Judge = SORT) -> str:
-    """The whole report as Markdown, headings from the third level."""
+    """The whole report as Markdown, with headings from the third level on."""
     lost = "\n".join(["### Losses", "", *[f"- {line}" for line in _losses(result, judge)]])
     return "\n\n".join([*[table.markdown() for table in tables(result, judge)], lost]) + "\n"
 
@@ -270,9 +270,9 @@ def write_docs(result: Json, directory: Path, judge: Judge = SORT) -> None:
 
 
 def merge(results: list[Json]) -> Json:
-    """One result from several runs: the last one's machine, and of each case the latest measurement.
+    """Merges the results of several runs: the machine of the last run, and the latest measurement of each case.
 
-    Raises ValueError where scales or machines differ, because such numbers do not belong into one table.
+    Raises ValueError if scales or machines differ, because such numbers do not belong in one table.
     """
     for result in results[1:]:
         for name in ("scale", "machine", "threads", "versions"):

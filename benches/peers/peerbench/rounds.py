@@ -1,10 +1,10 @@
 """One case of the benchmark: its tools run alternately, round after round, around measured floors.
 
 A round is: floor, outcore, floor, peer, peer, ... Each tool's median over the rounds is compared. Caches are dropped
-before each run, every run has a fresh directory and a group of its own with the case's memory limit, and the first
-output of each tool is checked. A tool with `rounds_max` stops after so many rounds.
+before each run. Every run has a fresh directory and a group of its own with the case's memory limit. The first output
+of each tool is checked. A tool with `rounds_max` stops after that many rounds.
 
-Bounds: beside the inputs a case holds one output, one tool's scratch, and, between runs, the floor's file.
+Bounds: in addition to the inputs, a case holds one output, one tool's scratch, and, between runs, the floor's file.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from .units import Json
 
 @dataclass
 class Case:
-    """What is measured: one job, some tools. `limit_bytes` None: no memory limit (files on tmpfs count as memory).
+    """The measurement: one job, some tools. `limit_bytes` None means no memory limit (files on tmpfs count as memory).
 
-    `check` looks at a tool's first output and returns who found it right and what else was seen, or raises Wrong;
-    None: it is a sorted output of the job.
+    `check` examines a tool's first output. It returns the checks that found it right and other observations, or raises
+    Wrong. None means that the output is the sorted input of the job.
     """
 
     key: str
@@ -48,7 +48,7 @@ class Case:
 
 @dataclass
 class CaseResult:
-    """Everything seen in a case, as it goes into the JSON file."""
+    """All observations of a case, in the form of the JSON file."""
 
     case: Case
     runs: dict[str, list[Run]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class CaseResult:
 
 
 class Rounds:
-    """Runs cases; holds what they share."""
+    """Runs cases and holds their shared state."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Rounds:
         self._log = log
 
     def run(self, case: Case) -> CaseResult:
-        """Runs all rounds. A tool that fails is not run again, and its failure is part of the result."""
+        """Runs all rounds. A tool that fails is not run again; its failure is part of the result."""
         result = CaseResult(case)
         tools = []
         for tool in case.tools:
@@ -140,7 +140,7 @@ class Rounds:
         return seconds
 
     def _one(self, case: Case, result: CaseResult, tool: Tool, number: int) -> None:
-        """One run of one tool; floors just before and just after it if the tool is outcore."""
+        """One run of one tool, with floors just before and after it if the tool is outcore."""
         own = tool.name == "outcore"
         before = self._floor(case, result) if own else None
         run = self._measured(case, tool, check=number == 0)

@@ -1,8 +1,8 @@
-"""One run of a benchmark from its command line to its files: what bench_sort.py and bench_primitives.py share.
+"""One run of a benchmark from its command line to its files; shared by bench_sort.py and bench_primitives.py.
 
-Invariants: results are stored after each case, so an interrupted run keeps what it had; one broken case costs the
-others nothing; one run at a time in a clone. Exit codes: 0 measured (targets met or not), 1 a case or outcore failed or
-an output was wrong, 2 usage, 130 interrupted.
+Invariants: results are stored after each case, so an interrupted run keeps its results. A failing case does not affect
+the others. Only one run at a time is possible in a clone. Exit codes: 0 measured (targets met or not), 1 a case or
+outcore failed or an output was wrong, 2 usage, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ Group = Callable[[], Generator[CaseResult, None, None]]
 
 @dataclass(frozen=True)
 class Bench:
-    """A benchmark: its cases by name, its peers, what it wants installed and whose versions it names.
+    """A benchmark: its cases by name, its peers, the parts that it needs, and the programs whose versions it reports.
 
-    `opened` holds what the cases share while they run; `swept` names what it and they leave below `--dir` if killed.
+    `opened` holds what the cases share while they run; `swept` lists the files below `--dir` that remain if they are
+    killed.
     """
 
     judge: report.Judge
@@ -53,7 +54,7 @@ def say(line: str) -> None:
 
 
 def _argument(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """argparse shows a ValueError's text only through its own error type."""
+    """argparse shows a ValueError's text only if it has argparse's own error type."""
 
     def converted(text: str) -> T:
         try:
@@ -188,7 +189,7 @@ def _store(bench: Bench, result: Json, stem: Path) -> None:
 
 
 def _measure(bench: Bench, arguments: argparse.Namespace) -> Json:
-    """Runs the chosen cases and stores the result after each; an interrupt ends it after the clean-up."""
+    """Runs the chosen cases and stores the result after each. An interrupt ends the run after the clean-up."""
     for directory in (arguments.dir, arguments.results, install.BUILD_DIR):
         directory.mkdir(parents=True, exist_ok=True)
     lock = open(install.BUILD_DIR / "lock", "w")  # held until the program ends
@@ -212,7 +213,7 @@ def _measure(bench: Bench, arguments: argparse.Namespace) -> Json:
 def _measure_group(
     bench: Bench, arguments: argparse.Namespace, result: Json, stem: Path, name: str, group: Group
 ) -> None:
-    # Closed by hand: a generator that holds drives or files cleans up when it is closed, not when it is dropped.
+    # Closed explicitly: a generator that holds drives or files cleans up when it is closed, not when it is dropped.
     measured = group()
     try:
         for case in measured:
@@ -224,7 +225,7 @@ def _measure_group(
         result["skipped"][name] = str(reason)
         say(f"{name}: skipped: {reason}")
     except (RuntimeError, OSError) as error:
-        # One broken case must not cost the others their results; the exit code tells.
+        # A failing case must not cost the others their results; the exit code reports it.
         result["failed"][name] = str(error)
         say(f"{name}: failed: {error}")
     finally:
@@ -232,7 +233,7 @@ def _measure_group(
 
 
 def _profile(bench: Bench, measured: CaseResult, stored: list[Json], stem: Path) -> None:
-    """Profiles the case stored last if it missed a target, while its input is still there."""
+    """Profiles the case that was stored last if it missed a target, while its input still exists."""
     known = list(bench.judge.verdicts(stored[:-1]))
     if not any(verdict.met is False and verdict not in known for verdict in bench.judge.verdicts(stored)):
         return
@@ -255,7 +256,7 @@ def _write_docs(bench: Bench, result: Json) -> None:
 
 def _stored(bench: Bench, paths: list[Path]) -> Json:
     results = [json.loads(path.read_text()) for path in paths]
-    # Runs of the sort from before there were others do not say what they are.
+    # Old runs of the sort, from before other benchmarks existed, do not name their benchmark.
     strange = {result.get("benchmark", "sort") for result in results} - {bench.judge.name}
     if strange:
         raise ValueError(f"these are results of bench_{strange.pop()}.py")
@@ -263,8 +264,8 @@ def _stored(bench: Bench, paths: list[Path]) -> Json:
 
 
 def run(bench: Bench, arguments: argparse.Namespace) -> int:
-    """Does what the arguments say; returns the exit code."""
-    # Ctrl-C (even where a shell started us ignoring it), `kill` and a closed terminal all clean up.
+    """Executes the arguments. Returns the exit code."""
+    # Ctrl-C (even if the shell started this program with it ignored), `kill` and a closed terminal all clean up.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:

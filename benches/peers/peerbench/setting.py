@@ -1,8 +1,8 @@
-"""What the cases of a benchmark share: where files go, how large they are, and the places they are given.
+"""The common setting of a benchmark's cases: directories, sizes, and temporary places.
 
-Invariants: a case's directory and its drives are gone when the case is over, however it ends; what a killed run left is
-swept by the next (names below are fixed for that reason). A place without the room raises Skipped before anything is
-written.
+Invariants: a case's directory and its drives are removed when the case is over, however it ends. The next run removes
+the remains of a killed run (the names below are fixed for that reason). A place without enough room raises Skipped
+before anything is written.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Skipped(RuntimeError):
 
 @dataclass
 class Setting:
-    """What all cases share: where files go, how large they are, how often each tool runs."""
+    """The setting that all cases share: directories, sizes, and how often each tool runs."""
 
     outcore: Outcore
     installed: Installed
@@ -61,7 +61,8 @@ class Setting:
         return max(MEMORY_BYTES_MIN, int(full_bytes * self.scale))
 
     def limit(self, memory_bytes: int) -> int:
-        """The group's limit for a case: twice the tools' memory, at least 256 MiB more (interpreters, libraries)."""
+        """The group's limit for a case: twice the tools' memory, and at least 256 MiB more (interpreters,
+        libraries)."""
         return self.limit_bytes or max(2 * memory_bytes, memory_bytes + 256 * MIB)
 
     def generate(self, kind: str, count: int, path: Path, arguments: list[str]) -> None:
@@ -71,7 +72,7 @@ class Setting:
 
 @contextmanager
 def directory(parent: Path, name: str, need_bytes: int) -> Iterator[Path]:
-    """A directory for one case, removed with everything in it. Raises Skipped when the file system lacks the room."""
+    """A directory for one case, removed with its contents. Raises Skipped if the file system lacks the room."""
     free_bytes = shutil.disk_usage(parent).free
     if free_bytes < need_bytes + SLACK_BYTES:
         raise Skipped(f"needs {format_size(need_bytes)} of free space, there are {format_size(free_bytes)}")
@@ -85,7 +86,7 @@ def directory(parent: Path, name: str, need_bytes: int) -> Iterator[Path]:
 
 
 def need_memory(need_bytes: int, what: str = "") -> None:
-    """Raises Skipped where the machine has not that much memory to give (files on tmpfs), and 1 GiB for the rest."""
+    """Raises Skipped if the machine does not have that much free memory (files on tmpfs), and 1 GiB for the rest."""
     if available_bytes() < need_bytes + GIB:
         raise Skipped(f"needs {format_size(need_bytes)} of free memory{what}")
 
@@ -99,7 +100,7 @@ def available_bytes() -> int:
 
 @dataclass
 class Array:
-    """Throttled drives, and the files that a process writes its PID to in order to feel the throttle."""
+    """Throttled drives, and the files into which a process writes its PID to be throttled."""
 
     drives: list[loop_drives.Drive]
     joins: list[Path]
@@ -109,7 +110,7 @@ class Array:
         return [drive.mount for drive in self.drives]
 
     def pattern(self, name: str) -> str:
-        """Names one shard on each drive: a drive is called like its directory."""
+        """Names one shard on each drive; the name of a drive is that of its directory."""
         if len(self.drives) == 1:
             return str(self.mounts[0] / name)
         return str(self.mounts[0].parent / "{drive}" / name)
@@ -120,7 +121,7 @@ class Array:
 
 @contextmanager
 def drive_array(setting: Setting, count: int, drive_bytes: int, rate_bytes_s: int) -> Iterator[Array]:
-    """`count` throttled drives with images on tmpfs, removed afterwards with all that is on them."""
+    """`count` throttled drives with images on tmpfs, removed afterwards with all their contents."""
     array_dir = setting.tmpfs_dir / DRIVES_NAME
     setting.log(f"building {count} drives of {format_size(drive_bytes)} at {rate_bytes_s // 10**6} MB/s")
     try:
@@ -129,23 +130,23 @@ def drive_array(setting: Setting, count: int, drive_bytes: int, rate_bytes_s: in
         assert group is not None  # build saw the controller
         yield Array(drives, [group / "cgroup.procs"])
     finally:
-        # The manifest of the shards may lie beside the drives, where the script would leave it and complain.
+        # The manifest of the shards may be next to the drives, where the script would leave it and report it.
         for manifest in array_dir.glob("*.outcore.json"):
             manifest.unlink()
         loop_drives.remove(array_dir)
 
 
 def need_drives() -> None:
-    """Raises Skipped where throttled drives cannot be had."""
+    """Raises Skipped if throttled drives are not available."""
     reason = loop_drives.skip_reason()
     if reason:
         raise Skipped(f"throttled drives: {reason}")
 
 
 def sweep(disk_dir: Path, tmpfs_dir: Path, names: Iterable[str]) -> list[str]:
-    """Removes what a killed run left: files (`names` below the disk's directory), loop devices, mounts.
+    """Removes the remains of a killed run: files (`names` below the disk's directory), loop devices, mounts.
 
-    Returns what it was, in words.
+    Returns a description of them.
     """
     left = [disk_dir / name for name in names] + [tmpfs_dir / name for name in TMPFS_NAMES]
     swept = []

@@ -1,7 +1,7 @@
-"""What outcore's sort must reach, and whether a result reaches it; the judging that other benchmarks share.
+"""The targets of outcore's sort, whether a result reaches them, and the code for verdicts that other benchmarks share.
 
-Pure: cases as read from the JSON file go in, verdicts come out, so a stored run can be judged again. Medians are over
-the rounds whose run succeeded; a failed run of outcore misses its target whatever the others did.
+Pure: takes cases as read from the JSON file and returns verdicts, so a stored run can be judged again. Medians are over
+the rounds whose run succeeded. A failed run of outcore misses its target, whatever the others did.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DRIVE_EFFICIENCY_MIN = 0.95
 
 @dataclass
 class Verdict:
-    """One line of the table of targets; `met` None: not measured."""
+    """One line of the table of targets; `met` None means not measured."""
 
     measure: str
     reach: str
@@ -31,7 +31,7 @@ class Verdict:
 
 
 def good(case: Json, tool: str = "outcore") -> list[Json]:
-    """A tool's runs that succeeded."""
+    """A tool's successful runs."""
     return [run for run in case["runs"].get(tool, []) if run["failure"] is None]
 
 
@@ -54,7 +54,8 @@ def cpu(case: Json, tool: str = "outcore") -> float | None:
 
 
 def floor_ratio(case: Json, tool: str = "outcore") -> float | None:
-    """outcore: median of each run over the floor around it; others: median wall over the median floor."""
+    """For outcore, the median of each run divided by the floor around it; for others, the median wall time divided by
+    the median floor."""
     if tool == "outcore":
         return median(run["wall_s"] / run["floor_s"] for run in good(case) if run["floor_s"])
     seconds, floor = wall(case, tool), median(case["floors_s"])
@@ -62,7 +63,7 @@ def floor_ratio(case: Json, tool: str = "outcore") -> float | None:
 
 
 def speedup(case: Json, tool: str) -> float | None:
-    """How many times outcore is faster than a tool."""
+    """The factor by which outcore is faster than a tool."""
     own, other = wall(case), wall(case, tool)
     return other / own if own and other else None
 
@@ -76,7 +77,7 @@ def judged(
     met: bool | None,
     tool: str = "outcore",
 ) -> Verdict:
-    """A verdict on a case; failed where outcore failed, not measured where there is no value."""
+    """A verdict on a case: failed if outcore failed, not measured if there is no value."""
     own = failure(case)
     if own and case["runs"].get("outcore"):
         return Verdict(measure, reach, f"failed: {own}", False)
@@ -123,7 +124,7 @@ def _per_key(case: Json, what: str, seconds: float | None, most_ns: float) -> Ve
 
 
 def rss_over_memory(case: Json) -> int | None:
-    """Bytes by which the largest peak RSS of outcore passed `--memory` (negative: stayed below)."""
+    """Bytes by which the largest peak RSS of outcore exceeded `--memory` (negative: it stayed below)."""
     peaks = [run["peak_rss_bytes"] for run in good(case)]
     return max(peaks) - case["memory_bytes"] if peaks else None
 
@@ -177,7 +178,7 @@ def verdicts(cases: list[Json]) -> Iterator[Verdict]:
 
 
 def memory_everywhere(cases: list[Json], which: str = "all other cases") -> Iterator[Verdict]:
-    """The memory target holds for every run of the benchmark, not only for the runs made to show it."""
+    """The memory target applies to every run of the benchmark, not only to the runs that demonstrate it."""
     over = [(excess, case) for case in cases if (excess := rss_over_memory(case)) is not None]
     if over:
         excess, case = max(over, key=lambda pair: pair[0])

@@ -1,7 +1,7 @@
-"""The tools that are compared: how each is called, what it needs, and how its output is checked.
+"""The compared tools: how each is called, what it needs, and how its output is checked.
 
-Every setting here made the tool keep its memory when it was tried; a comment says which and why. A tool never sees the
-others' files: it gets a fresh directory, the input read-only by convention, and a scratch directory on the same disk.
+Every setting here made the tool keep its memory limit in a test; a comment says which and why. A tool never sees the
+others' files: it gets a fresh directory, the input (read-only by convention), and a scratch directory on the same disk.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from .units import MIB, format_size
 
 @dataclass
 class Job:
-    """One sort to be done: `inputs` are raw files, `parquet` the same keys for the tools that read that."""
+    """One sort: `inputs` are raw files, `parquet` has the same keys for the tools that read Parquet."""
 
-    kind: str  # what outcore's --type says: u64 or gensort
+    kind: str  # the value of outcore's --type: u64 or gensort
     inputs: list[Path]
     records: int
     record_bytes: int
     memory_bytes: int
     threads: int
     parquet: Path | None = None
-    # Shards over several drives: outcore's output pattern, its drives and the files that must be there after.
+    # Shards over several drives: outcore's output pattern, its drives, and the files that must exist afterwards.
     drives: list[Path] = field(default_factory=list)
     pattern: str | None = None
     shards: list[Path] = field(default_factory=list)
@@ -42,9 +42,9 @@ class Job:
 
 @dataclass
 class Tool:
-    """A tool by name: `needs` are parts of the installation, `check` the mode of programs/check.py.
+    """A named tool: `needs` are parts of the installation, `check` is the mode of programs/check.py.
 
-    `rounds_max` spares the time of slow tools.
+    `rounds_max` limits the time of slow tools.
     """
 
     name: str
@@ -59,7 +59,7 @@ def environment(job: Job) -> dict[str, str]:
 
 
 class Outcore:
-    """The command under test; `extra` are arguments added to every sort."""
+    """The command under test; `extra` are additional arguments for every sort."""
 
     def __init__(self, binary: Path, extra: str = "") -> None:
         self.binary = binary
@@ -84,7 +84,7 @@ class Outcore:
         return f"{self.binary.name} is not built: run `cargo build --release` or pass --outcore PATH"
 
     def generate(self, kind: str, count: int, path: Path, arguments: list[str]) -> None:
-        """Writes a test file. Raises RuntimeError with the command's own words."""
+        """Writes a test file. Raises RuntimeError with the command's message."""
         path.unlink(missing_ok=True)
         argv = [str(self.binary), "gen", kind, *arguments, "-n", str(count), "-o", str(path)]
         done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -92,7 +92,7 @@ class Outcore:
             raise RuntimeError(f"{shlex.join(argv)} failed ({done.returncode}): {last_line(done.stderr)}")
 
     def verify(self, output: Path, kind: str, inputs: list[Path]) -> str | None:
-        """None if `outcore verify` finds the output right, its complaint otherwise."""
+        """None if `outcore verify` accepts the output, otherwise its message."""
         argv = [str(self.binary), "verify", str(output), "--type", kind, "--against", *map(str, inputs)]
         done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode == 0:
@@ -101,25 +101,25 @@ class Outcore:
 
 
 def last_line(output: str) -> str:
-    """What a failed command said last, short enough for a table."""
+    """The last lines of a failed command's output, short enough for a table."""
     lines = output.strip().splitlines()
     return lines[-1][:300] if lines else "nothing said"
 
 
 def exact_size(count_bytes: int) -> str:
-    """As the command reads it back."""
+    """In the form that the command parses."""
     return format_size(count_bytes) if count_bytes % MIB == 0 else str(count_bytes)
 
 
 def stxxl() -> Tool:
     def command(job: Job, work: Path) -> Command:
-        # STXXL reads its disks from `.stxxl` in the working directory; runs take the data's size and a margin.
+        # STXXL reads its disks from `.stxxl` in the working directory. Runs take the data's size and a margin.
         scratch_mib = math.ceil(job.data_bytes * 1.25 / MIB) + 64
         (work / ".stxxl").write_text(f"disk={work / 'scratch' / 'stxxl.tmp'},{scratch_mib}MiB,linuxaio unlink\n")
         output = work / "sorted.bin"
         argv = [str(STXXL_BINARY), str(job.inputs[0]), str(output), str(job.memory_bytes)]
-        # Threads that sleep at OpenMP's barriers: spinning ones doubled the CPU time without sorting any faster where
-        # something else ran too. OMP_WAIT_POLICY=active in the caller's environment tries the other.
+        # Makes threads sleep at OpenMP's barriers. Spinning threads doubled the CPU time, and sorting was not faster if
+        # other programs ran. OMP_WAIT_POLICY=active in the caller's environment selects spinning.
         policy = {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive")}
         return Command("STXXL", argv, [output], work, {**environment(job), **policy})
 
@@ -141,7 +141,7 @@ def polars() -> Tool:
         output = work / "sorted.parquet"
         argv = [str(VENV_PYTHON), str(PROGRAMS_DIR / "polars_sort.py"), str(job.parquet), str(output)]
         settings = {
-            # Without the budget the streaming engine sizes itself by the machine's memory, not by the group's.
+            # Without the budget, the streaming engine bases its size on the machine's memory, not on the group's.
             "POLARS_OOC_MEMORY_BUDGET_MB": str(max(1, job.memory_bytes // MIB)),
             "POLARS_MAX_THREADS": str(job.threads),
             "POLARS_OOC_SPILL_DIR": str(work / "scratch"),

@@ -1,7 +1,7 @@
-"""Sizes, fractions and times as people write them.
+"""Parses and prints sizes, fractions and times.
 
-Invariants: parsing is exact (sizes are whole bytes, scales are fractions); printing is for tables and never parsed
-back. `4GiB` is 2^30-based and `4GB` 10^9-based, as in the command.
+Invariants: parsing is exact (sizes are whole bytes, scales are fractions). Printed values are for tables and are never
+parsed. `4GiB` is 2^30-based and `4GB` 10^9-based, as in the command.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-# An object of a JSON file; its shape is documented where it is made (`to_json`).
+# An object of a JSON file; `to_json` of its creator documents its shape.
 Json = dict[str, Any]
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -54,7 +54,7 @@ def parse_scale(text: str) -> Fraction:
 
 
 def format_size(count_bytes: int) -> str:
-    """The shortest exact form in a binary unit where one exists (`512MiB`), otherwise two decimals."""
+    """The shortest exact form in a binary unit if there is one (`512MiB`), otherwise two decimals."""
     for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         if count_bytes >= size:
             if count_bytes % size == 0:
@@ -74,6 +74,6 @@ def format_count(count: int) -> str:
 
 
 def median(values: Iterable[float | None]) -> float | None:
-    """The median of the values that exist; None if none does."""
+    """The median of the values that are not None; None if there is none."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None

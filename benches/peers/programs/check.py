@@ -1,4 +1,4 @@
-"""Check a sorted output independently of outcore: order, count and an order-independent checksum.
+"""Checks a sorted output independently of outcore: order, count and an order-independent checksum.
 
 Modes:
   u64      raw files of little-endian u64, read one after the other as one sequence (so shards are given in order)
@@ -6,7 +6,7 @@ Modes:
   gensort  raw files of 100-byte records, ordered by the first 10 bytes and then by the whole record
 
 Prints one JSON object: {"records", "sum", "mix", "sorted", "first_unsorted", "sha256"}. `sum` and `mix` are sums modulo
-2^64 of the keys and of the keys (or whole records) after splitmix64's finaliser, so two files with equal counts, sums
+2^64: of the keys, and of the keys (or whole records) after splitmix64's finaliser. Two files with equal counts, sums
 and mixes hold the same records up to a chance of about 2^-64. `sha256` (with --sha256) is over the bytes in order.
 Memory: a few chunks of 32 MiB. Every byte is read once.
 """
@@ -94,7 +94,7 @@ def check_keys(arguments: argparse.Namespace, check: Check) -> None:
 
 
 def mix_records(records: numpy.ndarray) -> numpy.ndarray:
-    """One u64 a record: its 12 words and 4 last bytes, mixed one after the other so that their places matter."""
+    """One u64 per record: its 12 words and 4 last bytes, mixed one after the other so that their positions matter."""
     words = numpy.ascontiguousarray(records[:, :96]).view("<u8")
     mixed = splitmix(numpy.ascontiguousarray(records[:, 96:]).view("<u4")[:, 0].astype(numpy.uint64))
     for column in range(words.shape[1]):
@@ -112,7 +112,7 @@ def check_gensort(arguments: argparse.Namespace, check: Check) -> None:
             check.note_unsorted(0)
         same_high = high[1:] == high[:-1]
         falls = (high[1:] < high[:-1]) | (same_high & (low[1:] < low[:-1]))
-        # Few keys are equal, so whole records are compared only there.
+        # Few keys are equal, so whole records are compared only for those.
         for index in numpy.flatnonzero(same_high & (low[1:] == low[:-1])):
             falls[index] |= records[index + 1].tobytes() < records[index].tobytes()
         if falls.any():

@@ -1,7 +1,7 @@
 /* Edges as text and as pairs of numbers, for systems that read pairs only.
  *
- * Contract: `write` turns pairs of 32-bit ids into lines `source TAB target`; `read` turns such lines into pairs, as a user of
- * such a system would write it: one thread, blocks of 4 MiB, each byte looked at once. Lines are not checked beyond that.
+ * Contract: `write` turns pairs of 32-bit ids into lines `source TAB target`. `read` turns such lines into pairs, as a user
+ * of such a system would write it: one thread, blocks of 4 MiB, one look at each byte, no further checks of the lines.
  *
  *   cc -O3 -march=native edge_text.c -o edge_text
  *   edge_text write PAIRS TEXT
@@ -19,7 +19,7 @@ enum { BLOCK = 4 << 20, NUMBER_BYTES = 11 };
 static FILE *opened(const char *name, const char *mode) {
     FILE *file = fopen(name, mode);
     if (!file) { perror(name); exit(3); }
-    /* Blocks are large enough; a buffer between would copy them. */
+    /* Blocks are large enough; an additional buffer would only copy them. */
     setvbuf(file, NULL, _IONBF, 0);
     return file;
 }

@@ -1,13 +1,13 @@
-/* A plain C prototype of the graph kernels over the tiles of `outcore graph convert`: what the kernels are measured by.
+/* A plain C prototype of the graph kernels over the tiles of `outcore graph convert`: the reference for their speed.
  *
- * Contract: as little as can be. Each thread reads the next MiB of the file `tiles` with O_DIRECT and works on it;
- * there are two threads a core, so that one computes while the other waits. Checksums are not looked at, frontiers are
- * not read by lists, and ranks are sums of doubles in whatever order threads come.
+ * Contract: the minimum of work. Each thread reads the next MiB of the file `tiles` with O_DIRECT and processes it. There
+ * are two threads per core, so that one computes while the other waits. Checksums are not verified, frontiers are not
+ * read by lists, and ranks are sums of doubles in the order in which the threads finish.
  *
  *   cc -O3 -march=native -pthread graph_tiles.c -o graph_tiles
  *   graph_tiles cc|bfs|pagerank|kcore GRAPH VERTICES DIRECTED [ARGUMENT]
  *
- * The argument is the source, the number of iterations, or k. Bounds: the state of the kernel and a MiB a thread.
+ * The argument is the source, the number of iterations, or k. Bounds: the state of the kernel and a MiB per thread.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

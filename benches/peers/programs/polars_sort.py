@@ -1,6 +1,6 @@
-"""Sort the column `k` of a Parquet file into another one with Polars' streaming engine.
+"""Sorts the column `k` of a Parquet file into another one with Polars' streaming engine.
 
-The settings that made it keep its memory are environment variables read when the module loads:
+The settings that made it keep its memory limit are environment variables that are read when the module loads:
 POLARS_OOC_MEMORY_BUDGET_MB, POLARS_MAX_THREADS and POLARS_TEMP_DIR (set by the caller).
 
 Usage: polars_sort.py INPUT OUTPUT

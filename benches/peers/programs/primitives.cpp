@@ -1,20 +1,19 @@
-// Inputs and checks of bench_primitives.py: everything here is written against the definitions alone, and nothing of
-// outcore is used.
+// Inputs and checks of bench_primitives.py, written only from the definitions, without any code of outcore.
 //
-//   text LINES SEED OUT               lines of one to ten words, 32.5 bytes each in the mean
+//   text LINES SEED OUT               lines of one to ten words, 32.5 bytes each on average
 //   repeats LINES DISTINCT SEED OUT   lines drawn uniformly from DISTINCT different ones of that kind
 //   positions COUNT RANGE SEED OUT    uniform u64 below RANGE, as raw little-endian numbers
 //   lines FILE...                     {"records", "bytes", "mix"}: of lines, in any order
 //   keys FILE...                      {"records", "sum", "mix"}: of u64, in any order
-//   map|filter|scan IN... -- OUT...   {"right", "records"}: is OUT what the primitive makes of IN?
+//   map|filter|scan IN... -- OUT...   {"right", "records"}: is OUT the primitive's result for IN?
 //   gather POSITIONS IN... -- OUT...  the same
 //
-// Files named one after another are one sequence. `mix` is the sum modulo 2^64 of what splitmix64's finaliser (Steele,
-// Lea, Flood, OOPSLA 2014) makes of each line or key, so equal counts, sums and mixes mean the same multiset up to a
-// chance of about 2^-64. Words: 2^16 of them, two to eight small letters each, the one of rank r chosen with probability
-// proportional to 1/r, so that lines share long beginnings and short lines come again and again, as in logs.
+// Consecutive files are one sequence. `mix` is the sum modulo 2^64 of splitmix64's finaliser (Steele, Lea, Flood, OOPSLA
+// 2014) over all lines or keys. Equal counts, sums and mixes mean equal multisets up to a chance of about 2^-64. There
+// are 2^16 words of two to eight lower-case letters; the word of rank r is chosen with probability proportional to 1/r.
+// Lines therefore share long beginnings and short lines repeat, as in logs.
 //
-// Memory: a few buffers of 4 MiB, and for `repeats` the distinct lines. Exit code 2 with words on stderr when it cannot.
+// Memory: a few buffers of 4 MiB, and for `repeats` the distinct lines. Exit code 2 with a message on stderr on failure.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -127,7 +126,7 @@ class Keys {
     FILE* file_ = nullptr;
 };
 
-// A file's bytes; empty for an empty file.
+// The bytes of a file; empty for an empty file.
 class Mapped {
   public:
     explicit Mapped(const std::string& path) {
@@ -205,7 +204,7 @@ void make_repeats(uint64_t lines, uint64_t distinct, uint64_t seed, const std::s
     Words chosen;
     std::string line;
     while (chosen.size() < distinct) {
-        // Lines of few words are too few.
+        // There are too few distinct lines of few words.
         text.line(line, 3);
         if (seen.insert(line).second) chosen.push_back(line);
     }
@@ -280,7 +279,7 @@ void sum_keys(const Words& paths) {
     std::printf("{\"records\": %" PRIu64 ", \"sum\": %s, \"mix\": %" PRIu64 "}\n", count, decimal(sum).c_str(), mix);
 }
 
-// Compares what a primitive should give, handed in key by key, with what is there.
+// Compares a primitive's expected result, passed key by key, with the actual output.
 class Comparison {
   public:
     explicit Comparison(const Words& outputs) : found_(outputs) {}

@@ -1,4 +1,4 @@
-/* What it takes to make a small file that survives a crash: write it under another name, fsync, rename, fsync of the directory.
+/* Makes a small file that survives a crash: writes it under another name, fsyncs it, renames it, fsyncs the directory.
  * publish DIR: makes DIR/out of 1 KiB. The floor of a command that does the same with its result. */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,18 +1,18 @@
-// Sort a file of little-endian u64 keys with STXXL 1.4.1's stxxl::sorter.
+// Sorts a file of little-endian u64 keys with STXXL 1.4.1's stxxl::sorter.
 //
 // Model: Dementiev and Sanders, "Asynchronous parallel disk sorting", SPAA 2003: runs are formed in memory and written,
 // then merged with prefetching. This program is the fairest form of it that STXXL's interface allows:
 //   - input and output are raw files behind linuxaio (direct, asynchronous), read and written through STXXL's own
 //     overlapped buffered readers and writers, so no pass goes through the page cache;
 //   - the vectors over both files keep one page of one block instead of the default 64 MiB of cache;
-//   - the sorter gets the whole memory less the blocks of those streams;
-//   - compiled with OpenMP: Debian's build leaves the parallel mode to the program (STXXL_PARALLEL_MODE_EXPLICIT),
-//     runs are then sorted and merged by as many threads as OMP_NUM_THREADS says;
-//   - 2 MiB blocks (its default for this type), 256 KiB where memory is so small that 2 MiB blocks would force a second
-//     merge pass.
-// Scratch is whatever the `.stxxl` file in the working directory names.
+//   - the sorter gets the whole memory except for the blocks of those streams;
+//   - compiled with OpenMP: Debian's build leaves the parallel mode to the program (STXXL_PARALLEL_MODE_EXPLICIT);
+//     OMP_NUM_THREADS threads then sort and merge the runs;
+//   - 2 MiB blocks (its default for this type), or 256 KiB if the memory is so small that 2 MiB blocks would require a
+//     second merge pass.
+// The `.stxxl` file in the working directory defines the scratch files.
 //
-// Memory: `MEMORY_BYTES` and what OpenMP and the libraries take. I/O: input read once, runs written and read once,
+// Memory: `MEMORY_BYTES` plus the memory of OpenMP and the libraries. I/O: input read once, runs written and read once,
 // output written once.
 //
 // Usage: stxxl_sort INPUT OUTPUT MEMORY_BYTES
@@ -37,7 +37,7 @@ constexpr unsigned kBlockBytesLarge = 2 * 1024 * 1024;
 constexpr unsigned kBlockBytesSmall = 256 * 1024;
 constexpr std::uint64_t kMemoryBytesForLargeBlocks = 256ULL << 20;
 constexpr std::uint64_t kMemoryBytesMin = 16ULL << 20;
-// Reader and writer together hold at most so many blocks; their bytes are held back from the sorter.
+// Reader and writer together hold at most this many blocks, whose bytes are not available to the sorter.
 constexpr std::uint64_t kStreamBlocks = 8;
 
 struct Ascending {
@@ -49,7 +49,7 @@ struct Ascending {
 template <unsigned BlockBytes>
 class FileSort {
     using Sorter = stxxl::sorter<Key, Ascending, BlockBytes>;
-    // Template arguments: value, blocks a page, pages kept, block bytes.
+    // Template arguments: value, blocks per page, pages kept, block bytes.
     using Keys = typename stxxl::VECTOR_GENERATOR<Key, 1, 1, BlockBytes>::result;
     static constexpr std::uint64_t kBlockKeys = BlockBytes / sizeof(Key);
 
@@ -76,7 +76,7 @@ private:
         return count;
     }
 
-    // A vector over a file covers whole blocks only, so the keys behind the last whole block are read plainly.
+    // A vector over a file covers whole blocks only, so the keys after the last whole block are read separately.
     void push_tail(const char* path, std::uint64_t first_key, std::uint64_t count) {
         std::FILE* file = std::fopen(path, "rb");
         if (file == nullptr) throw std::runtime_error("cannot open the input's tail");

@@ -1,4 +1,4 @@
-"""Write a raw file of little-endian u64 keys as an uncompressed Parquet file with one column `k`.
+"""Writes a raw file of little-endian u64 keys as an uncompressed Parquet file with one column `k`.
 
 Row groups of 2^20 keys, plain encoding: a dictionary would cost the readers time without saving space on uniform keys.
 Memory: one row group.

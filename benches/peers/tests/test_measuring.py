@@ -1,6 +1,6 @@
 """The parts that touch the system: measuring a process, control groups, throttled drives.
 
-What needs root or a controller that the machine lacks skips with the reason.
+Tests that need root or a controller that the machine lacks are skipped with the reason.
 """
 
 import os

@@ -28,7 +28,7 @@ def drive_case(name: str, count: int, wall_s: float) -> dict:
 
 class Targets(unittest.TestCase):
     def verdict(self, *cases: dict) -> primitive_targets.Verdict:
-        """Of the last case; the memory's comes after it."""
+        """The verdict of the last case; the verdict on memory follows it."""
         return list(primitive_targets.verdicts(list(cases)))[-2]
 
     def test_a_pass_has_to_use_its_share_of_the_drives_bandwidth(self) -> None:

@@ -1,18 +1,18 @@
-//! How much freed memory the C library keeps.
+//! Limits the freed memory that the C library keeps.
 //!
-//! Contract: by itself, the C library of GNU keeps what was freed of blocks of up to 32 MiB for
-//! blocks to come, so that the memory of the process grows beyond what its jobs hold where values
-//! are long. [`keep_within`] has it give long blocks back to the system at once, where the job's
-//! memory is small; with much memory nothing changes. Other C libraries are left as they are.
+//! Contract: by default, GNU's C library keeps freed blocks of up to 32 MiB for later allocations.
+//! With long values, the memory of the process then grows beyond that of its jobs. If the job's
+//! memory is small, [`keep_within`] makes the library return long blocks to the system at once;
+//! with much memory nothing changes. Other C libraries are not changed.
 #![allow(unsafe_code)]
 
-/// Blocks of this part of the memory, and longer ones, are given back.
+/// Blocks of at least this fraction of the memory are returned to the system.
 const PART: u64 = 64;
 const LEAST_BYTES: u64 = 1 << 20;
-/// Where the library ends by itself.
+/// The library's own upper limit.
 const MOST_BYTES: u64 = 32 << 20;
 
-/// For jobs of this much memory.
+/// Sets the limit for jobs with this much memory.
 pub(crate) fn keep_within(memory_bytes: u64) {
     let block_bytes = (memory_bytes / PART).clamp(LEAST_BYTES, MOST_BYTES);
     if block_bytes < MOST_BYTES {
@@ -22,14 +22,14 @@ pub(crate) fn keep_within(memory_bytes: u64) {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn give_back(block_bytes: i32) {
-    // Numbers of malloc.h.
+    // Constants of malloc.h.
     const M_TRIM_THRESHOLD: i32 = -1;
     const M_MMAP_THRESHOLD: i32 = -3;
     unsafe extern "C" {
         fn mallopt(parameter: i32, value: i32) -> i32;
     }
-    // SAFETY: the function is part of this C library, may be called at any time, and takes any
-    // numbers; what it does not take leaves things as they are.
+    // SAFETY: the function is part of this C library, may be called at any time, and accepts any
+    // numbers; invalid ones change nothing.
     unsafe {
         mallopt(M_MMAP_THRESHOLD, block_bytes);
         mallopt(M_TRIM_THRESHOLD, block_bytes);

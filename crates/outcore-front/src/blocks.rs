@@ -1,12 +1,13 @@
-//! Bytes in order out of a file and into a new one, through the engine's
+//! Reads the bytes of a file in order and writes a new one, through the engine's
 //! [`Device`](outcore_io::drive::Device).
 //!
-//! Contract: a [`BlockReader`] reads blocks of 1 MiB: the first alone, then up to three ahead of
-//! the one that is used. A [`BlockWriter`] gathers what it is given into blocks of 1 MiB and has up
-//! to four of them in flight; [`BlockWriter::finish`] waits for all and cuts the file to length. A
-//! [`StagedFile`] grows in a private directory beside its place and appears by one rename, synced;
-//! dropped before, it leaves nothing. Both are [`Write`]; what went wrong underneath is kept whole
-//! and told by `finish` or [`StagedFile::publish`] where an `io::Error` would lose it.
+//! Contract: a [`BlockReader`] reads blocks of 1 MiB: the first one alone, then up to three ahead
+//! of the current one. A [`BlockWriter`] collects bytes into blocks of 1 MiB and keeps up to four
+//! of them in flight; [`BlockWriter::finish`] waits for all and truncates the file to its length. A
+//! [`StagedFile`] grows in a private directory next to its final place and appears by one rename,
+//! synced; dropping it earlier leaves nothing. Both writers implement [`Write`]. They keep the
+//! complete error of the engine, which an `io::Error` would lose; `finish` or
+//! [`StagedFile::publish`] returns it.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -28,18 +29,18 @@ const READ: &str = "file that is read";
 const WRITTEN: &str = "file that is written";
 const STAGED: &str = "output";
 
-/// A file that is read from front to end.
+/// A file that is read from beginning to end.
 pub(crate) struct BlockReader {
     job: Job,
     volume: Volume,
     pool: Pool,
-    /// Each with where it begins.
+    /// Reads in flight, each with its offset.
     reads: Transfers<u64>,
     file: VolumeFile,
-    /// Where the next block to be read begins, and where the file ends.
+    /// Offset of the next block to read, and the end of the file.
     next_bytes: u64,
     end_bytes: u64,
-    /// How many blocks may be asked for before they are used.
+    /// Number of blocks that may be requested before they are used.
     ahead: usize,
     current: Option<Buf>,
     from: usize,
@@ -55,10 +56,10 @@ impl fmt::Debug for BlockReader {
 }
 
 impl BlockReader {
-    /// The file at `path`, from `from_bytes` on. Nothing is read yet.
+    /// Opens the file at `path`, to be read from `from_bytes` on. Reads nothing yet.
     ///
     /// # Errors
-    /// No room in the budget for its blocks; what opening it fails with.
+    /// The budget has no room for its blocks; the file cannot be opened.
     pub(crate) fn open(job: &Job, path: &Path, from_bytes: u64) -> Result<Self> {
         let volume = Volume::new(job.device.clone(), &[])?;
         let file = volume.open(path, Access::Read)?;
@@ -83,10 +84,10 @@ impl BlockReader {
         })
     }
 
-    /// Fills `room` as far as the current block goes; 0 at the end of the file.
+    /// Copies from the current block into `room`; 0 at the end of the file.
     ///
     /// # Errors
-    /// What reading it failed with; an interruption.
+    /// A failed read; an interruption.
     pub(crate) fn take(&mut self, room: &mut [u8]) -> Result<usize> {
         while self.current.is_none() || self.from >= self.to {
             if !self.advance()? {
@@ -102,7 +103,7 @@ impl BlockReader {
         Ok(bytes)
     }
 
-    /// Makes the next block the current one; false at the end of the file.
+    /// Makes the next block the current one. Returns false at the end of the file.
     fn advance(&mut self) -> Result<bool> {
         if self.current.take().is_some() {
             self.from -= self.to;
@@ -114,7 +115,7 @@ impl BlockReader {
             return Ok(false);
         };
         if read.len_bytes < read.buf.len() {
-            // It ends here, whatever it said when it was opened.
+            // The file ends here, even if it was longer when it was opened.
             self.end_bytes = self.end_bytes.min(read.what + read.len_bytes as u64);
         }
         self.to = read.len_bytes;
@@ -122,7 +123,7 @@ impl BlockReader {
         Ok(true)
     }
 
-    /// Begins the reads that may be under way.
+    /// Starts the reads that may be in flight.
     fn ask(&mut self) -> Result<()> {
         while self.next_bytes < self.end_bytes
             && self.reads.len() < self.ahead
@@ -140,20 +141,20 @@ impl BlockReader {
 
 impl Drop for BlockReader {
     fn drop(&mut self) {
-        // Nothing may be in flight on a file that is closed. Where the device fails here the
-        // process keeps the file until its end.
+        // Nothing may be in flight on a file that is closed. If the device fails here, the process
+        // keeps the file open until its end.
         if self.reads.forget().is_ok() {
             self.volume.close(&self.file);
         }
     }
 }
 
-/// A file that is being written from front to end.
+/// A file that is being written from beginning to end.
 pub struct BlockWriter {
     job: Job,
     volume: Volume,
     pool: Pool,
-    /// Each with the bytes that were filled.
+    /// Writes in flight, each with its number of filled bytes.
     writes: Transfers<u64>,
     file: VolumeFile,
     block: Option<Buf>,
@@ -173,25 +174,25 @@ impl fmt::Debug for BlockWriter {
     }
 }
 
-/// What was written.
+/// A finished file.
 #[derive(Debug, Clone, Copy)]
 pub struct Written {
     /// The length of the file.
     pub len_bytes: u64,
-    /// Bytes moved to the drive: whole blocks.
+    /// Bytes written to the drive, in whole blocks.
     pub moved_bytes: u64,
 }
 
 impl BlockWriter {
-    /// `ledger` with what one writer reserves.
+    /// `ledger` plus the reservation of one writer.
     pub fn on(ledger: Ledger) -> Ledger {
         ledger.always(WRITTEN, Pool::total_bytes(BLOCK_BYTES, BLOCKS))
     }
 
-    /// A new file at `path`, of at most `limit_bytes`.
+    /// Creates a file at `path` with at most `limit_bytes`.
     ///
     /// # Errors
-    /// No room in the budget for its blocks; what making it fails with.
+    /// The budget has no room for its blocks; the file cannot be created.
     pub fn create(job: &Job, path: &Path, limit_bytes: u64) -> Result<Self> {
         let volume = Volume::new(job.device.clone(), &[ScratchDrive::new(parent_of(path))])?;
         Ok(BlockWriter {
@@ -210,10 +211,10 @@ impl BlockWriter {
         })
     }
 
-    /// Room for the next bytes, never empty.
+    /// Space for the next bytes, never empty.
     ///
     /// # Errors
-    /// What went wrong with earlier blocks; an interruption.
+    /// A failed write of earlier blocks; an interruption.
     pub(crate) fn room(&mut self) -> Result<&mut [u8]> {
         while self.block.is_none() {
             self.block = self.pool.take();
@@ -237,7 +238,7 @@ impl BlockWriter {
         self.job.control.check()
     }
 
-    /// Takes the first bytes of the room as written.
+    /// Marks the first bytes of the space as written.
     ///
     /// # Errors
     /// [`Kind::NoSpace`] at the limit.
@@ -268,10 +269,10 @@ impl BlockWriter {
         self.settle(false)
     }
 
-    /// Takes back what has been written.
+    /// Collects completed writes.
     ///
     /// # Errors
-    /// What writing it failed with.
+    /// A failed write.
     pub fn settle(&mut self, wait: bool) -> Result<()> {
         match wait {
             true => self.writes.wait()?,
@@ -285,20 +286,20 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Writes what is left, waits for all of it, and cuts the file to length.
+    /// Writes the remaining bytes, waits for all writes, and truncates the file to its length.
     ///
     /// # Errors
-    /// What went wrong first.
+    /// The first failure.
     pub fn finish(mut self) -> Result<Written> {
         let written = self.complete()?;
         self.volume.close(&self.file);
         Ok(written)
     }
 
-    /// The same, with the bytes safe on the drive.
+    /// As [`BlockWriter::finish`], and also syncs the file to the drive.
     ///
     /// # Errors
-    /// What went wrong first.
+    /// The first failure.
     pub(crate) fn finish_synced(mut self) -> Result<Written> {
         let written = self.complete()?;
         self.volume.device().sync(self.file.id)?;
@@ -324,7 +325,7 @@ impl BlockWriter {
         })
     }
 
-    /// Writes all of it.
+    /// Writes all bytes.
     ///
     /// # Errors
     /// As [`BlockWriter::advance`].
@@ -363,7 +364,7 @@ impl Write for BlockWriter {
     }
 }
 
-/// A file that appears at its place once it is whole.
+/// A file that appears at its place when it is complete.
 #[derive(Debug)]
 pub(crate) struct StagedFile {
     writer: BlockWriter,
@@ -373,10 +374,10 @@ pub(crate) struct StagedFile {
 }
 
 impl StagedFile {
-    /// Begins the file that will be at `path`.
+    /// Starts the file that will be at `path`.
     ///
     /// # Errors
-    /// What making it fails with.
+    /// The file cannot be created.
     pub(crate) fn create(job: &Job, path: &Path, replace: bool) -> Result<Self> {
         let path = file_behind("create output", path)?;
         let parent = parent_of(&path);
@@ -390,7 +391,7 @@ impl StagedFile {
         })
     }
 
-    /// Why a write failed, once.
+    /// The error of a failed write; returned only once.
     pub(crate) fn failure(&mut self) -> Option<Error> {
         let failure = self.writer.failure.take();
         failure.map(|error| match error.file_path() {
@@ -399,10 +400,10 @@ impl StagedFile {
         })
     }
 
-    /// Puts it in its place.
+    /// Moves the file to its place.
     ///
     /// # Errors
-    /// What went wrong first, since it was begun; nothing is there then.
+    /// The first failure since the start; then no file is at its place.
     pub(crate) fn publish(mut self) -> Result<Written> {
         let place = |error: Error| match error.file_path() {
             Some(_) => error,

@@ -1,11 +1,11 @@
-//! What a file holds, told by its first bytes.
+//! Detects what a file holds from its first bytes.
 //!
-//! Contract: [`Content::of`] knows compressed text, arrays of NumPy and the binary formats that
-//! data come in, by their magic numbers, and says whether there are NULs. A magic number that is a
-//! word (`PAR1`, `ORC`) counts only where it is followed by bytes that no text has, and that of a
-//! table also where the file ends before there could be any. [`Recognition`] is the one rule about
-//! what may be taken for lines, and [`Content::check_records`] that for records; every input goes
-//! through one of them ([`crate::inputs`], [`crate::spool`], [`crate::text::reader`]). Pure.
+//! Contract: [`Content::of`] recognises compressed text, arrays of NumPy and the common binary data
+//! formats by their magic numbers, and reports NUL bytes. A magic number that is a word (`PAR1`,
+//! `ORC`) counts only if bytes follow that no text contains; that of a table also counts if the
+//! file ends before such bytes. [`Recognition`] is the single rule for accepting lines, and
+//! [`Content::check_records`] the one for records. Every input passes one of them
+//! ([`crate::inputs`], [`crate::spool`], [`crate::text::reader`]). Pure.
 
 use std::path::Path;
 
@@ -15,9 +15,9 @@ use outcore_io::units;
 
 use crate::compress::Compression;
 
-/// No table is as short: what begins like one was cut short.
+/// No table is this short, so a file that begins like one was truncated.
 const TABLE_BYTES_MIN: usize = 12;
-/// How many of the first bytes are looked at.
+/// Number of first bytes that are examined.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
 const CONVERT: &str =
@@ -29,18 +29,18 @@ const UNPACK: &str = "unpack it first";
 const NO_DATA: &str = "name a file of lines or records";
 const TO_UTF_8: &str = "convert it first: iconv -f UTF-16 -t UTF-8 IN > OUT";
 
-/// A format that is known, and not read.
+/// A known format that outcore does not read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Format {
-    /// With its article.
+    /// Name with its article.
     name: &'static str,
-    /// What to do with it.
+    /// Next step for the user.
     hint: &'static str,
     at: usize,
     magic: &'static [u8],
-    /// Whether text may begin like that.
+    /// Whether text may begin with the magic number.
     is_word: bool,
-    /// How names of such files end.
+    /// Extensions of such files.
     endings: &'static [&'static str],
     /// Whether it is a table, which some commands read.
     is_table: bool,
@@ -82,7 +82,7 @@ const fn at(at: usize, format: Format) -> Format {
     Format { at, ..format }
 }
 
-/// The first that fits is meant.
+/// The first match wins.
 static FORMATS: [Format; 38] = [
     table(word(known(
         "a Parquet file",
@@ -251,24 +251,25 @@ static ARROW_STREAM: Format = table(known(
     &["arrow", "arrows", "ipc"],
 ));
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// Nothing that is known by its magic number.
+    /// No known magic number.
     Plain {
-        /// Whether there are NULs, which text has not.
+        /// Whether it contains NULs, which text does not.
         has_nuls: bool,
     },
-    /// Compressed, so that it can be unpacked here.
+    /// Compressed in a form that outcore decompresses.
     Packed(Compression),
     /// An array of NumPy.
     Array,
-    /// What is known, and not read.
+    /// A known format that is not read.
     Other(&'static Format),
 }
 
 impl Content {
-    /// What begins with `head`: [`HEAD_BYTES`], or all if there is less.
+    /// Detects the content from `head`, the first [`HEAD_BYTES`] bytes or all bytes of a shorter
+    /// file.
     pub fn of(head: &[u8]) -> Self {
         if NpyHeader::is_npy(head) {
             return Content::Array;
@@ -287,21 +288,21 @@ impl Content {
         }
     }
 
-    /// Whether it is a table: Parquet or Arrow, of any version.
+    /// Whether it is a table: any version of Parquet or Arrow.
     pub fn is_table(self) -> bool {
         matches!(self, Content::Other(format) if format.is_table)
     }
 
-    /// Whether it is nothing that is known by its magic number.
+    /// Whether no magic number was recognised.
     pub(crate) fn is_plain(self) -> bool {
         matches!(self, Content::Plain { .. })
     }
 
-    /// Fails if the file `name` holds no records: with a type that was named, if its name says so
-    /// too.
+    /// Fails if the file `name` does not hold records. If the caller gave a type, it fails only if
+    /// the extension confirms the detected format.
     ///
     /// # Errors
-    /// Usage, with what to do.
+    /// Usage, with a next step.
     pub(crate) fn check_records(self, name: &Path, is_typed: bool) -> Result<()> {
         let end = name.extension().and_then(|end| end.to_str());
         let (cause, hint, is_named_so) = match self {
@@ -334,13 +335,13 @@ impl Format {
     }
 }
 
-/// Whether there are only bytes that text may have.
+/// Whether all bytes may occur in text.
 fn is_text(head: &[u8]) -> bool {
     let is_of_text = |byte: &u8| *byte >= b' ' || matches!(byte, 7..=13 | 27);
     head.iter().all(is_of_text)
 }
 
-/// Whether the first file in a ZIP archive is an array of NumPy.
+/// Whether the first file in a ZIP archive is a NumPy array.
 fn is_npz(head: &[u8]) -> bool {
     const NAME_AT: usize = 30;
     let name_bytes = match head.get(26..28) {
@@ -351,7 +352,7 @@ fn is_npz(head: &[u8]) -> bool {
         .is_some_and(|name| name.ends_with(b".npy"))
 }
 
-/// Whether it is a stream of Arrow messages: a mark that goes on, and a length of metadata.
+/// Whether it is a stream of Arrow messages: a continuation marker, and a length of metadata.
 fn is_arrow_stream(head: &[u8]) -> bool {
     let Some((mark, rest)) = head.split_first_chunk::<4>() else {
         return false;
@@ -363,27 +364,27 @@ fn is_arrow_stream(head: &[u8]) -> bool {
         && length.is_some_and(|length| length > 0 && length < 1 << 24 && length % 8 == 0)
 }
 
-/// What may be taken for lines.
+/// The rule for content that may be read as lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recognition {
-    /// The caller says that it is lines (`--lines`), whatever it looks like.
+    /// The caller insists that it is lines (`--lines`), regardless of its content.
     pub insists_lines: bool,
-    /// NULs mean something: they end lines, or stand between fields.
+    /// NULs have a meaning: they end lines, or separate fields.
     pub takes_nuls: bool,
-    /// What is compressed is not unpacked: its bytes are lines.
+    /// Compressed data is not decompressed: its bytes are lines.
     pub takes_packed: bool,
 }
 
 impl Recognition {
-    /// Whatever it is, as it is: for what was looked at before, or made here.
+    /// Accepts any content as it is, for data that was checked before or made by outcore.
     pub const ANYTHING: Recognition = Recognition {
         insists_lines: true,
         takes_nuls: true,
         takes_packed: true,
     };
 
-    /// How the file `name`, which holds `content`, is to be unpacked before its lines are read: by
-    /// its content, or as its name promises, which then fails.
+    /// How the file `name` with `content` must be decompressed before its lines are read: according
+    /// to its content, or else to its extension, in which case decompression fails.
     pub fn packed(self, name: &Path, content: Content) -> Option<Compression> {
         match content {
             _ if self.takes_packed => None,
@@ -393,11 +394,11 @@ impl Recognition {
         }
     }
 
-    /// Fails if what was found in the input `name` is not lines, and will not be when it is
-    /// unpacked. NULs are looked for in files, not in streams.
+    /// Fails if the content of the input `name` is not lines, and decompression does not make it
+    /// lines. NULs are checked in files, not in streams.
     ///
     /// # Errors
-    /// Usage, with what it is and what to do.
+    /// Usage, with the detected format and a next step.
     pub fn check_lines(self, name: &Path, content: Content, is_file: bool) -> Result<()> {
         const READ: &str = "read lines";
         let (cause, hint) = match content {
@@ -423,10 +424,10 @@ impl Recognition {
         Err(Error::usage(READ, cause).path(name).hint(hint))
     }
 
-    /// As [`Recognition::check_lines`] for the first bytes of what was unpacked.
+    /// As [`Recognition::check_lines`], for the first decompressed bytes.
     ///
     /// # Errors
-    /// As there; usage for what is compressed once more.
+    /// As there; usage for data that is compressed twice.
     pub(crate) fn check_unpacked(self, name: &Path, head: &[u8], is_file: bool) -> Result<()> {
         let content = Content::of(head);
         if let (Content::Packed(_), false) = (content, self.insists_lines) {
@@ -438,10 +439,10 @@ impl Recognition {
     }
 }
 
-/// Types to suggest by the size of a file.
+/// Types to suggest, depending on the size of a file.
 const SUGGESTED: [&str; 4] = ["u32", "u64", "u128", "gensort"];
 
-/// The types of records of which a file of `data_bytes` would hold a whole number.
+/// The types whose records would fit a whole number of times into a file of `data_bytes`.
 pub(crate) fn fitting_types(data_bytes: u64) -> Vec<String> {
     let fits = SUGGESTED.iter().filter_map(|name| {
         let format = RecordFormat::parse_type(name).ok()?;

@@ -1,12 +1,13 @@
-//! What a run used: processor, memory, traffic; and how much of the drives' speed.
+//! Resources that a run used (processor, memory, traffic), and its share of the drives' bandwidth.
 //!
-//! Contract: processor time is user and system time of all threads of the process, memory the most
-//! it ever had resident. Both are read from the kernel when asked for; nothing is sampled.
+//! Contract: processor time is the user and system time of all threads of the process; memory is
+//! the largest resident size so far. Both are read from the kernel on request; nothing is sampled.
 //!
-//! [`bandwidth_fraction`] is bytes moved over what the drives could have moved: the time that reads
-//! and writes would take at the measured bandwidths of all drives together, over the wall time
-//! (for equal read and write bandwidth B: bytes / (seconds x B)). Drives of one group share the
-//! group's ceiling. It is nothing unless every drive with traffic has been measured.
+//! [`bandwidth_fraction`] is the number of bytes moved divided by the number that the drives could
+//! have moved. It is computed as the time of all reads and writes at the measured total bandwidth,
+//! divided by the wall time (for equal read and write bandwidth B: bytes / (seconds x B)). Drives
+//! of one group share the group's ceiling. The result is `None` unless every drive with traffic has
+//! been measured.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -14,7 +15,7 @@ use std::path::Path;
 use outcore_io::config::{DriveSet, DriveSpec, GroupSpec};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Bytes that a drive served.
+/// Bytes moved by a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriveTraffic {
     /// Its name in messages.
@@ -26,7 +27,7 @@ pub struct DriveTraffic {
 }
 
 impl DriveTraffic {
-    /// From the engine's (name, bytes read, bytes written).
+    /// From the engine's tuple (name, bytes read, bytes written).
     pub fn of(traffic: &(String, u64, u64)) -> Self {
         DriveTraffic {
             name: traffic.0.clone(),
@@ -36,13 +37,13 @@ impl DriveTraffic {
     }
 }
 
-/// User and system time of this process so far.
+/// User and system time of this process.
 pub fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// The most memory that this process ever had resident; nothing where the kernel does not say.
+/// Largest resident size of this process so far; `None` if the kernel does not report it.
 pub fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -52,7 +53,7 @@ pub fn peak_rss_bytes() -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Share of the bandwidth of the drives in `set` that `traffic` used in `seconds`.
+/// The share of the bandwidth of the drives in `set` that `traffic` used in `seconds`.
 pub fn bandwidth_fraction(traffic: &[DriveTraffic], seconds: f64, set: &DriveSet) -> Option<f64> {
     let used: Vec<&DriveTraffic> = traffic
         .iter()
@@ -80,8 +81,8 @@ pub fn bandwidth_fraction(traffic: &[DriveTraffic], seconds: f64, set: &DriveSet
     Some((read_bytes as f64 / read_rate + written_bytes as f64 / write_rate) / seconds)
 }
 
-/// The drive that the engine calls `name`: a name of the set, or a directory on a file system that
-/// holds one of its directories.
+/// The drive that the engine calls `name`: a name in the set, or a directory on a file system that
+/// holds one of the set's directories.
 fn spec_of<'a>(name: &str, set: &'a DriveSet) -> Option<&'a DriveSpec> {
     let file_system = |dir: &Path| std::fs::metadata(dir).ok().map(|facts| facts.dev());
     let by_name = set.drives.iter().find(|spec| spec.name == name);
@@ -93,7 +94,7 @@ fn spec_of<'a>(name: &str, set: &'a DriveSet) -> Option<&'a DriveSpec> {
     })
 }
 
-/// Sum of the rates of all drives, each group at most at its ceiling.
+/// Sum of the rates of all drives; each group counts at most its ceiling.
 fn total_rate(
     set: &DriveSet,
     rate_of: impl Fn(&DriveSpec) -> Option<u64>,

@@ -1,8 +1,9 @@
-//! What users name of a lazy dataset, as [`outcore::dataset`] takes it.
+//! Turns the user's inputs of a lazy dataset into those of [`outcore::dataset`].
 //!
-//! Contract: [`open`] looks at the files and decides what their records are, and reads nothing
-//! else. [`LineFiles`] knows what the engine does not: that files of lines are compressed, or CSV,
-//! whose header names the columns ([`CsvStep`]). [`Allowed`] is what the user's settings allow.
+//! Contract: [`open`] examines the files, decides the type of their records, and reads nothing
+//! else. [`LineFiles`] handles two cases that the engine does not know: files of lines that are
+//! compressed, and CSV, whose header names the columns ([`CsvStep`]). [`Allowed`] holds the user's
+//! settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,12 +25,12 @@ use crate::text::csv_files::{COUNT_COLUMN, CsvSort};
 use crate::text::json_files::skip_input_marks;
 use crate::text::output::Dress;
 
-/// What the user's settings allow, and the observer of the job.
+/// The user's settings, and the observer of the job.
 #[derive(Debug, Clone)]
 pub struct Allowed {
     /// The settings.
     pub resources: Resources,
-    /// How the jobs are watched and stopped.
+    /// How jobs are observed and stopped.
     pub control: Arc<Control>,
 }
 
@@ -63,40 +64,40 @@ impl ResourceProvider for Allowed {
     }
 }
 
-/// What is read, as users say it.
+/// The inputs as the user gives them.
 #[derive(Debug, Clone)]
 pub enum Request {
     /// The records of files; several groups of files are zipped.
     Records(Vec<(Vec<PathBuf>, TypeRequest)>),
-    /// No files: the numbers from 0 up to, but without, this one.
+    /// No files: the numbers from 0 up to and excluding this one.
     Count(u64),
     /// The lines of files.
     Lines {
         /// Their names.
         inputs: Vec<PathBuf>,
-        /// What ends a line.
+        /// The byte that ends a line.
         terminator: u8,
-        /// What may be taken for lines.
+        /// What may be read as lines.
         recognition: Recognition,
-        /// Whether they are JSON values; then a byte order mark is passed over.
+        /// Whether they are JSON values; a byte order mark is then skipped.
         is_json: bool,
     },
 }
 
-/// What was opened.
+/// An opened dataset.
 pub struct Opened {
-    /// Without a step.
+    /// The dataset without any step.
     pub dataset: Dataset,
     /// The files of the first group.
     pub sources: Vec<Source>,
-    /// The files, where they hold lines.
+    /// The files, if they hold lines.
     pub lines: Option<LineFiles>,
 }
 
-/// Looks at the files that are named.
+/// Examines the files of the request.
 ///
 /// # Errors
-/// Files that are missing or hold something else; types that are not known.
+/// Files that are missing or hold something else; unknown types.
 pub fn open(request: &Request, resources: &Resources) -> Result<Opened> {
     match request {
         Request::Count(count) => Ok(Opened {
@@ -144,23 +145,23 @@ pub fn open(request: &Request, resources: &Resources) -> Result<Opened> {
     }
 }
 
-/// Files of lines, which may be compressed; shared with the dataset that reads them.
+/// Files of lines, possibly compressed; shared with the dataset that reads them.
 #[derive(Clone)]
 pub struct LineFiles(Arc<Mutex<Files>>);
 
 struct Files {
     inputs: Vec<ResolvedInput>,
-    /// Anything of what was made on scratch.
+    /// Files that were made on scratch accept any content.
     recognition: Recognition,
     is_json: bool,
     resources: Resources,
     beside: PathBuf,
-    /// What compressed files hold.
+    /// The decompressed contents of compressed files.
     spool: Option<Spool>,
 }
 
 impl LineFiles {
-    /// Files that have been looked at; `is_json` says that their lines are JSON values.
+    /// Files that have been examined; `is_json` means that their lines are JSON values.
     pub fn new(
         inputs: Vec<ResolvedInput>,
         recognition: Recognition,
@@ -181,12 +182,12 @@ impl LineFiles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Other settings, before anything is written.
+    /// Replaces the settings before anything is written.
     pub fn set_resources(&self, resources: &Resources) {
         self.files().resources = resources.clone();
     }
 
-    /// As they are now, and what of them may be taken for lines.
+    /// The current inputs, and what may be read as lines.
     pub fn inputs(&self) -> (Vec<ResolvedInput>, Recognition) {
         let files = self.files();
         (files.inputs.clone(), files.recognition)
@@ -246,34 +247,34 @@ impl LineSource for LineFiles {
     }
 }
 
-/// What is done with records of CSV.
+/// What a step does with CSV records.
 #[derive(Debug, Clone, Copy)]
 pub enum OfCsv {
-    /// They are put in the order of the columns.
+    /// Sorts them by columns.
     Sort {
-        /// One a key, counts, records without a key.
+        /// Options: one record per key, counts, records without a key.
         options: LineSortOptions,
-        /// Whether each file is in order already.
+        /// Whether each file is already sorted.
         merges: bool,
     },
-    /// They are put in a random order.
+    /// Shuffles them.
     Shuffle {
-        /// Chooses the order.
+        /// Seed of the order.
         seed: u64,
-        /// Chooses another one for the same seed.
+        /// Selects another order for the same seed.
         epoch: u64,
     },
 }
 
-/// A step on CSV, whose columns are known when its files have been looked at.
+/// A step on CSV, whose columns are known after its files have been examined.
 pub struct CsvStep {
-    /// How its records are read, and sorted.
+    /// How its records are read and sorted.
     pub csv: CsvSort,
-    /// What is done with them.
+    /// The operation.
     pub of: OfCsv,
     /// The files.
     pub files: LineFiles,
-    /// How the records look in the output: known when the step is settled.
+    /// The form of records in the output; known when the step is settled.
     pub dress: Arc<Mutex<Dress>>,
 }
 

@@ -1,13 +1,14 @@
-//! What the user named as input, made into files with a header, data and an identity.
+//! Turns the user's input names into files with a header, data and an identity.
 //!
-//! Contract: [`find`] expands manifests and plain names into [`Source`]s and refuses what can be no
-//! input (directories, block devices). Sources that are not regular files are streams; a caller
-//! that takes them ([`Streams::Taken`]) copies them to scratch first, and `-` is standard input to
-//! it. [`look`] opens each file once and reads its first bytes, which say what it holds
-//! ([`crate::content`]): what begins like a `.npy` file is one, and what is named like one must be
-//! one. [`look_at_lines`] does the same for what is to be lines. Nothing else is read here.
+//! Contract: [`find`] expands manifests and plain names into [`Source`]s, and rejects names that
+//! cannot be inputs (directories, block devices). Sources that are not regular files are streams. A
+//! caller that accepts streams ([`Streams::Taken`]) first copies them to scratch; for it, `-` is
+//! standard input. [`look`] opens each file once and reads its first bytes, which determine its
+//! content ([`crate::content`]). A file that begins like a `.npy` file is one, and a file with that
+//! extension must be one. [`look_at_lines`] does the same for files that must be lines. Nothing
+//! else is read here.
 //!
-//! Standard input that is a regular file is read in place, from where it stands.
+//! A regular file on standard input is read in place, from its current position.
 
 use std::fs::{self, File, FileType, Metadata};
 use std::io::Read;
@@ -31,74 +32,72 @@ use outcore_store::dataset::Named;
 const STDIO: &str = "-";
 /// Standard input in messages.
 pub const STDIN_NAME: &str = "standard input";
-/// Standard input as a file that can be opened again.
+/// The path of standard input as a file that can be opened again.
 const STDIN_PATH: &str = "/proc/self/fd/0";
-/// How many bytes tell what a stream holds, except for archives of tar.
+/// Number of bytes that identify the content of a stream, except for tar archives.
 const TELLING_BYTES: usize = 64;
 const OPEN: &str = "open input";
 const CHECK_PATH: &str = "check the path";
-/// The command's words; Python has the output as an argument of its own.
+/// In the command's notation; in Python the output is a separate argument.
 const PERHAPS_OUTPUT: &str = "check the path; to write the result there, name it with -o";
 
-/// Identity of a file: its file system and its number there.
+/// Identity of a file: its file system, and its number on it.
 pub type FileKey = (u64, u64);
 
-/// The identity of what `facts` describe.
+/// The identity of the file that `facts` describe.
 pub fn key_of(facts: &Metadata) -> FileKey {
     (facts.dev(), facts.ino())
 }
 
-/// The identity of a regular file. Files under /proc, which say that they are empty, are new each
-/// time and have none.
+/// The identity of a regular file. Files under /proc report a size of zero and are new each time,
+/// so they have none.
 fn identity_of(facts: &Metadata) -> Option<Identity> {
     (facts.is_file() && facts.len() > 0).then(|| Identity::of(facts))
 }
 
-/// Whether the caller can take what is not a file.
+/// Whether the caller accepts inputs that are not files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streams {
-    /// `-` is standard input, pipes and character devices are streams.
+    /// `-` is standard input; pipes and character devices are streams.
     Taken,
-    /// Files only; `-` is a file's name like any other.
+    /// Only files; `-` is an ordinary file name.
     Refused,
 }
 
-/// An input as it was named, before it is opened.
+/// An input before it is opened.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// For messages.
+    /// Name in messages.
     pub name: PathBuf,
-    /// Where to open it.
+    /// Path to open.
     pub path: PathBuf,
     /// Its identity, for regular files; streams have none.
     pub key: Option<FileKey>,
-    /// Which file it was when it was found, and which state of it; nothing for streams and
-    /// datasets.
+    /// The identity and state of the file when it was found; `None` for streams and datasets.
     pub identity: Option<Identity>,
-    /// First byte that belongs to the input.
+    /// Offset of the first byte that belongs to the input.
     pub start_bytes: u64,
     /// The manifest that lists it.
     pub manifest: Option<PathBuf>,
-    /// The dataset, if it is one rather than a file of the system; then only the device of the job
-    /// opens `path`.
+    /// The dataset, if the input is one; only the device of the job can then open `path`.
     pub sealed: Option<Sealed>,
-    /// What it holds, once its first bytes have been looked at.
+    /// Its content, once its first bytes have been examined.
     pub content: Option<Content>,
 }
 
-/// What names mean that are not names of the system's files.
+/// Resolves names that are not names of system files.
 pub trait Names {
-    /// The input that `name` means; nothing if it is the name of a file.
+    /// The input of `name`; `None` if it is a file name.
     ///
     /// # Errors
-    /// It names a dataset, and there is none or it cannot be read.
+    /// It names a dataset that does not exist or cannot be read.
     fn input(&self, name: &Path) -> Result<Option<Source>>;
 
-    /// Is told of each input that was found, before it is read.
+    /// Receives each input that was found, before it is read.
     fn found(&self, _: &Source) {}
 }
 
-/// Every name is that of a file.
+/// Treats every name as a file name.
 #[derive(Debug, Clone, Copy)]
 pub struct FilesOnly;
 
@@ -114,10 +113,10 @@ impl Source {
         self.key.is_none()
     }
 
-    /// Whether it is a file, or a dataset, without bytes.
+    /// Whether it is a file or a dataset without bytes.
     ///
     /// # Errors
-    /// It cannot be looked at.
+    /// It cannot be examined.
     pub(crate) fn is_empty(&self) -> Result<bool> {
         Ok(!self.is_stream() && self.len_bytes()? == 0)
     }
@@ -127,7 +126,7 @@ impl Source {
         self.sealed.is_some() || Named::is_mark(&self.name) && self.path != self.name
     }
 
-    /// The dataset `sealed`, under the name that it was given.
+    /// The dataset `sealed`, with the name that the user gave.
     pub(crate) fn of_dataset(name: &Path, sealed: Sealed) -> Self {
         Source {
             name: name.to_path_buf(),
@@ -141,10 +140,10 @@ impl Source {
         }
     }
 
-    /// The file `path`, under the name by which the user knows it.
+    /// The file `path`, with the name that the user knows.
     ///
     /// # Errors
-    /// It cannot be looked at.
+    /// It cannot be examined.
     pub(crate) fn of_copy(name: &Path, path: &Path) -> Result<Self> {
         let source = named(path, None, Streams::Refused)?;
         Ok(Source {
@@ -153,7 +152,7 @@ impl Source {
         })
     }
 
-    /// Its bytes from the beginning, which is not where the input begins.
+    /// All bytes of the file, even if the input begins later.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -164,7 +163,7 @@ impl Source {
         }
     }
 
-    /// The file, if it still is the one that was found; `name` is what messages call it.
+    /// Opens the file if it is still the one that was found; `name` is used in messages.
     fn open_file(&self, name: &Path) -> Result<File> {
         let file = File::open(&self.path).map_err(|error| cannot_open(name, &error))?;
         let facts = file.metadata().map_err(|error| cannot_open(name, &error))?;
@@ -179,10 +178,10 @@ impl Source {
         }
     }
 
-    /// All of its bytes, those before the input's beginning too.
+    /// The length of the file, including bytes before the input's beginning.
     ///
     /// # Errors
-    /// It cannot be looked at.
+    /// It cannot be examined.
     pub fn len_bytes(&self) -> Result<u64> {
         match &self.sealed {
             Some(sealed) => Ok(sealed.len_bytes()),
@@ -193,14 +192,15 @@ impl Source {
         }
     }
 
-    /// As much as there is of `len_bytes` bytes from where the input begins.
+    /// Up to `len_bytes` bytes from where the input begins.
     pub(crate) fn head(&self, len_bytes: usize) -> Result<Vec<u8>> {
         if let Some(sealed) = &self.sealed {
             return sealed.read(self.start_bytes, len_bytes);
         }
         let file = self.open_file(&self.path)?;
         let failed = |error| Error::io("read input", &error).path(&self.name);
-        // A small file needs little memory, and one read. Some under /proc say that they are empty.
+        // A small file needs little memory and one read. Some files under /proc report a size of
+        // zero.
         let there_bytes = match file.metadata().map_err(failed)?.len() {
             0 => 4096,
             len => len,
@@ -212,7 +212,7 @@ impl Source {
         Ok(head)
     }
 
-    /// Whether its name says that it is an array of NumPy.
+    /// Whether its extension is that of a NumPy array.
     fn is_named_npy(&self) -> bool {
         let name = self.name.as_os_str().as_encoded_bytes();
         name.ends_with(b".npy")
@@ -222,20 +222,20 @@ impl Source {
 /// A file that can be sorted.
 #[derive(Debug, Clone)]
 pub struct ResolvedInput {
-    /// As it was named.
+    /// The source as the user named it.
     pub source: Source,
-    /// Bytes in front of the data.
+    /// Bytes before the data.
     pub header_bytes: u64,
     /// Bytes of data.
     pub data_bytes: u64,
-    /// Its header, if it is an array of NumPy.
+    /// Its header, if it is a NumPy array.
     pub npy: Option<NpyHeader>,
-    /// What it holds, by its first bytes.
+    /// Its content, according to its first bytes.
     pub content: Content,
 }
 
 impl ResolvedInput {
-    /// All of a file as data.
+    /// A file that consists only of data.
     fn whole(source: Source, content: Content) -> Result<Self> {
         Ok(ResolvedInput {
             header_bytes: source.start_bytes,
@@ -249,13 +249,12 @@ impl ResolvedInput {
         })
     }
 
-    /// As the engine wants it.
+    /// The input in the engine's form.
     pub fn to_sort(&self) -> Input {
         Input {
             path: self.source.path.clone(),
             header_bytes: self.header_bytes,
-            // Raw records extend to the end of the file; a header says how many bytes of data there
-            // are.
+            // Raw records extend to the end of the file; a header gives the number of data bytes.
             data_bytes: self.npy.is_some().then_some(self.data_bytes),
         }
     }
@@ -264,16 +263,16 @@ impl ResolvedInput {
 /// Expands the names of inputs, in order.
 ///
 /// # Errors
-/// No name, a missing file, a directory or device, a stream where none is taken, standard input
+/// No name, a missing file, a directory or device, a stream if none is accepted, standard input
 /// named twice, a broken manifest, a file whose parts `--delete-input` has freed.
 pub fn find(names: &[PathBuf], streams: Streams, known: &dyn Names) -> Result<Vec<Source>> {
     find_in((names, known), streams, is_manifest)
 }
 
-/// The same where a name means the file itself and nothing that it lists, as to GNU sort.
+/// As [`find`], but a manifest is an ordinary file, as for GNU sort.
 ///
 /// # Errors
-/// As [`find`], but for manifests.
+/// As [`find`], except for manifests.
 pub fn find_as_named(names: &[PathBuf], known: &dyn Names) -> Result<Vec<Source>> {
     find_in((names, known), Streams::Taken, |_| false)
 }
@@ -311,8 +310,7 @@ fn find_in(
     Ok(sources)
 }
 
-/// Adds a hint to the error about a last input that does not exist, since an output may have been
-/// meant.
+/// Adds a hint to the error about a missing last input, because the user may have meant an output.
 fn perhaps_output(error: Error, (found_count, names_count): (usize, usize)) -> Error {
     let is_last = names_count > 1 && found_count + 1 == names_count;
     match error.next_step() {
@@ -321,10 +319,10 @@ fn perhaps_output(error: Error, (found_count, names_count): (usize, usize)) -> E
     }
 }
 
-/// Refuses streams, where a plan has to know how long its inputs are.
+/// Rejects streams, for plans that need the length of their inputs.
 ///
 /// # Errors
-/// Usage: one is a stream.
+/// Usage: one of them is a stream.
 pub fn refuse_streams<'a>(
     sources: impl IntoIterator<Item = &'a Source>,
     operation: &str,
@@ -337,7 +335,7 @@ pub fn refuse_streams<'a>(
     }
 }
 
-/// All inputs, where only files are taken.
+/// All inputs, for callers that accept only files.
 ///
 /// # Errors
 /// Those of [`find`] and [`look`].
@@ -346,7 +344,7 @@ pub fn open_files(names: &[PathBuf], known: &dyn Names) -> Result<Vec<ResolvedIn
     sources.into_iter().map(look).collect()
 }
 
-/// The error, with the name by which the user knows the file that it is about.
+/// The error with the name by which the user knows the file.
 pub fn explain<'a>(sources: impl IntoIterator<Item = &'a Source>, error: Error) -> Error {
     let about = error.file_path();
     let found = sources
@@ -369,7 +367,7 @@ pub fn is_stdout(name: &Path) -> bool {
     names.iter().any(|known| name.as_os_str() == *known)
 }
 
-/// Whether `name` is that of a manifest.
+/// Whether `name` is the name of a manifest.
 pub(crate) fn is_manifest(name: &Path) -> bool {
     name.as_os_str()
         .as_encoded_bytes()
@@ -446,7 +444,8 @@ fn standard_input() -> Result<Source> {
     let at = rustix::fs::seek(stdin, rustix::fs::SeekFrom::Current(0));
     let start_bytes =
         at.map_err(|errno| Error::errno(OPEN, errno.raw_os_error()).path(STDIN_NAME))?;
-    // The name it was opened by, where it still leads to the same file: better in messages.
+    // The name by which it was opened, if that still leads to the same file, because it is clearer
+    // in messages.
     let by_name = fs::read_link(path)
         .ok()
         .filter(|target| fs::metadata(target).is_ok_and(|there| key_of(&there) == key_of(&facts)));
@@ -509,11 +508,11 @@ fn cannot_open(path: &Path, error: &std::io::Error) -> Error {
     Error::io(OPEN, error).path(path).hint(hint)
 }
 
-/// Opens a source and reads its first bytes. What begins like a `.npy` file is one, and what is
-/// named like one must be one.
+/// Opens a source and reads its first bytes. A file that begins like a `.npy` file is one, and a
+/// file with that extension must be one.
 ///
 /// # Errors
-/// A file that cannot be read; a broken header; a file shorter or longer than its header says.
+/// A file that cannot be read; a broken header; a file whose length differs from its header.
 pub fn look(source: Source) -> Result<ResolvedInput> {
     let (input, head) = look_at_bytes(source)?;
     let is_npy = input.content == Content::Array || input.source.is_named_npy();
@@ -533,10 +532,10 @@ pub fn look(source: Source) -> Result<ResolvedInput> {
     })
 }
 
-/// Opens a source that is to hold lines and reads its first bytes; all of it is data.
+/// Opens a source that must hold lines and reads its first bytes; all of the file is data.
 ///
 /// # Errors
-/// A file that cannot be read, or that `recognition` does not take for lines.
+/// A file that cannot be read, or that `recognition` does not accept as lines.
 pub fn look_at_lines(source: Source, recognition: Recognition) -> Result<ResolvedInput> {
     let input = match source.content {
         Some(content) => ResolvedInput::whole(source, content)?,
@@ -558,13 +557,13 @@ pub fn look_at_lines(source: Source, recognition: Recognition) -> Result<Resolve
 /// Bytes of text in files.
 ///
 /// # Errors
-/// A file that is not there.
+/// A missing file.
 pub fn bytes_of(files: &[Source]) -> Result<u64> {
     let bytes = |file: &Source| Ok(file.len_bytes()?.saturating_sub(file.start_bytes));
     files.iter().map(bytes).sum()
 }
 
-/// What a file holds.
+/// The content of a file.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -572,7 +571,7 @@ pub(crate) fn content_of(source: &Source) -> Result<Content> {
     Ok(Content::of(&source.head(HEAD_BYTES)?))
 }
 
-/// All of a file as data, what it holds, and its first bytes.
+/// A file that consists only of data, with its content and its first bytes.
 fn look_at_bytes(source: Source) -> Result<(ResolvedInput, Vec<u8>)> {
     let head = source.head(HEAD_BYTES)?;
     let input = ResolvedInput::whole(source, Content::of(&head))?;
@@ -583,7 +582,7 @@ fn read_header(source: &Source, prefix: &[u8]) -> Result<NpyHeader> {
     NpyHeader::parse(&source.head(NpyHeader::len_bytes(prefix)?)?)
 }
 
-/// Reads as much as there is, up to the length of `bytes`.
+/// Reads up to the length of `bytes`.
 fn read_at(file: &File, bytes: &mut [u8], start_bytes: u64) -> std::io::Result<usize> {
     let mut done = 0;
     while done < bytes.len() {
@@ -600,7 +599,7 @@ fn read_at(file: &File, bytes: &mut [u8], start_bytes: u64) -> std::io::Result<u
 /// Opens a stream for reading, whether or not it has a writer.
 ///
 /// # Errors
-/// What opening it fails with.
+/// The stream cannot be opened.
 pub fn open_stream(source: &Source) -> Result<OwnedFd> {
     let opened = match source.path == Path::new(STDIN_PATH) {
         true => std::io::stdin().as_fd().try_clone_to_owned(),
@@ -618,11 +617,11 @@ impl<'a> StreamReader<'a> {
         Ok(StreamReader::of(open_stream(source)?, check))
     }
 
-    /// Reads what tells what the stream holds, and no more than comes with it: a producer may be
-    /// slow.
+    /// Reads the bytes that identify the stream's content, and no more than arrive with them,
+    /// because a producer may be slow.
     ///
     /// # Errors
-    /// What reading it fails with; a stop.
+    /// A failed read; a stop.
     pub(crate) fn head(&mut self, source: &Source) -> Result<Vec<u8>> {
         let mut head = vec![0; HEAD_BYTES];
         let mut got = 0;

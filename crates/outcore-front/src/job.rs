@@ -1,8 +1,8 @@
-//! Requests settled: job and plan of a sort, what a check found.
+//! Prepares the job and the plan of a sort, and describes the results of a check.
 //!
-//! Contract: [`settle_sort`] does everything between the choice of inputs, output and format and
-//! the run itself. It reads no record. It counts drives as the engine does, so that the plan is
-//! that of the run. The words about a check are those of sortbenchmark.org's valsort.
+//! Contract: [`settle_sort`] does everything between the choice of inputs, output and format, and
+//! the run itself. It reads no record. It counts drives as the engine does, so that its plan is
+//! that of the run. The text of a check is that of sortbenchmark.org's valsort.
 
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,10 @@ use crate::inputs::ResolvedInput;
 use crate::output::{Target, check_room};
 use crate::resources::Resources;
 
-/// The job of a sort and its plan. Without a target only the plan is of use.
+/// The job of a sort and its plan. Without a target, only the plan is useful.
 ///
 /// # Errors
-/// Too little room or memory, drives that are none, options that do not go together.
+/// Too little room or memory, invalid drives, incompatible options.
 pub fn settle_sort(
     resources: &Resources,
     inputs: &[ResolvedInput],
@@ -31,7 +31,7 @@ pub fn settle_sort(
 ) -> Result<(Job, SortPlan)> {
     let data_bytes = inputs.iter().map(|input| input.data_bytes).sum();
     if let Some(target) = target.filter(|_| !options.unique) {
-        // How much --unique leaves is not known in advance.
+        // The size of the result of --unique is not known in advance.
         check_room(resources.device().as_ref(), target, data_bytes)?;
     }
     let (mut job, beside, drive_count) = unplanned(resources, inputs, target)?;
@@ -40,8 +40,8 @@ pub fn settle_sort(
     Ok((job, plan))
 }
 
-/// A job with the drives that were named, the directory beside which scratch goes otherwise, and
-/// the number of drives that data go to.
+/// A job with the named drives, the directory next to which scratch goes otherwise, and the number
+/// of drives that data goes to.
 fn unplanned(
     resources: &Resources,
     inputs: &[ResolvedInput],
@@ -58,7 +58,7 @@ fn unplanned(
     Ok((job, beside, drive_count))
 }
 
-/// As the engine counts: each named drive, then each further file system.
+/// Counts as the engine does: each named drive, then each further file system.
 fn count_drives<'a>(
     named: &[ScratchDrive],
     beside: &Path,
@@ -81,8 +81,8 @@ fn count_drives<'a>(
     count
 }
 
-/// valsort's verdict: whether all is in order. It refuses to judge no records, which is right for
-/// its own only.
+/// valsort's verdict: whether everything is in order. valsort gives no verdict on zero records;
+/// that applies only to its own format.
 pub fn is_in_order(check: &CheckReport, format: &RecordFormat) -> bool {
     match format.is_gensort() {
         true => check.valsort_exit_code() == 0,

@@ -1,37 +1,39 @@
-//! From what a user names to what the engine runs.
+//! Turns arguments of the command and of Python (files, types, keys, drives, sizes) into jobs of
+//! the engine.
 //!
-//! Contract: the command and the Python package ask for jobs in the same terms (files, types, keys,
-//! drives, sizes), so the rules about them stand here once, on the engine's public API alone.
-//! Everything that can be refused without work is refused here, before any work, with a cause, a
-//! place and a next step. Nothing here prints, ends the process or sorts; files are made by
-//! [`recording`], and by [`blocks`] and what stands on it: copies of what cannot be read twice, and
-//! outputs that the engine does not write.
+//! Contract: the command and the Python package request jobs in the same terms. The rules for these
+//! terms are implemented here once, using only the engine's public API. Requests that can be
+//! rejected without work are rejected here, before any work, with a cause, a place and a next step.
+//! Nothing here prints, ends the process or sorts. Files are made only by [`recording`], and by
+//! [`blocks`] and the modules that use it: copies of inputs that cannot be read twice, and outputs
+//! that the engine does not write.
 //!
-//! Texts name options as the command spells them. [`Spelling`] says them as the caller writes
-//! them, the engine's own texts included, so that both fronts say the same.
+//! Texts use the command's names of options. [`Spelling`] translates them, including those in the
+//! engine's own texts, into the caller's notation, so that both front ends report the same.
 //!
 //! - [`inputs`]: names, manifests and streams as files with a header, data and an identity
-//! - `compress`: compressed text, by the ends of names; gzip by several threads
-//! - [`content`]: what files hold, by their first bytes; what may be taken for lines or records
-//! - [`what`]: what an input is: lines, CSV, JSON lines, records, a table, a view
-//! - [`records`]: what the records are: from the caller, from headers, or a question
-//! - [`output`]: where a result goes, what may be overwritten, whether there is room
-//! - [`dataset`]: what users name of a lazy dataset: files, lines that are compressed or CSV,
-//!   drives
+//! - `compress`: compressed text, by the extensions of names; gzip by several threads
+//! - [`content`]: detects what files hold by their first bytes; decides what may be read as lines
+//!   or records
+//! - [`what`]: the kind of an input: lines, CSV, JSON lines, records, a table, a view
+//! - [`records`]: the type of records: from the caller or from headers, or an error that lists
+//!   possible types
+//! - [`output`]: the place of a result, permission to overwrite, and the room for it
+//! - [`dataset`]: the inputs of a lazy dataset: files, lines that are compressed or CSV, drives
 //! - [`resources`]: memory, threads, drives, device
-//! - [`job`]: a sort settled: its job and its plan; what a check found
-//! - `allocator`: how much freed memory the C library keeps
-//! - [`blocks`]: bytes in order into a new file
-//! - [`split`]: files cut into parts of whole lines or records
-//! - [`spool`]: streams and compressed files, copied to scratch
-//! - [`recording`]: the I/O of a run, recorded
-//! - [`cost`]: what a run used, and how much of the drives' speed
-//! - [`record_cost`]: what a sort computes for a record on this machine
-//! - [`view`]: what users name of a sorted view
-//! - [`spelling`]: options in texts, the caller's way
-//! - [`volumes`]: datasets on volumes: what `@name` means, `put`, `get`, `cp`
-//! - [`streams`]: pipes in and out, and the wait for their other ends
-//! - [`staging`]: files in the place of datasets, for a job that takes files
+//! - [`job`]: the job and the plan of a sort; the results of a check
+//! - `allocator`: limits the freed memory that the C library keeps
+//! - [`blocks`]: reads and writes the bytes of a file in order
+//! - [`split`]: splits files into parts of whole lines or records
+//! - [`spool`]: copies streams and compressed files to scratch
+//! - [`recording`]: records the I/O of a run
+//! - [`cost`]: resources that a run used, and its share of the drives' bandwidth
+//! - [`record_cost`]: computation per record of a sort on this machine
+//! - [`view`]: directories, ranges and keys of a sorted view
+//! - [`spelling`]: options in texts, in the caller's notation
+//! - [`volumes`]: datasets on volumes: the meaning of `@name`, `put`, `get`, `cp`
+//! - [`streams`]: pipes for input and output, and waiting for their other ends
+//! - [`staging`]: files that replace datasets, for a job that works on files
 //! - `result_tables`: results of graphs as tables, with the feature `tables`
 //! - `table_edges`: columns of tables as edges of graphs, with the feature `tables`
 //! - [`table_vectors`]: a column of a table as a file of vectors, with the same feature

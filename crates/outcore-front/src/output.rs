@@ -1,15 +1,18 @@
-//! Where a result goes: one file, a pipe, or one shard a drive with a manifest.
+//! Determines where a result goes: one file, a pipe, or one shard per drive with a manifest.
 //!
-//! Contract: [`choose`] turns the name that the caller gave into a [`Target`] and refuses what must
-//! not be written: an input (unless it is to be replaced), a file that exists (unless forced), a
-//! directory, a raw device, a pipe where the caller writes none, a name in a directory that is not
-//! there or not writable, a name that promises other contents than it would get ([`Holds`]), binary
-//! records on a terminal, a placeholder that is none. Files are compared by identity, so links fool
-//! nobody; a link to a file is written through. Nothing is made here.
+//! Contract: [`choose`] turns the caller's name into a [`Target`]. It rejects:
+//! - an input (unless it is to be replaced), an existing file (unless forced), a directory, or a
+//!   raw device;
+//! - a pipe (if the caller does not write pipes), or a directory that is missing or not writable;
+//! - an unknown placeholder, or an extension that does not match the contents ([`Holds`]);
+//! - binary records on a terminal.
 //!
-//! Shards: `{drive}` in the name stands for the drive's name. A plain file name is placed in each
-//! drive's directory, a path is taken as it is. The manifest lies beside the first shard, named
-//! like the pattern without `{drive}`: `sorted-{drive}.bin` gives `sorted.bin.outcore.json`.
+//! Files are compared by identity, so links are recognised; a link to a file is written through.
+//! Nothing is created here.
+//!
+//! Shards: `{drive}` in the name is replaced by the drive's name. A plain file name is placed in
+//! each drive's directory; a path is used as it is. The manifest is next to the first shard, with
+//! the pattern's name without `{drive}`: `sorted-{drive}.bin` gives `sorted.bin.outcore.json`.
 
 mod holds;
 pub(crate) mod pattern;
@@ -37,33 +40,33 @@ pub use holds::Holds;
 use pattern::{filled_in, has_placeholder, manifest_name};
 
 const CREATE: &str = "create output";
-/// What to do about an output that is an input, where that may be replaced.
+/// Advice for an output that is an input, if it may be replaced.
 const IN_PLACE: &str = "sort it in place with --replace, or give another name";
-/// What stands for the drive's name in an output's name.
+/// The placeholder for the drive's name in the name of an output.
 const PLACEHOLDER: &str = "{drive}";
 /// Standard output in messages.
 const STDOUT_NAME: &str = "standard output";
 
-/// Where a result goes.
+/// The place of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// One file.
     File(PathBuf),
-    /// Several files and the manifest that lists them.
+    /// Several files, and the manifest that lists them.
     Shards {
-        /// In order.
+        /// The shards in order.
         paths: Vec<PathBuf>,
-        /// The list of them.
+        /// The manifest.
         manifest: PathBuf,
     },
     /// Standard output, or the named pipe.
     Pipe(Option<PathBuf>),
 }
 
-/// What may be overwritten.
+/// What the caller allows to be overwritten.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Consent {
-    /// Any file that exists.
+    /// Any existing file.
     pub force: bool,
     /// An input.
     pub replace: bool,
@@ -87,15 +90,15 @@ pub fn check_terminal(target: &Target, holds: Holds, consent: Consent) -> Result
     }
 }
 
-/// Fails for what looks like a placeholder in the name of an output and is none of `known`, unless
-/// there is a directory or a file of that name.
+/// Fails if the name of an output contains a text in the form of a placeholder that is not in
+/// `known`, unless a directory or a file of that name exists.
 ///
 /// # Errors
-/// Usage, with the placeholder that may be meant.
+/// Usage, with the likely placeholder.
 pub fn check_placeholders(name: &Path, known: &[&str]) -> Result<()> {
     let text = name.to_string_lossy();
     let parent_bytes = text.rfind('/').map_or(0, |at| at + 1);
-    // What is there is no pattern.
+    // An existing file or directory is no pattern.
     let mut rest = match (name.exists(), parent_of(name).is_dir()) {
         (true, _) => return Ok(()),
         (false, true) => &text[parent_bytes..],
@@ -121,7 +124,7 @@ pub fn check_placeholders(name: &Path, known: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A stream that takes a result.
+/// A stream for a result.
 pub type Sink = Box<dyn Write + Send>;
 
 impl Target {
@@ -155,7 +158,7 @@ impl Target {
         }
     }
 
-    /// What names the whole result, in messages and events.
+    /// The name of the whole result, for messages and events.
     pub fn name(&self) -> &Path {
         match self {
             Target::File(path) | Target::Pipe(Some(path)) => path,
@@ -164,11 +167,11 @@ impl Target {
         }
     }
 
-    /// As the engine wants it: by absolute paths, so that it names drives by real directories.
-    /// `open` opens a pipe, the named one or standard output.
+    /// The output in the engine's form, with absolute paths, so that the engine names drives by
+    /// real directories. `open` opens a pipe, either the named one or standard output.
     ///
     /// # Errors
-    /// What `open` fails with.
+    /// An error of `open`.
     pub fn to_sort(
         &self,
         header: Option<NpyHeader>,
@@ -193,11 +196,11 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// The target that `name` means. Without a name, the result takes the place of the only input if
-/// inputs may be replaced, and otherwise goes to standard output where streams are taken.
+/// The target for `name`. Without a name, the result replaces the only input if inputs may be
+/// replaced; otherwise it goes to standard output if streams are accepted.
 ///
 /// # Errors
-/// Usage for anything that must not be written; I/O if the directory is not there.
+/// Usage for a place that must not be written; I/O if the directory does not exist.
 pub fn choose(
     name: Option<&Path>,
     sources: &[Source],
@@ -206,7 +209,7 @@ pub fn choose(
     (streams, holds): (Streams, Holds),
 ) -> Result<Target> {
     let is_pattern = holds != Holds::Bytes;
-    // The name of standard output is no file for a caller without streams.
+    // For a caller without streams, the name of standard output is not a file.
     let name = name.filter(|name| streams == Streams::Taken || !is_stdout(name));
     if let Some(name) = name.filter(|_| is_pattern) {
         check_placeholders(name, &[PLACEHOLDER])?;
@@ -237,16 +240,16 @@ fn refuse_manifest(name: &Path) -> Result<()> {
         .hint("name the shards instead, as in 'sorted-{drive}.bin'"))
 }
 
-/// Whether a pipe or a character device has the name.
+/// Whether the name belongs to a pipe or a character device.
 pub fn is_stream(name: &Path) -> bool {
     let kind = fs::metadata(name).map(|facts| facts.file_type());
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device())
 }
 
-/// A file, or the pipe or character device that has its name.
+/// A file, or the pipe or character device of that name.
 ///
 /// # Errors
-/// Usage for what is neither, and for a pipe where `streams` are refused.
+/// Usage for anything else, and for a pipe if `streams` are refused.
 pub fn file_or_pipe(name: &Path, streams: Streams) -> Result<Target> {
     if is_stream(name) {
         return match streams {
@@ -259,11 +262,11 @@ pub fn file_or_pipe(name: &Path, streams: Streams) -> Result<Target> {
     file_at(CREATE, name).map(Target::File)
 }
 
-/// The regular file that an output called `name` replaces or makes; for a link, the file behind it
-/// ([`file_behind`]).
+/// The regular file that an output called `name` replaces or creates; for a link, the file behind
+/// it ([`file_behind`]).
 ///
 /// # Errors
-/// Usage, named as `operation`, for what is not a file.
+/// Usage, with `operation`, for something that is not a file.
 pub(crate) fn file_at(operation: &str, name: &Path) -> Result<PathBuf> {
     let refuse = |cause: &str, hint: &str| {
         let error = Error::usage(operation, cause).path(name);
@@ -279,7 +282,7 @@ pub(crate) fn file_at(operation: &str, name: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The only input's own place: its file, or the shards of its manifest.
+/// The place of the only input: its file, or the shards of its manifest.
 fn place_of_input(sources: &[Source]) -> Result<Target> {
     let manifest = sources.first().and_then(|source| source.manifest.clone());
     let is_one = match &manifest {
@@ -302,7 +305,7 @@ fn place_of_input(sources: &[Source]) -> Result<Target> {
     }
 }
 
-/// One shard a drive.
+/// One shard per drive.
 fn shards(pattern: &Path, drives: &[DriveSpec]) -> Result<Target> {
     if drives.is_empty() {
         return Err(
@@ -331,10 +334,10 @@ fn shards(pattern: &Path, drives: &[DriveSpec]) -> Result<Target> {
     Ok(Target::Shards { paths, manifest })
 }
 
-/// Refuses what must not be written, as [`choose`] does.
+/// Rejects places that must not be written, as [`choose`] does.
 ///
 /// # Errors
-/// Usage for an input, a file that exists, a directory; I/O if the directory is not there.
+/// Usage for an input or an existing file or directory; I/O if the directory does not exist.
 pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds) -> Result<()> {
     check_terminal(target, holds, consent)?;
     let is_input = |key: FileKey| sources.iter().any(|source| source.key == Some(key));
@@ -357,7 +360,7 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds
     for path in target.files().iter().chain(manifest) {
         let facts = fs::metadata(path).ok();
         let is_replaced = facts.as_ref().is_some_and(|facts| is_input(key_of(facts)));
-        // What takes the place of an input is what that was.
+        // A result that replaces an input has the input's form.
         if manifest != Some(path) && !(is_replaced && consent.replace) {
             holds.check_name(path)?;
         }
@@ -389,7 +392,7 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds
     }
 }
 
-/// Fails if an input is one of the files that go with the set whose place `files` take.
+/// Fails if an input is one of the files that belong to the set which `files` replace.
 ///
 /// # Errors
 /// Usage.
@@ -409,7 +412,7 @@ pub fn check_replaced(list: &Path, files: &[PathBuf], sources: &[Source]) -> Res
     }
 }
 
-/// As [`check`], for what never replaces its input: that is not suggested either.
+/// As [`check`], for commands that never replace their input and do not suggest it.
 ///
 /// # Errors
 /// As [`check`].
@@ -418,7 +421,7 @@ pub fn check_new(target: &Target, sources: &[Source], force: bool, holds: Holds)
     check(target, sources, Consent { force, replace }, holds).map_err(elsewhere)
 }
 
-/// As [`choose`], for what never replaces its input: that is not suggested either.
+/// As [`choose`], for commands that never replace their input and do not suggest it.
 ///
 /// # Errors
 /// As [`choose`].
@@ -434,7 +437,7 @@ pub fn choose_new(
     choose(name, sources, drives, consent, how).map_err(elsewhere)
 }
 
-/// The same error, without the advice to replace an input.
+/// The same error without the advice to replace an input.
 fn elsewhere(error: Error) -> Error {
     match error.next_step() {
         Some(IN_PLACE) => error.hint("give the output another name"),
@@ -442,8 +445,8 @@ fn elsewhere(error: Error) -> Error {
     }
 }
 
-/// Refuses outputs that are read, too, or named twice. Of each output comes its name and where it
-/// is made, which differ for a dataset.
+/// Rejects outputs that are also read, or named twice. Each output is given by its name and the
+/// place where it is made, which differ for a dataset.
 ///
 /// # Errors
 /// Usage.
@@ -466,7 +469,7 @@ pub fn refuse_inputs(read: &[&Path], written: &[(&Path, &Path)]) -> Result<()> {
     Ok(())
 }
 
-/// Whether two names are of one place, whether something is there or not.
+/// Whether two names lead to the same place, whether or not it exists.
 pub fn is_same_place(a: &Path, b: &Path) -> bool {
     let place = |path: &Path| {
         let dir = fs::canonicalize(parent_of(path)).ok()?;
@@ -476,10 +479,10 @@ pub fn is_same_place(a: &Path, b: &Path) -> bool {
     a == b || place(a).is_some() && place(a) == place(b) || key(a).is_some() && key(a) == key(b)
 }
 
-/// Refuses the name of a directory for a file.
+/// Rejects a directory name for a file.
 ///
 /// # Errors
-/// Usage, named as `operation`, for a name that ends in `/`.
+/// Usage, with `operation`, for a name that ends in `/`.
 pub fn check_is_file_name(operation: &str, path: &Path) -> Result<()> {
     match path.as_os_str().as_bytes().ends_with(b"/") {
         true => Err(
@@ -491,7 +494,7 @@ pub fn check_is_file_name(operation: &str, path: &Path) -> Result<()> {
     }
 }
 
-/// Fails if nothing can be made beside `path`.
+/// Fails if no file can be created next to `path`.
 pub(crate) fn check_dir_of(operation: &str, path: &Path) -> Result<()> {
     use rustix::fs::{Access, access};
     check_is_file_name(operation, path)?;
@@ -538,10 +541,11 @@ fn replaces_nothing(name: &Path) -> Error {
     .hint("leave --replace out; --force overwrites other files")
 }
 
-/// The header for the output: of the input that it replaces or comes from, or made for the format.
+/// The header of the output: that of the input that it replaces or comes from, or one made for the
+/// format.
 ///
 /// # Errors
-/// Usage if NumPy has no such records.
+/// Usage if NumPy cannot represent such records.
 pub fn header_for(
     target: &Target,
     inputs: &[ResolvedInput],
@@ -565,8 +569,7 @@ pub fn header_for(
     }
 }
 
-/// What is to be said where arrays of NumPy go in and raw records come out; `header` is that of the
-/// output.
+/// A warning if NumPy arrays are read and raw records are written; `header` is that of the output.
 pub fn loses_header(
     target: &Target,
     inputs: &[ResolvedInput],
@@ -582,8 +585,8 @@ pub fn loses_header(
     }
 }
 
-/// Fails if the drives have too little room for `records` records. A number of them that no drive
-/// could hold is left to the generator, which refuses it by name.
+/// Fails if the drives have too little room for `records` records. The generator itself rejects
+/// numbers that no drive could hold.
 ///
 /// # Errors
 /// As [`check_room`].
@@ -599,10 +602,10 @@ pub fn check_room_for(
     }
 }
 
-/// Fails if the drives of the files have too little room for `data_bytes`, spread evenly.
+/// Fails if the drives of the files have too little room for `data_bytes`, evenly distributed.
 ///
 /// # Errors
-/// [`Kind::NoSpace`] with what is needed and what is there.
+/// [`Kind::NoSpace`] with the needed and the available space.
 pub fn check_room(device: &dyn Device, target: &Target, data_bytes: u64) -> Result<()> {
     let files = target.files();
     let share_bytes = data_bytes / files.len().max(1) as u64;

@@ -1,15 +1,16 @@
-//! What the work on a record or a line costs on this machine, measured.
+//! Measures the cost of processing a record or a line on this machine.
 //!
-//! Contract: the engine itself sorts and shuffles random items, on one thread and files in memory,
-//! with half of the memory that they would need, so that it distributes them and works on buckets.
-//! [`measure`] does so for records of one length; the least of [`ROUNDS`] times counts, since other
-//! work on the machine only adds; [`compute_costs`] for all kinds of jobs at two lengths each,
-//! whose difference tells an item's cost from a byte's, once for all plans that follow. Copies into
-//! and out of those files are in it; drives with direct I/O spare them. One thread has the memory
-//! to itself: what many share is not in it.
+//! Contract: the engine itself sorts and shuffles random items, on one thread and with files in
+//! memory. It gets half of the memory that they need, so that it distributes them and works on
+//! buckets. [`measure`] does this for records of one length; the minimum of [`ROUNDS`] times
+//! counts, because other work on the machine only adds time. [`compute_costs`] covers all kinds of
+//! jobs, at two lengths each, whose difference separates the cost per item from the cost per byte.
+//! Later plans reuse the result. The cost includes copies into and out of those files, which drives
+//! with direct I/O avoid. One thread uses the memory bus alone, so contention between threads is
+//! not included.
 //!
-//! Bounds: [`DATA_BYTES`] four times over in memory; no round of [`measure`] begins after
-//! [`ENOUGH`]. All kinds together take a second or two.
+//! Bounds: four times [`DATA_BYTES`] in memory; no round of [`measure`] starts after [`ENOUGH`].
+//! All kinds together take a second or two.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,16 +27,16 @@ use outcore::{Input, Output, Phase};
 use outcore_io::drive::rates::RatesCache;
 use outcore_io::drive::testing::{RamDevice, RamOptions};
 
-/// More than a processor's caches hold, so that buckets come from memory as those of large data do.
+/// More than a processor's caches hold, so that buckets come from memory, as for large data.
 const DATA_BYTES: u64 = 96 << 20;
-/// Of each kind where all are measured.
+/// Bytes per kind when all kinds are measured.
 const KIND_BYTES: u64 = 16 << 20;
 const ROUNDS: u32 = 3;
 const ENOUGH: Duration = Duration::from_secs(2);
-/// Records beyond it would make too few.
+/// With longer records there would be too few of them.
 const RECORD_BYTES_MAX: u64 = 64 << 10;
 const OPERATION: &str = "measure computation";
-/// What the cache remembers: each kind of job, distributing and finishing.
+/// Keys of the cache: each kind of job, for distributing and finishing.
 const NAMES: [&str; 8] = [
     "numbers.distribute",
     "numbers.finish",
@@ -47,17 +48,17 @@ const NAMES: [&str; 8] = [
     "shuffle.finish",
 ];
 
-/// Core nanoseconds a record.
+/// Core nanoseconds per record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecordCost {
-    /// To distribute it into buckets.
+    /// Time to distribute it into buckets.
     pub distribute_ns: f64,
-    /// To sort it within its bucket.
+    /// Time to sort it within its bucket.
     pub sort_ns: f64,
 }
 
-/// What jobs compute on this machine: as `cache` remembers it, or measured now if that is allowed,
-/// else assumed.
+/// The computation of jobs on this machine: from `cache`, or measured now if that is allowed,
+/// otherwise assumed.
 pub(crate) fn compute_costs(cache: &RatesCache, may_measure: bool) -> ComputeCosts {
     let Some((found, origin)) = cache.costs(NAMES, may_measure.then_some(all_kinds)) else {
         return ComputeCosts::ASSUMED;
@@ -79,7 +80,7 @@ pub(crate) fn compute_costs(cache: &RatesCache, may_measure: bool) -> ComputeCos
     }
 }
 
-/// Measures all kinds; (an item, a byte) of each of [`NAMES`].
+/// Measures all kinds. Returns the costs (per item, per byte) of each of [`NAMES`].
 fn all_kinds() -> Result<[(f64, f64); 8]> {
     let format = |text: &str| RecordFormat::parse_type(text);
     let numbers = sorted_once(&format("u64")?, KIND_BYTES / 8, 8)?;
@@ -105,8 +106,7 @@ fn all_kinds() -> Result<[(f64, f64); 8]> {
     ])
 }
 
-/// The cost of an item and of a byte, from the measured costs of items of two lengths, for both
-/// steps.
+/// The cost per item and per byte, from the measured costs of items of two lengths, for both steps.
 fn by_two(
     (short_bytes, short): (u64, RecordCost),
     (long_bytes, long): (u64, RecordCost),
@@ -122,11 +122,12 @@ fn by_two(
     ]
 }
 
-/// The cost of records of `record_bytes` (integers where they are 4 or 8, else ordered by their
-/// first ten bytes) on this machine. `check` is asked between rounds whether to go on.
+/// The cost of records of `record_bytes` on this machine: integers for 4 or 8 bytes, otherwise
+/// records ordered by their first ten bytes. `check` is called between rounds and may stop the
+/// measurement.
 ///
 /// # Errors
-/// Records of no byte or of more than [`RECORD_BYTES_MAX`]; what `check` says.
+/// Records of zero bytes or of more than [`RECORD_BYTES_MAX`]; an error of `check`.
 pub fn measure(record_bytes: u64, check: &dyn Fn() -> Result<()>) -> Result<RecordCost> {
     if record_bytes == 0 || record_bytes > RECORD_BYTES_MAX {
         let cause = format!("records of {record_bytes} B cannot be measured");
@@ -162,7 +163,7 @@ fn sorted_once(format: &RecordFormat, records: u64, record_bytes: u64) -> Result
     })
 }
 
-/// Lines of `line_bytes`, of letters.
+/// Lines of `line_bytes` letters.
 fn lines_once(line_bytes: u64) -> Result<RecordCost> {
     let mut data = random_bytes(KIND_BYTES);
     for line in data.chunks_mut(line_bytes as usize) {
@@ -198,7 +199,7 @@ fn shuffled_once(record_bytes: usize) -> Result<RecordCost> {
     )
 }
 
-/// The cost per item of a job over `items` items in files in memory: of the distribution, and of
+/// The cost per item of a job over `items` items with files in memory: of the distribution, and of
 /// the phase `finish`.
 fn run_once(
     data: Vec<u8>,

@@ -1,11 +1,11 @@
-//! The I/O of a run, recorded: the engine's [`RecordingDevice`] with a file that is absent or
-//! whole.
+//! Records the I/O of a run with the engine's [`RecordingDevice`]; the file is either complete or
+//! absent.
 //!
-//! Contract: [`Recording::start`] refuses a name that must not be written, as for an output, and
-//! the names of inputs and outputs even when forced. The trace grows in a private directory beside
-//! its place, which the next run sweeps if this one is killed, and moves there in
-//! [`Recording::finish`], synced, when the run has succeeded. Dropping a recording leaves nothing.
-//! The format is that of `docs/formats/io-trace.md`.
+//! Contract: [`Recording::start`] rejects names that must not be written, as for an output, and the
+//! names of inputs and outputs even when forced. The trace grows in a private directory next to its
+//! place. [`Recording::finish`] syncs it and moves it there after the run has succeeded. If the run
+//! is killed, the next one removes the directory. Dropping a recording leaves nothing. The format
+//! is that of `docs/formats/io-trace.md`.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -27,18 +27,18 @@ const OPERATION: &str = "record I/O";
 /// The name of the trace while it grows.
 const GROWING: &str = "io-trace";
 
-/// What is recorded, and where it goes.
+/// Parameters of a recording.
 #[derive(Debug, Clone)]
 pub struct RecordingRequest<'a> {
-    /// The file for the trace, if one is wanted.
+    /// The file for the trace, if one is requested.
     pub path: Option<&'a Path>,
-    /// Whether one that exists may be replaced.
+    /// Whether an existing one may be replaced.
     pub force: bool,
-    /// What the run reads.
+    /// The inputs of the run.
     pub sources: &'a [Source],
-    /// What the run writes.
+    /// The output of the run.
     pub target: Option<&'a Target>,
-    /// Further files that the run reads or writes, as far as they exist.
+    /// Further files that the run reads or writes, if they exist.
     pub files: &'a [PathBuf],
     /// The program and its version.
     pub program: &'a str,
@@ -63,11 +63,11 @@ impl fmt::Debug for Recording {
 }
 
 impl Recording {
-    /// Begins to record what passes through the device of `resources`, if that is wanted; gives the
-    /// same means on the device that records.
+    /// Starts to record the I/O through the device of `resources`, if a recording is requested.
+    /// Returns the same resources with the recording device.
     ///
     /// # Errors
-    /// Usage for a name that must not be written; I/O if the trace cannot be made.
+    /// Usage for a name that must not be written; I/O if the trace cannot be created.
     pub fn start(
         resources: Resources,
         request: &RecordingRequest<'_>,
@@ -107,15 +107,15 @@ impl Recording {
         Ok((Some(recording), resources))
     }
 
-    /// Where the trace will be.
+    /// The final path of the trace.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Ends the trace and puts it in its place.
+    /// Ends the trace and moves it to its place.
     ///
     /// # Errors
-    /// What went wrong while recording, or when the file is put in its place; it is absent then.
+    /// A failure while recording or while moving the file to its place; the trace is then absent.
     pub fn finish(self) -> Result<TraceSummary> {
         let growing = self.private_dir.path().join(GROWING);
         let put = || {
@@ -136,7 +136,7 @@ impl Recording {
     }
 }
 
-/// The file that `name` stands for, if the request may write it.
+/// The file of `name`, if the request may write it.
 fn place_of(name: &Path, request: &RecordingRequest<'_>) -> Result<PathBuf> {
     if is_stdout(name) {
         return Err(

@@ -1,11 +1,11 @@
-//! What the records are: from the caller, from `.npy` headers, or a question with an answer to
-//! choose.
+//! Determines the type of records: from the caller or from `.npy` headers, or an error that lists
+//! the possible types.
 //!
-//! Contract: [`decide`] gives the one format of all inputs and checks that each holds whole
-//! records of it. What the caller says wins, but must agree with the headers of the files; without
-//! it the headers decide and must agree with each other; without either the error says which types
-//! the size of the file would allow. A NumPy dtype comes in as the text that a `.npy` header would
-//! have, so that there is one reader of dtypes. Pure.
+//! Contract: [`decide`] returns the single format of all inputs and checks that each holds whole
+//! records of it. The caller's type has precedence but must agree with the headers of the files.
+//! Without it, the headers decide and must agree with each other. Without either, the error lists
+//! the types that the size of the file would allow. A NumPy dtype is passed as the text that a
+//! `.npy` header would have, so that there is only one parser of dtypes. Pure.
 
 use std::path::Path;
 
@@ -16,31 +16,31 @@ use outcore_io::units;
 use crate::content::fitting_types;
 use crate::inputs::ResolvedInput;
 
-/// What errors about the type of records say was being done.
+/// The operation in errors about the type of records.
 pub const CHOOSE: &str = "choose type";
-/// Bytes that are looked at to tell text from records.
+/// Bytes that are examined to distinguish text from records.
 const TEXT_HEAD_BYTES: usize = 4096;
 const READ_DTYPE: &str = "read dtype";
 
-/// What the caller says about the records; at most one of the first three.
+/// The caller's statements about the records; at most one of the first three.
 #[derive(Debug, Clone, Default)]
 pub struct TypeRequest {
-    /// A type that was named.
+    /// A named type.
     pub format: Option<RecordFormat>,
-    /// A NumPy dtype, as the `descr` of a `.npy` header has it, and the shape of a row.
+    /// A NumPy dtype in the form of the `descr` of a `.npy` header, and the shape of a row.
     pub descr: Option<(String, Vec<u64>)>,
     /// Size of a record.
     pub record_bytes: Option<usize>,
-    /// Keys by place, or by the name of a field.
+    /// Keys by position, or by the name of a field.
     pub keys: Vec<String>,
 }
 
 pub use outcore::dataset::ItemType as Decided;
 
-/// The format that the caller names without help from a file, if it does.
+/// The format that the caller gives without the help of a file, if any.
 ///
 /// # Errors
-/// Usage for a dtype without order, a key beyond the record, a key beside a type.
+/// Usage for a dtype without an order, a key beyond the record, or a key together with a type.
 pub fn named(request: &TypeRequest) -> Result<Option<Decided>> {
     if let Some((descr, row_shape)) = &request.descr {
         let header = header_of(descr, row_shape)?;
@@ -70,11 +70,11 @@ pub fn named(request: &TypeRequest) -> Result<Option<Decided>> {
     }
 }
 
-/// The header of a `.npy` file of records of `item`, each followed by its count: the fields
+/// The header of a `.npy` file of records that consist of an `item` and its count: the fields
 /// `value` and `count`.
 ///
 /// # Errors
-/// Usage if NumPy has no such records.
+/// Usage if NumPy cannot represent such records.
 pub fn counted_header(item: &Decided) -> Result<NpyHeader> {
     let header = match &item.header {
         Some(header) => header.clone(),
@@ -85,7 +85,7 @@ pub fn counted_header(item: &Decided) -> Result<NpyHeader> {
     header_of(&descr, &[])
 }
 
-/// The dtype of a field that is a row of the array of `header`, with its shape where it has one.
+/// The dtype of a field that is a row of the array of `header`, with its shape if it has one.
 fn nested(header: &NpyHeader) -> String {
     let row: Vec<String> = header.row_shape().iter().map(u64::to_string).collect();
     match &row[..] {
@@ -95,11 +95,11 @@ fn nested(header: &NpyHeader) -> String {
     }
 }
 
-/// What records of a position and an item are, with the header of a `.npy` file of them: the fields
+/// Records of a position and an item, and the header of a `.npy` file of them: the fields
 /// `position` and `value`.
 ///
 /// # Errors
-/// Usage if NumPy has no such records.
+/// Usage if NumPy cannot represent such records.
 pub fn numbered(item: &Decided) -> Result<Decided> {
     let header = match &item.header {
         Some(header) => header.clone(),
@@ -137,7 +137,8 @@ pub fn decide(request: &TypeRequest, inputs: &[ResolvedInput]) -> Result<Decided
         }
         (None, None) => return Err(unknown(inputs)),
     };
-    // A record that is described by places may be any part of a dtype; a dtype is one dtype.
+    // A record that is described by positions may be any part of a dtype; a dtype must match
+    // exactly.
     let wanted = match (&decided.header, &request.format) {
         (Some(header), _) => Some(&header.format),
         (None, Some(_)) => Some(&decided.format),
@@ -158,7 +159,7 @@ pub fn decide(request: &TypeRequest, inputs: &[ResolvedInput]) -> Result<Decided
     Ok(Decided { format, header })
 }
 
-/// Fails if the input's header tells of other records than `wanted`, or of another length.
+/// Fails if the input's header describes records other than `wanted`, or another length.
 fn check_header(
     input: &ResolvedInput,
     header: &NpyHeader,
@@ -176,7 +177,7 @@ fn check_header(
         .hint("leave --type and --record out, and take files of different types one by one"))
 }
 
-/// Fails if rows of the input have another shape than those of the first array.
+/// Fails if rows of the input have a different shape from those of the first array.
 fn check_shape(input: &ResolvedInput, header: &NpyHeader, first: Option<&NpyHeader>) -> Result<()> {
     let shape = |header: &NpyHeader| {
         let sizes: Vec<String> = header.row_shape().iter().map(u64::to_string).collect();
@@ -193,7 +194,7 @@ fn check_shape(input: &ResolvedInput, header: &NpyHeader, first: Option<&NpyHead
     }
 }
 
-/// A header as NumPy would write it for no rows of this dtype.
+/// The header that NumPy would write for an array of this dtype without rows.
 fn header_of(descr: &str, row_shape: &[u64]) -> Result<NpyHeader> {
     let shape: Vec<String> = row_shape.iter().map(|size| format!(" {size}")).collect();
     let shape = format!("(0,{})", shape.join(","));
@@ -203,7 +204,7 @@ fn header_of(descr: &str, row_shape: &[u64]) -> Result<NpyHeader> {
         .map_err(|_| Error::usage(READ_DTYPE, "its text has more than 4 GiB"))?;
     bytes.extend(text_bytes.to_le_bytes());
     bytes.extend(text.as_bytes());
-    // The reader of files would call a wrong dtype a corrupt file.
+    // The reader of files would call an invalid dtype a corrupt file.
     NpyHeader::parse(&bytes).map_err(|error| {
         let refused = Error::usage(READ_DTYPE, error.cause());
         match error.next_step() {
@@ -213,7 +214,7 @@ fn header_of(descr: &str, row_shape: &[u64]) -> Result<NpyHeader> {
     })
 }
 
-/// Keys given by the names of fields, or by their place.
+/// Keys given by the names of fields, or by position.
 fn with_keys(header: &NpyHeader, keys: &[String]) -> Result<RecordFormat> {
     let mut fields: Vec<KeyField> = Vec::with_capacity(keys.len());
     for key in keys {
@@ -254,14 +255,14 @@ fn unknown(inputs: &[ResolvedInput]) -> Error {
     error.path(&input.source.name).hint(hint)
 }
 
-/// Whether the file begins as text does: in UTF-8, with lines, and without control characters.
+/// Whether the file begins like text: UTF-8 with lines and without control characters.
 fn is_text(input: &ResolvedInput) -> bool {
     let Ok(head) = input.source.head(TEXT_HEAD_BYTES) else {
         return false;
     };
     let valid_bytes = match std::str::from_utf8(&head) {
         Ok(_) => head.len(),
-        // A character may be cut off at the end of what was read.
+        // The last character may be incomplete because only the beginning was read.
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
         Err(_) => return false,
     };
@@ -269,7 +270,7 @@ fn is_text(input: &ResolvedInput) -> bool {
     head.contains(&b'\n') && head[..valid_bytes].iter().all(is_of_text)
 }
 
-/// The error for streams: their size suggests nothing.
+/// The error for streams, whose size suggests no type.
 pub(crate) fn unknown_of_stream(name: &Path) -> Error {
     Error::usage(CHOOSE, "the type of the records is not known")
         .path(name)

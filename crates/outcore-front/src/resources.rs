@@ -1,12 +1,12 @@
-//! What a job may use, from the caller, environment, file and defaults: memory, threads, drives,
-//! device.
+//! The resources of a job, from the caller, environment, configuration file and defaults: memory,
+//! threads, drives, device.
 //!
-//! Contract: [`Resources::load`] merges the settings (see [`outcore_io::config`]), and has the C
-//! library of the process give long blocks back where the memory is small. [`Resources::job`] makes
-//! a job of them, each on the same device. Scratch is spread by the drives' weights where they are
-//! given, else by measured speed, else evenly, and then cut to what each drive has room for.
-//! Without named drives it goes beside the output; a directory in memory (tmpfs) is only taken when
-//! it is named.
+//! Contract: [`Resources::load`] merges the settings (see [`outcore_io::config`]). If the memory is
+//! small, it makes the C library return long blocks to the system. [`Resources::job`] makes a job
+//! of them; all jobs use the same device. Scratch is distributed by the drives' weights if they are
+//! given, otherwise by measured speed, otherwise evenly, and is then limited to each drive's room.
+//! Without named drives it is next to the output; a directory in memory (tmpfs) is used only if it
+//! is named.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -27,50 +27,50 @@ use crate::allocator;
 use crate::inputs::{FilesOnly, Names, Source as InputSource};
 use crate::record_cost::compute_costs;
 
-/// A variable that the command reads itself, for tests: known everywhere, so that it is not an
-/// error.
+/// A variable that the command reads itself, for tests. It is known everywhere, so that it is not
+/// an error.
 pub const FAULT_VARIABLE: &str = "OUTCORE_FAULT";
 /// The variables that the command reads itself.
 const KNOWN_VARIABLES: [&str; 2] = [FAULT_VARIABLE, crate::volumes::VOLUME_VARIABLE];
-/// File systems that live in memory, by the number that `statfs` gives them: tmpfs and ramfs.
+/// Magic numbers from `statfs` of file systems in memory: tmpfs and ramfs.
 const IN_MEMORY: [rustix::fs::FsWord; 2] = [0x0102_1994, 0x8584_58F6];
-/// Where scratch goes if the place beside the output is in memory.
+/// Directory for scratch if the place next to the output is in memory.
 const FALLBACK_DIR: &str = "/var/tmp";
 
-/// Data of at most this many bytes are processed by the calling thread alone.
+/// The calling thread alone processes data of at most this many bytes.
 const ONE_THREAD_BYTES_MAX: u64 = 256 << 10;
 
-/// What the caller set itself.
+/// Settings from the caller.
 #[derive(Debug, Clone, Default)]
 pub struct ResourcesRequest {
-    /// Settings that may stand elsewhere too.
+    /// Settings that may also come from other places.
     pub flags: Flags,
-    /// Chooses samples and the first drive; never the output.
+    /// Chooses samples and the first drive; never affects the output.
     pub seed: u64,
 }
 
-/// Merged settings and the device that they mean.
+/// Merged settings, and the device that they select.
 #[derive(Clone)]
 pub struct Resources {
-    /// All of them, with their sources.
+    /// All settings, with their sources.
     pub config: Config,
-    /// What they were merged from.
+    /// The caller's settings before the merge.
     request: ResourcesRequest,
     environment: Environment,
-    /// Without the fault.
+    /// The device without the fault.
     below: Arc<dyn Device>,
-    /// The lowest device of all jobs, on which a name is one file for all of them.
+    /// The lowest device of all jobs, on which a name means the same file for all of them.
     steady: Arc<SteadyDevice>,
     fault: Option<FaultPlan>,
     device: Arc<dyn Device>,
     known: Arc<dyn Names + Send + Sync>,
     /// Whether drives with unknown rates are measured before a plan is made.
     measures: bool,
-    /// What names and descriptions of inputs take of the memory.
+    /// Memory for the names and descriptions of inputs.
     held_bytes: u64,
 }
 
-/// Names whose files the device of the jobs expects from the moment at which they are found.
+/// Names whose files the jobs' device must find unchanged from the moment at which they are found.
 struct Remembering {
     names: Arc<dyn Names + Send + Sync>,
     steady: Arc<SteadyDevice>,
@@ -98,16 +98,16 @@ impl fmt::Debug for Resources {
     }
 }
 
-/// A sentence about each `OUTCORE_` variable that sets nothing.
+/// A sentence about each `OUTCORE_` variable without effect.
 pub fn unknown_variables(environment: &Environment) -> Vec<String> {
     environment.unknown(&KNOWN_VARIABLES)
 }
 
 impl Resources {
-    /// Merges what the caller set with environment, file and defaults.
+    /// Merges the caller's settings with environment, file and defaults.
     ///
     /// # Errors
-    /// Usage for impossible values, I/O for a configuration that cannot be read.
+    /// Usage for invalid values, I/O for a configuration that cannot be read.
     pub fn load(request: &ResourcesRequest, environment: &Environment) -> Result<Self> {
         let defaults = Defaults::of_machine();
         let config = Config::load(&request.flags, environment, &defaults)?;
@@ -142,8 +142,8 @@ impl Resources {
         Ok(self)
     }
 
-    /// The same for a job over `data_bytes` of files: on one thread where that takes less time than
-    /// starting others, and nobody has said how many there shall be.
+    /// The same for a job over `data_bytes` of files. It uses one thread if that is faster than
+    /// starting more, and the user has not set their number.
     #[must_use]
     pub fn for_data(mut self, data_bytes: Option<u64>) -> Self {
         let is_little = data_bytes.is_some_and(|bytes| bytes <= ONE_THREAD_BYTES_MAX);
@@ -153,11 +153,11 @@ impl Resources {
         self
     }
 
-    /// The same for a job that reads `count` files: what is known of each is held in memory until
-    /// the job ends, out of the memory that may be used.
+    /// The same for a job that reads `count` files. Data about each file stays in memory until the
+    /// job ends, and counts against the memory limit.
     ///
     /// # Errors
-    /// [`outcore::Kind::Memory`] where that takes more than half of it.
+    /// [`outcore::Kind::Memory`] if that takes more than half of the memory.
     pub fn holding_inputs(mut self, count: usize) -> Result<Self> {
         self.held_bytes = held_by_inputs(self.config.memory_bytes.value, count)?;
         Ok(self)
@@ -178,7 +178,7 @@ impl Resources {
         self
     }
 
-    /// The files of `sources` have been looked at: jobs that find others under their names fail.
+    /// Records the examined files of `sources`: jobs that find other files under their names fail.
     pub fn expect<'a>(&self, sources: impl IntoIterator<Item = &'a InputSource>) {
         for source in sources {
             if let Some(identity) = source.identity {
@@ -192,12 +192,12 @@ impl Resources {
         Arc::clone(&self.device)
     }
 
-    /// What names mean to them, beside files.
+    /// The resolver of names that are not files.
     pub fn names(&self) -> &dyn Names {
         self.known.as_ref()
     }
 
-    /// The same, which knows the names of more than files.
+    /// The same with a resolver of names that are not files.
     #[must_use]
     pub(crate) fn knowing(mut self, known: Arc<dyn Names + Send + Sync>) -> Self {
         self.known = Arc::new(Remembering {
@@ -207,10 +207,11 @@ impl Resources {
         self
     }
 
-    /// The same on the device that `make` makes of what lies below the fault, if there is one.
+    /// The same on the device that `make` creates from the device below the fault, if there is a
+    /// fault.
     ///
     /// # Errors
-    /// What `make` fails with.
+    /// An error of `make`.
     pub(crate) fn on_below(
         mut self,
         make: impl FnOnce(&Arc<dyn Device>) -> Result<Arc<dyn Device>>,
@@ -226,31 +227,32 @@ impl Resources {
         self
     }
 
-    /// The drives as they were named.
+    /// The drives as the user named them.
     pub fn specs(&self) -> &[DriveSpec] {
         &self.config.drives.value.drives
     }
 
-    /// The most scratch on all drives together.
+    /// Maximum amount of scratch on all drives together.
     pub fn scratch_limit_bytes(&self) -> u64 {
         self.config.scratch_limit_bytes.value.unwrap_or(u64::MAX)
     }
 
-    /// The same; if `measures`, drives with unknown rates are measured before a plan is made, half
-    /// a second each, and what jobs compute, a second or two; both are remembered.
+    /// The same. With `measures`, drives with unknown rates are measured before a plan is made
+    /// (half a second each), and so is the computation of jobs (a second or two). Both results are
+    /// cached.
     #[must_use]
     pub fn measuring(mut self, measures: bool) -> Self {
         self.measures = measures;
         self
     }
 
-    /// What has been measured of drives and processors.
+    /// The cache of measurements of drives and processors.
     fn rates_cache(&self) -> RatesCache {
         let dir = self.environment.cache_dir();
         RatesCache::new(dir.map(|dir| dir.join("rates.toml")))
     }
 
-    /// How fast the drives of a job are: those named, or the one that holds `beside`.
+    /// The rates of a job's drives: the named ones, or the one that holds `beside`.
     fn rates(&self, cache: &RatesCache, beside: Option<&Path>) -> DriveRates {
         let own = beside.filter(|dir| !dir.as_os_str().is_empty() && !is_in_memory(dir));
         let own = own.map(DriveSpec::from_dir);
@@ -270,16 +272,15 @@ impl Resources {
         self.job_with(drives, DriveRates::ASSUMED, ComputeCosts::ASSUMED)
     }
 
-    /// The same for a pass over data in `beside` or on the drives that are named, whose rates are
-    /// known or measured.
+    /// The same for a pass over data in `beside` or on the named drives, whose rates are known or
+    /// measured.
     pub fn job_at(&self, drives: Vec<ScratchDrive>, beside: &Path) -> Job {
         let cache = self.rates_cache();
         let costs = compute_costs(&cache, false);
         self.job_with(drives, self.rates(&cache, Some(beside)), costs)
     }
 
-    /// The same for a job that is planned, with scratch beside an output in `beside` where no drive
-    /// is named.
+    /// The same for a planned job, with scratch next to an output in `beside` if no drive is named.
     pub fn planned_job(&self, drives: Vec<ScratchDrive>, beside: &Path) -> Job {
         let cache = self.rates_cache();
         let costs = compute_costs(&cache, self.measures);
@@ -303,10 +304,10 @@ impl Resources {
         }
     }
 
-    /// The drives that were named, with their shares of `scratch_bytes`.
+    /// The named drives, with their shares of `scratch_bytes`.
     ///
     /// # Errors
-    /// A directory that is missing, no directory, or cannot be looked at.
+    /// A directory that is missing, is not a directory, or cannot be examined.
     pub fn named_drives(&self, scratch_bytes: u64) -> Result<Vec<ScratchDrive>> {
         let specs = self.specs();
         let mut rooms_bytes = Vec::with_capacity(specs.len());
@@ -328,11 +329,11 @@ impl Resources {
         Ok(drives.collect())
     }
 
-    /// The drives for that much scratch, if any: those named, or the default for an output in
-    /// `beside` where it is not the engine's own.
+    /// The drives for this much scratch: the named ones, or the default one for an output in
+    /// `beside` if it is not the engine's own. May be empty.
     ///
     /// # Errors
-    /// As [`Resources::named_drives`]; usage if only memory is left for scratch.
+    /// As [`Resources::named_drives`]; usage if scratch could only be in memory.
     pub(crate) fn scratch_drives(
         &self,
         scratch_bytes: u64,
@@ -350,15 +351,15 @@ impl Resources {
     }
 }
 
-/// Relative speeds: weights where all are given, else measured bandwidths where all are known,
-/// else 1 for each.
+/// Relative speeds: weights if all are given, otherwise measured bandwidths if all are known,
+/// otherwise 1 for each.
 fn speeds(specs: &[DriveSpec]) -> Vec<f64> {
     let all = |get: &dyn Fn(&DriveSpec) -> Option<f64>| {
         specs.iter().map(get).collect::<Option<Vec<f64>>>()
     };
     let measured = |spec: &DriveSpec| {
         let (read, write) = (spec.read_bytes_per_s?, spec.write_bytes_per_s?);
-        // Scratch is written once and read once: the time for both decides.
+        // Scratch is written once and read once, so the time for both counts.
         Some(2.0 / (1.0 / read as f64 + 1.0 / write as f64))
     };
     all(&|spec| spec.weight)
@@ -371,8 +372,8 @@ fn speeds(specs: &[DriveSpec]) -> Vec<f64> {
         })
 }
 
-/// Shares of `total_bytes` in proportion to `weights`, none above its room; what a small drive
-/// cannot take goes to the others.
+/// Shares of `total_bytes` in proportion to `weights`, none above its room. The other drives get
+/// what a small drive cannot hold.
 fn shares(weights: &[f64], rooms_bytes: &[u64], total_bytes: u64) -> Vec<f64> {
     let mut shares: Vec<Option<f64>> = vec![None; weights.len()];
     loop {
@@ -394,10 +395,10 @@ fn shares(weights: &[f64], rooms_bytes: &[u64], total_bytes: u64) -> Vec<f64> {
     }
 }
 
-/// Free bytes on the file system of `dir`; no limit where it has no notion of size.
+/// Free bytes on the file system of `dir`; no limit if it does not report a size.
 ///
 /// # Errors
-/// What asking the system fails with.
+/// The system call fails.
 pub fn free_bytes(dir: &Path) -> Result<u64> {
     let facts = rustix::fs::statvfs(dir)
         .map_err(|errno| Error::errno("look at free space", errno.raw_os_error()).path(dir))?;
@@ -407,23 +408,23 @@ pub fn free_bytes(dir: &Path) -> Result<u64> {
     })
 }
 
-/// Whether `dir` lies in memory.
+/// Whether `dir` is in memory.
 pub fn is_in_memory(dir: &Path) -> bool {
     let facts = rustix::fs::statfs(dir);
     facts.is_ok_and(|facts| IN_MEMORY.contains(&facts.f_type))
 }
 
-/// Whether something can be made in `dir`.
+/// Whether a file can be created in `dir`.
 fn is_writable(dir: &Path) -> bool {
     use rustix::fs::{Access, access};
     access(dir, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
-/// The directory for scratch where none was named: `beside`, or `/var/tmp` if that one is in
-/// memory or must not be written to.
+/// The directory for scratch if none was named: `beside`, or `/var/tmp` if `beside` is in memory or
+/// not writable.
 ///
 /// # Errors
-/// Usage if neither will do.
+/// Usage if both are unsuitable.
 pub fn default_scratch_dir(beside: &Path) -> Result<PathBuf> {
     let will_do = |dir: &Path| !is_in_memory(dir) && is_writable(dir);
     if will_do(beside) {
@@ -442,7 +443,7 @@ pub fn default_scratch_dir(beside: &Path) -> Result<PathBuf> {
         .hint("name a directory on a drive with --drive; one in memory is taken if it is named"))
 }
 
-/// Fails unless `dir` is a directory; `operation` names what wants it.
+/// Fails unless `dir` is a directory; `operation` is used in the error.
 ///
 /// # Errors
 /// Usage if it is something else, I/O if it is missing.

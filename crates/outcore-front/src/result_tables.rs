@@ -1,12 +1,12 @@
-//! Results of graphs and of searches of vectors as tables: where `outcore-table`, `outcore-graph`
-//! and `outcore-vector`, none of which knows of the others, meet.
+//! Results of graphs and of vector searches as tables. This module connects `outcore-table`,
+//! `outcore-graph` and `outcore-vector`, which do not depend on each other.
 //!
-//! Contract: a value for each vertex becomes the columns `vertex`, `name` where vertices have other
-//! ids, and `value`. Values that are vertices are numbers of vertices, so that they join with
-//! `vertex`. Rows of vertices become a column each. -1 stands for none, as in arrays. Rows of
-//! vectors are `row`, with what was found of them. The file is absent or whole.
+//! Contract: one value per vertex becomes the columns `vertex`, `name` if vertices have other ids,
+//! and `value`. Values that are vertices are vertex numbers, so that they can be joined with
+//! `vertex`. Rows of vertices become one column each. -1 means none, as in arrays. Rows of vectors
+//! become `row` and the results for them. The file is either complete or absent.
 //!
-//! Bounds: [`ROWS_AT_ONCE`] rows, and their names.
+//! Bounds: [`ROWS_AT_ONCE`] rows and their names.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ use outcore_vector::results::stage_all;
 
 pub use outcore_table::jobs::{has_columns, is_table_name};
 
-/// Rows that are made together.
+/// Rows that are processed together.
 const ROWS_AT_ONCE: usize = 1 << 16;
 
 /// The columns of vertices, from `first` on.
@@ -43,7 +43,7 @@ fn vertices_of(
     Ok(columns)
 }
 
-/// What vertices are called.
+/// The names of vertices.
 fn named(job: &Job, vertices: &[u32], names: &Names) -> Result<ColumnValues> {
     Ok(match names.numbers() {
         Some(numbers) => {
@@ -58,7 +58,7 @@ fn named(job: &Job, vertices: &[u32], names: &Names) -> Result<ColumnValues> {
     })
 }
 
-/// The columns of a result whose values are of a type.
+/// The columns of a result with values of a given type.
 fn columns_of(names: Option<&Names>, value: PlainType) -> Vec<(&'static str, PlainType)> {
     let name = names.map(|names| match names.numbers() {
         Some(_) => ("name", PlainType::Unsigned),
@@ -70,7 +70,7 @@ fn columns_of(names: Option<&Names>, value: PlainType) -> Vec<(&'static str, Pla
         .collect()
 }
 
-/// Writes a value for each vertex.
+/// Writes one value per vertex.
 ///
 /// # Errors
 /// As [`write_columns`]; [`outcore::Kind::Memory`] if names do not fit.
@@ -122,7 +122,7 @@ fn whole(value: Value) -> i64 {
 /// Writes the labels of components that are on scratch.
 ///
 /// # Errors
-/// As [`write_values`]; what reading fails with.
+/// As [`write_values`]; a failed read.
 pub fn write_labels(
     job: &Job,
     to: (&Path, bool),
@@ -152,10 +152,10 @@ pub fn write_labels(
     })
 }
 
-/// Takes rows of ids, one after another, and a distance for each row.
+/// Receives rows of ids, one after another, and a distance per row.
 pub type TakeNear<'t> = dyn FnMut(&[u64], &[f64]) -> Result<()> + 't;
 
-/// Writes rows of vectors that are near: a column for each of `ids`, and `distance`.
+/// Writes rows of near vectors: one column for each of `ids`, and `distance`.
 ///
 /// # Errors
 /// As [`write_columns`].
@@ -191,8 +191,8 @@ pub fn write_near(
     })
 }
 
-/// Writes the cluster of each row of `base`, as the columns `row` and `cluster` where the name of
-/// the output says that it has columns; its other files appear together with it.
+/// Writes the cluster of each row of `base`, as the columns `row` and `cluster` if the extension of
+/// the output is that of a table. Its other files appear together with it.
 ///
 /// # Errors
 /// As [`write_columns`] and [`kmeans::write_labels`].
@@ -234,7 +234,8 @@ pub fn write_clusters(
     Ok(done)
 }
 
-/// Writes rows of vertices, by their original ids if there are any: a column for each of `columns`.
+/// Writes rows of vertices, by their original ids if there are any: one column for each of
+/// `columns`.
 ///
 /// # Errors
 /// As [`write_values`].
@@ -268,7 +269,7 @@ pub fn write_rows(
     })
 }
 
-/// The ids of vertices, of which there may be none.
+/// The ids of vertices; individual vertices may be missing.
 fn column_of(job: &Job, vertices: &[u32], names: Option<&Names>) -> Result<ColumnValues> {
     let is_one = |vertex: &u32| *vertex != NO_VERTEX;
     let numbers = names.map(Names::numbers);

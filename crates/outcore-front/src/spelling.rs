@@ -1,16 +1,16 @@
-//! Options in texts, spelled as the caller writes them.
+//! Translates options in texts into the caller's notation.
 //!
-//! Contract: errors of the engine and of this crate name options as the command has them
-//! (`--force`, `--memory 12MiB`). [`Spelling::error`] gives the same error with the options of the
-//! caller (`force=True`, `memory="12MiB"`); kind, place and everything else stay. What is no
-//! option of the table stays as it is. Pure.
+//! Contract: errors of the engine and of this crate use the command's options (`--force`,
+//! `--memory 12MiB`). [`Spelling::error`] returns the same error with the caller's options
+//! (`force=True`, `memory="12MiB"`); kind, place and everything else are unchanged. Texts that are
+//! not options of the table stay unchanged. Pure.
 //!
-//! A word after an option is its value if it could be nothing else: it has a digit or an upper
-//! case letter, or is a word that the option knows (`--io buffered`).
+//! A word after an option is its value if it cannot be anything else: it has a digit or an
+//! upper-case letter, or is a value of the option (`--io buffered`).
 
 use outcore::Error;
 
-/// How the caller writes options.
+/// A notation of options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spelling {
     /// `--force`, `--memory 12MiB`.
@@ -19,21 +19,21 @@ pub enum Spelling {
     Python,
 }
 
-/// What an option takes.
+/// The value of an option.
 #[derive(Clone, Copy)]
 enum Takes {
-    /// Nothing: it is on or off.
+    /// None: it is on or off.
     Nothing,
-    /// A number, or the name of something, which stands as it is.
+    /// A number or a name, without quotes.
     Unquoted,
-    /// Text, which stands in quotes.
+    /// Text in quotes.
     Text,
-    /// Several of something, each with the option before it.
+    /// Several values, each preceded by the option.
     Several,
 }
 
-/// Options of the command and their names in Python, where these differ or values follow. Python
-/// calls all others as the command does.
+/// Options of the command and their names in Python, if these differ or values follow. All other
+/// options have the same name in Python.
 const OPTIONS: [(&str, &str, Takes); 40] = [
     ("--field-separator", "separator", Takes::Text),
     ("--scratch-limit", "scratch_limit", Takes::Text),
@@ -91,7 +91,7 @@ const WORDS: [&str; 12] = [
     "null",
     "drives.toml",
 ];
-/// Longer texts that have no option in them, or not in this form.
+/// Longer texts without an option, or with one in another form.
 const PHRASES: [(&str, &str); 21] = [
     (
         "with --lines its bytes are lines",
@@ -134,7 +134,7 @@ impl Spelling {
         let cause = self.text(error.cause());
         let hint = error.next_step().map(|hint| self.text(hint));
         let mut said = if cause == error.cause() {
-            // The number of a system error goes along only this way; its text names no options.
+            // Only a clone preserves the number of a system error, whose text contains no options.
             error.clone()
         } else {
             let mut said = Error::new(error.kind(), error.operation(), cause);
@@ -193,7 +193,7 @@ impl Spelling {
 
 type Known<'a> = (&'a str, &'a str, Takes);
 
-/// The option that `text` begins with.
+/// The option at the start of `text`.
 fn option_at(text: &str) -> Option<Known<'static>> {
     OPTIONS.into_iter().find(|(name, ..)| {
         text.strip_prefix(name)
@@ -201,14 +201,14 @@ fn option_at(text: &str) -> Option<Known<'static>> {
     })
 }
 
-/// What stands behind the short form of an option, as in ` (-t)`.
+/// The rest after the short form of an option, such as ` (-t)`.
 fn without_short(rest: &str) -> &str {
     let short = rest.strip_prefix(" (-");
     let behind = short.and_then(|short| short.get(1..)?.strip_prefix(')'));
     behind.unwrap_or(rest)
 }
 
-/// The name of the flag that `text` begins with; nothing where that is none.
+/// The name of the flag at the start of `text`; empty if there is none.
 fn flag_at(text: &str) -> &str {
     let text = &text[2..];
     let end = text.find(|c: char| !c.is_ascii_lowercase() && c != '-');
@@ -217,7 +217,7 @@ fn flag_at(text: &str) -> &str {
     if is_flag { name } else { "" }
 }
 
-/// Says the option that `text` begins with, and its values; gives what is left.
+/// Writes the option at the start of `text`, and its values. Returns the rest.
 fn say<'a>((name, python, takes): Known<'_>, text: &'a str, out: &mut String) -> &'a str {
     let mut rest = &text[name.len()..];
     out.push_str(python);

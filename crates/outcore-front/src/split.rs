@@ -1,15 +1,21 @@
-//! Files cut into parts of whole lines or records.
+//! Splits files into parts of whole lines or records.
 //!
-//! Contract: one pass over the input, in pieces, so that a line may be longer than memory. A number
-//! of parts of records differ by one record at most; of lines, each lies in the part in which its
-//! first byte would, if all parts were equally long. The parts grow in a private directory and
-//! appear together at the end, by one commit record: all of them or none. Parts of records have the
-//! header of an array of NumPy if they are named so, each with its own number of rows; parts of CSV
-//! have its header; parts of lines are compressed if they are named so. Names sort as the parts do;
-//! a part of an earlier split that would be taken for one of these is rejected. Parts by length are
-//! those of [`pieces`]. With a command ([`SplitRequest::filter`]) parts are no files: each goes to
-//! the command ([`filter`]) when it is read, one after the other. Memory: a few blocks of 1 MiB,
-//! and what [`pieces`] holds.
+//! Contract:
+//! - One pass over the input, in pieces, so that a line may be longer than memory.
+//! - With a given number of parts, parts of records differ by at most one record. A line belongs to
+//!   the part that would contain its first byte if all parts were equally long.
+//! - The parts grow in a private directory and appear together at the end, by one commit record:
+//!   all of them or none.
+//! - Parts of records have the header of a NumPy array if their extension asks for it, each with
+//!   its own number of rows. Parts of CSV have its header. Parts of lines are compressed if their
+//!   extension asks for it.
+//! - Names sort in the order of the parts. A part of an earlier split that could be mistaken for
+//!   one of these is rejected.
+//! - [`pieces`] makes parts by length.
+//! - With a command ([`SplitRequest::filter`]) parts are not files: each goes to the command
+//!   ([`filter`]) when it is read, one after the other.
+//!
+//! Memory: a few blocks of 1 MiB, and the memory of [`pieces`].
 
 mod filter;
 mod pieces;
@@ -36,11 +42,11 @@ use crate::output::{Holds, check_dir_of, check_placeholders, pattern};
 use crate::text::reader::{Frame, RecordReader};
 use filter::Filter;
 
-/// What stands for the number of a part in its name.
+/// The placeholder for the number of a part in its name.
 pub const PLACEHOLDER: &str = "{part}";
-/// Part numbers have at least this many digits, however few parts there are.
+/// Part numbers have at least as many digits as this many parts would need.
 const PARTS_MIN: u64 = 100;
-/// More parts are a mistake; also what a command can be given.
+/// More parts than this are a mistake; also the limit for a command.
 const PARTS_MAX: u64 = 100_000;
 const SPLIT: &str = "split";
 const WRITE: &str = "write part";
@@ -52,42 +58,42 @@ pub enum PartSize {
     Parts(u64),
     /// After each group of this many records.
     Records(u64),
-    /// After this many bytes, wherever that is.
+    /// After this many bytes, at any place.
     Bytes(u64),
     /// After the last record that ends within this many bytes.
     LineBytes(u64),
 }
 
 impl PartSize {
-    /// Whether the length of the input must be known before.
+    /// Whether the length of the input must be known in advance.
     pub fn needs_length(self) -> bool {
         matches!(self, PartSize::Parts(_))
     }
 }
 
-/// What parts are to be made.
+/// Parameters of a split.
 #[derive(Debug)]
 pub struct SplitRequest<'a> {
     /// Their names, with [`PLACEHOLDER`] for the number.
     pub pattern: &'a Path,
-    /// Where one ends.
+    /// Where each part ends.
     pub cut: PartSize,
-    /// Whether they may take the place of files that are none of the inputs.
+    /// Whether parts may replace files that are not inputs.
     pub replace: bool,
-    /// Files that no part may take the place of.
+    /// Files that no part may replace.
     pub inputs: Vec<FileKey>,
-    /// The header of parts that are arrays of NumPy.
+    /// The header of parts that are NumPy arrays.
     pub header: Option<NpyHeader>,
-    /// The command that takes each part, in place of a file.
+    /// The command that receives each part instead of a file.
     pub filter: Option<&'a OsStr>,
 }
 
 impl SplitRequest<'_> {
-    /// Refuses what makes no sense, before anything is read.
+    /// Rejects invalid requests before anything is read.
     ///
     /// # Errors
-    /// Usage for names that are all the same or promise other contents, and for no parts or too
-    /// many.
+    /// Usage for names that are all equal or whose extension does not match the contents, and for
+    /// no parts or too many.
     pub fn check(&self, holds: Holds) -> Result<()> {
         let refuse = |cause: &str, hint: &str| Err(Error::usage(SPLIT, cause).hint(hint));
         if !has_placeholder(self.pattern) {
@@ -97,7 +103,7 @@ impl SplitRequest<'_> {
             );
         }
         check_parts_name(self.pattern)?;
-        // A command makes of it what its name says.
+        // With a command, the name says nothing about the contents.
         if self.filter.is_none() {
             holds.check_name(self.pattern)?;
         }
@@ -116,11 +122,11 @@ impl SplitRequest<'_> {
     }
 }
 
-/// Fails for names of parts that are those of datasets, or in which something other than
-/// [`PLACEHOLDER`] looks like a placeholder.
+/// Fails for names of parts that are those of datasets, or that contain a placeholder other than
+/// [`PLACEHOLDER`].
 ///
 /// # Errors
-/// Usage, with what to do instead.
+/// Usage, with a next step.
 pub fn check_parts_name(name: &Path) -> Result<()> {
     if Named::is_mark(name) {
         return Err(
@@ -132,7 +138,7 @@ pub fn check_parts_name(name: &Path) -> Result<()> {
     check_placeholders(name, &[PLACEHOLDER])
 }
 
-/// Whether parts of lines that are named by `pattern` are compressed.
+/// Whether the extension of `pattern` makes parts of lines compressed.
 pub fn is_compressed(pattern: &Path) -> bool {
     Compression::of(pattern).is_some()
 }
@@ -142,19 +148,19 @@ pub fn has_placeholder(name: &Path) -> bool {
     pattern::has_placeholder(name, PLACEHOLDER)
 }
 
-/// The name of a part: `pattern` with `part` for each [`PLACEHOLDER`]. Names are bytes: they need
-/// not be UTF-8.
+/// The name of a part: `pattern` with `part` in place of each [`PLACEHOLDER`]. Names are bytes and
+/// need not be UTF-8.
 pub fn name_of_part(pattern: &Path, part: &str) -> PathBuf {
     pattern::filled_in(pattern.as_os_str(), PLACEHOLDER, part).into()
 }
 
-/// Cuts what `reader` has to read, which is of `files` files of `data_bytes` together, into parts;
-/// gives the number of records and the names of the parts.
+/// Splits the input of `reader`, `files` files with `data_bytes` in total, into parts. Returns the
+/// number of records and the names of the parts.
 ///
 /// # Errors
 /// Those of [`SplitRequest::check`] and of the reader, [`Usage`](outcore::Kind::Usage) for parts
-/// that exist, and those of writing. There are no parts then, unless the error says that they are
-/// whole.
+/// that exist, and those of writing. No part then exists, unless the error says that the parts are
+/// complete.
 pub fn split(
     job: &Job,
     reader: &mut RecordReader<'_>,
@@ -179,7 +185,7 @@ pub fn split(
     let front = reader.header()?.to_vec();
     let headers_bytes = match reader.frame() {
         Frame::Csv { .. } => (files * front.len()) as u64,
-        // Those of lines were taken off before.
+        // The headers of lines were removed before.
         Frame::Bytes(_) | Frame::Terminator(_) | Frame::Json(_) | Frame::Fastq => 0,
     };
     let front_bytes = front.len() as u64;
@@ -228,18 +234,18 @@ pub fn split(
     Ok((records, parts.publish()?))
 }
 
-/// Says which part a record belongs to.
+/// Assigns records to parts.
 struct Cutter {
     cut: PartSize,
     data_bytes: u64,
-    /// How many there are, where that is known beforehand.
+    /// Total number of records, if it is known in advance.
     records: Option<u64>,
-    /// Parts begun.
+    /// Number of parts begun.
     begun: u64,
 }
 
 impl Cutter {
-    /// How many parts there will be, where that is known beforehand.
+    /// Total number of parts, if it is known in advance.
     fn parts(&self) -> Option<u64> {
         match (self.cut, self.records) {
             (PartSize::Parts(count), _) => Some(count),
@@ -248,7 +254,7 @@ impl Cutter {
         }
     }
 
-    /// The record, or without a number of records the byte, that part `part` begins with.
+    /// The first record of part `part`, or its first byte if the number of records is unknown.
     fn begin_of(&self, part: u64) -> u64 {
         let all = self.records.unwrap_or(self.data_bytes);
         match self.cut {
@@ -269,7 +275,7 @@ impl Cutter {
         parts.begin(rows)
     }
 
-    /// Begins the parts up to that of record `number`, which begins at `at_bytes` of the data.
+    /// Begins the parts up to the one of record `number`, which begins at `at_bytes` of the data.
     fn begin_record(&mut self, number: u64, at_bytes: u64, parts: &mut Parts<'_>) -> Result<()> {
         if self.records.is_some_and(|records| number >= records) {
             return Err(changed("longer"));
@@ -290,7 +296,7 @@ impl Cutter {
         Ok(())
     }
 
-    /// Begins the parts that stay empty, after `records` records.
+    /// Begins the parts that remain empty, after `records` records.
     fn end(&mut self, records: u64, parts: &mut Parts<'_>) -> Result<()> {
         if self.records.is_some_and(|known| records < known) {
             return Err(changed("shorter"));
@@ -307,27 +313,27 @@ fn changed(how: &str) -> Error {
         .hint("do not change inputs while they are read")
 }
 
-/// Parts that do not yet appear.
+/// Parts that have not appeared yet.
 struct Parts<'a> {
     job: &'a Job,
     pattern: &'a Path,
-    /// Whether parts may take the place of files that are none of the inputs.
+    /// Whether parts may replace files that are not inputs.
     replace: bool,
     inputs: Vec<FileKey>,
     header: Option<NpyHeader>,
-    /// What every part of lines begins with.
+    /// The beginning of every part of lines.
     front: Vec<u8>,
-    /// How many parts there will be at least.
+    /// Minimum number of parts.
     known: u64,
-    /// Nothing where a command takes the parts.
+    /// `None` if a command receives the parts.
     dir: Option<PrivateDir>,
     filter: Option<&'a OsStr>,
     current: Option<PartWriter>,
-    /// Files of the parts begun, or the names that a command got.
+    /// Files of the parts begun, or the names that a command received.
     staged: Vec<PathBuf>,
 }
 
-/// What takes a part.
+/// The receiver of a part.
 enum PartWriter {
     File(Box<Encoder<BlockWriter>>),
     Command(Filter),
@@ -354,7 +360,7 @@ impl<'a> Parts<'a> {
             None => {
                 check_dir_of("create output", pattern)?;
                 job.device.sweep_private_dirs(parent)?;
-                // One job at a time writes parts of these names.
+                // Only one job at a time writes parts of these names.
                 let set = pattern.file_name().unwrap_or_default();
                 Some(job.device.claim_private_dir(parent, set)?)
             }
@@ -376,7 +382,7 @@ impl<'a> Parts<'a> {
             current: None,
             staged: Vec::new(),
         };
-        // Told before the work where all names are known.
+        // Reported before the work if all names are known.
         (0..known).try_for_each(|part| parts.check(part as usize))?;
         if known > 0 && filter.is_none() {
             let names: Vec<PathBuf> = (0..known).map(|part| parts.name(part as usize)).collect();
@@ -385,8 +391,8 @@ impl<'a> Parts<'a> {
         Ok(parts)
     }
 
-    /// Fails for a file that has the name of a part and is none of these: a reader of all files of
-    /// such names would take it for one.
+    /// Fails if another file has the name of a part: a reader of all files of such names would take
+    /// it for one.
     fn check_others(&self, names: &[PathBuf]) -> Result<()> {
         let pattern = self.pattern.file_name().unwrap_or_default().as_bytes();
         let placeholder = PLACEHOLDER.as_bytes();
@@ -434,10 +440,10 @@ impl<'a> Parts<'a> {
     }
 
     fn name(&self, part: usize) -> PathBuf {
-        // Where parts have a fixed number of lines, their count is known only at the end, when they
-        // get their names.
+        // If parts have a fixed number of lines, their count is known only at the end, and they get
+        // their names then.
         let least = match self.filter {
-            // Its commands have their names from the beginning.
+            // Commands get their names from the beginning.
             Some(_) if self.known == 0 => PARTS_MAX,
             _ => PARTS_MIN,
         };
@@ -447,8 +453,7 @@ impl<'a> Parts<'a> {
         name_of_part(self.pattern, &number)
     }
 
-    /// Ends the part that is being written and begins the next, with a header that tells of `rows`
-    /// records where it has one.
+    /// Ends the current part and begins the next one. A header contains the number of `rows`.
     fn begin(&mut self, rows: u64) -> Result<()> {
         self.end()?;
         let part = self.staged.len();
@@ -510,7 +515,8 @@ impl<'a> Parts<'a> {
             .map_err(|error| error.path(&part))
     }
 
-    /// Puts all parts in their places; gives their names. A header alone gets a part.
+    /// Moves all parts to their places. Returns their names. A header without rows still gets a
+    /// part.
     fn publish(mut self) -> Result<Vec<PathBuf>> {
         if self.staged.is_empty() && !self.front.is_empty() {
             self.begin(0)?;

@@ -1,10 +1,11 @@
-//! Streams copied to scratch and compressed files unpacked to it, so that they can be sorted:
-//! neither has a size and a second look.
+//! Copies streams to scratch and decompresses files there, so that they can be sorted: neither has
+//! a known size or can be read twice.
 //!
-//! Contract: a [`Spool`] is a private directory on a scratch drive with one file a stream; dropping
-//! it removes them. Copies are written by a [`BlockWriter`]. One ends with the stream, at the limit
-//! on scratch (an error), or within 50 ms of a cancellation, even while the stream is silent. What
-//! a stream holds, or a compressed file, is looked at before it is copied ([`crate::content`]).
+//! Contract: a [`Spool`] is a private directory on a scratch drive with one file per stream;
+//! dropping it removes them. A [`BlockWriter`] writes the copies. A copy ends with the stream, at
+//! the limit on scratch (an error), or within 50 ms of a cancellation, even while the stream is
+//! silent. The content of a stream or a compressed file is checked before it is copied
+//! ([`crate::content`]).
 
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use crate::records;
 use crate::resources::{Resources, default_scratch_dir, free_bytes};
 use crate::streams::StreamReader;
 
-/// The phase's name in progress.
+/// Name of the phase in progress reports.
 pub(crate) const PHASE: &str = "read input";
 
 /// Copies of inputs; removed when dropped.
@@ -33,16 +34,16 @@ pub struct Spool {
     files: u32,
     /// Bytes in all copies.
     pub bytes: u64,
-    /// Bytes written for them: whole blocks.
+    /// Bytes written for them, in whole blocks.
     pub written_bytes: u64,
     limit_bytes: u64,
 }
 
-/// A spool that is made when the first file goes there.
+/// A spool that is created when the first file needs it.
 pub struct LateSpool<'s, M> {
-    /// The spool so far; none until it is needed.
+    /// The spool so far; `None` until it is needed.
     pub spool: &'s mut Option<Spool>,
-    /// Makes it.
+    /// Creates it.
     pub make: M,
 }
 
@@ -50,7 +51,7 @@ impl<M: Fn() -> Result<Spool>> LateSpool<'_, M> {
     /// The spool.
     ///
     /// # Errors
-    /// What making it fails with.
+    /// It cannot be created.
     pub(crate) fn get(&mut self) -> Result<&mut Spool> {
         match &mut self.spool {
             Some(spool) => Ok(spool),
@@ -60,10 +61,10 @@ impl<M: Fn() -> Result<Spool>> LateSpool<'_, M> {
 }
 
 impl Spool {
-    /// A private directory in `parent`; at most `limit_bytes` are copied into it.
+    /// A private directory in `parent`, for at most `limit_bytes` of copies.
     ///
     /// # Errors
-    /// What making it fails with.
+    /// It cannot be created.
     pub fn make(job: &Job, parent: &Path, limit_bytes: u64) -> Result<Self> {
         job.device.sweep_private_dirs(parent)?;
         Ok(Spool {
@@ -75,11 +76,11 @@ impl Spool {
         })
     }
 
-    /// A private directory on the first drive that is named, or on the default one for an output in
+    /// A private directory on the first named drive, or on the default one for an output in
     /// `beside`.
     ///
     /// # Errors
-    /// What making it fails with.
+    /// It cannot be created.
     pub fn beside(job: &Job, resources: &Resources, beside: &Path) -> Result<Self> {
         let dir = match resources.specs().first() {
             Some(drive) => drive.dir.clone(),
@@ -88,11 +89,11 @@ impl Spool {
         Spool::make(job, &dir, resources.scratch_limit_bytes())
     }
 
-    /// Copies a stream of records, whose type `is_known` unless its header tells it; gives the copy
-    /// as a source.
+    /// Copies a stream of records. With `is_known` the caller knows their type; otherwise the
+    /// stream's header must contain it. Returns the copy as a source.
     ///
     /// # Errors
-    /// What reading or the drive fails with; usage for what holds no records;
+    /// A failed read or an error of the drive; usage for a stream that holds no records;
     /// [`Kind::NoSpace`](outcore::Kind::NoSpace) at the limit.
     pub fn copy_records(&mut self, job: &Job, source: &Source, is_known: bool) -> Result<Source> {
         self.fill(job, source, |writer| {
@@ -107,7 +108,7 @@ impl Spool {
         })
     }
 
-    /// Copies a stream of lines, unpacked where it is compressed; gives the copy as a source.
+    /// Copies a stream of lines, decompressing it if needed. Returns the copy as a source.
     ///
     /// # Errors
     /// As [`Spool::copy_records`] and [`Spool::unpack`].
@@ -130,12 +131,11 @@ impl Spool {
         })
     }
 
-    /// Copies a stream that holds a table, an Arrow stream or text, unpacked where it is
-    /// compressed; gives the copy as a source.
+    /// Copies a stream that holds a table, an Arrow stream or text, decompressing it if needed.
+    /// Returns the copy as a source.
     ///
     /// # Errors
-    /// As [`Spool::copy_lines`]; usage for Parquet, which is not read from its beginning to its
-    /// end.
+    /// As [`Spool::copy_lines`]; usage for Parquet, which cannot be read sequentially.
     pub fn copy_table(&mut self, job: &Job, source: &Source) -> Result<Source> {
         self.fill(job, source, |writer| {
             let mut stream = StreamReader::open(source, || job.control.check())?;
@@ -154,11 +154,11 @@ impl Spool {
         })
     }
 
-    /// Unpacks a compressed file of lines; gives the copy as a source.
+    /// Decompresses a file of lines. Returns the copy as a source.
     ///
     /// # Errors
-    /// A stream that is torn or broken, with its offset; what is not lines; what the drive fails
-    /// with.
+    /// A truncated or broken stream, with its offset; content that is not lines; an error of the
+    /// drive.
     pub fn unpack(
         &mut self,
         job: &Job,
@@ -170,10 +170,11 @@ impl Spool {
         })
     }
 
-    /// Adds a file that `write` fills with what `source` holds; gives it in its stead.
+    /// Adds a file that `write` fills with the contents of `source`. Returns the file as its
+    /// replacement.
     ///
     /// # Errors
-    /// What `write` or the drive fails with.
+    /// An error of `write` or of the drive.
     pub fn fill(
         &mut self,
         job: &Job,
@@ -205,8 +206,8 @@ impl Spool {
     }
 }
 
-/// The inputs, with those unpacked that are compressed: to the first drive that is named, or to the
-/// default one for an output in `beside`. What was unpacked lives as long as `spool`.
+/// The inputs, with compressed ones decompressed to the first named drive, or to the default one
+/// for an output in `beside`. The decompressed files exist as long as `spool`.
 ///
 /// # Errors
 /// As [`Spool::make`] and [`Spool::unpack`].
@@ -238,10 +239,10 @@ pub fn unpack_packed(
     unpacked.collect()
 }
 
-/// Edges that can be read more than once: streams are copied, and compressed files unpacked, to the
-/// first drive that is named or to the default one for an output in `beside`; `are_records` says
-/// that streams are no lines. Also what each copy is called where it comes from, without the ending
-/// of the compression. Copies live as long as the spool.
+/// Edges that can be read more than once. Streams are copied, and compressed files decompressed, to
+/// the first named drive or to the default one for an output in `beside`. `are_records` means that
+/// streams are not lines. Also returns the original name of each copy, without the extension of the
+/// compression. Copies exist as long as the spool.
 ///
 /// # Errors
 /// As [`Spool::make`], [`Spool::unpack`] and [`Spool::copy_lines`].
@@ -280,12 +281,12 @@ pub fn edge_files(
     Ok((found, called, spool))
 }
 
-/// Files, each with a copy.
+/// Files and their copies.
 pub type Copies = Vec<(PathBuf, PathBuf)>;
 
-/// Those of `files` that are compressed text, by their content or their names, each with its copy,
-/// as [`unpack_packed`], and those that are packed in datasets; copies live as long as the spool.
-/// `is_text` says which files may be text.
+/// The files among `files` that are compressed text, by their content or their names, each with its
+/// copy, as in [`unpack_packed`]; also those that are packed in datasets. Copies exist as long as
+/// the spool. `is_text` selects the files that may be text.
 ///
 /// # Errors
 /// As [`Spool::make`] and [`Spool::unpack`].
@@ -322,7 +323,7 @@ pub fn unpack_files(
     Ok((copies, spool))
 }
 
-/// What tells what a stream holds: its first bytes, or all of it.
+/// The bytes that identify a stream's content: its first bytes, or all of it.
 fn read_head(job: &Job, stream: &mut StreamReader<'_>) -> Result<Vec<u8>> {
     let mut head = Vec::new();
     let read = stream.take(HEAD_BYTES as u64).read_to_end(&mut head);
@@ -330,7 +331,7 @@ fn read_head(job: &Job, stream: &mut StreamReader<'_>) -> Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The interruption, where there is one that made a read fail.
+/// The interruption, if one made a read fail; otherwise the error.
 fn stopped_or(job: &Job, error: Error) -> Error {
     job.control.check().err().unwrap_or(error)
 }
@@ -347,7 +348,7 @@ fn copy_all(job: &Job, stream: &mut impl Read, writer: &mut BlockWriter) -> Resu
     }
 }
 
-/// Unpacks to the end.
+/// Decompresses to the end.
 fn unpack(
     job: &Job,
     source: &Source,
@@ -380,10 +381,10 @@ fn unpack(
     }
 }
 
-/// The drive with the most room, or the place for scratch where none is named.
+/// The drive with the most room, or the default place for scratch if none is named.
 ///
 /// # Errors
-/// A drive whose free space cannot be asked for; no place for scratch.
+/// The free space of a drive cannot be determined; there is no place for scratch.
 pub fn dir_for(resources: &Resources, target: &Target) -> Result<PathBuf> {
     let mut roomiest: Option<(u64, &Path)> = None;
     for drive in resources.specs() {

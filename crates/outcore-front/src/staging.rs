@@ -1,13 +1,14 @@
-//! Datasets among the files of one job: read where they lie, written beside it, copied where they
-//! must be.
+//! Datasets as files of a job: read in place, written next to it, copied if necessary.
 //!
-//! Contract: a [`Staging`] is one job's view of a volume. A dataset of one file is read where it
-//! lies: its [`Source`] has its length, its head and its bytes, and the device of the job opens it
-//! by its name ([`Datasets::mount`]). A file packed in a dataset, and what programs must read as a
-//! file, is copied into a private directory on the first drive that is there; that directory is
-//! removed with the staging, or swept by the next run. An output gets a path in that directory:
-//! what the engine publishes there is a sealed dataset as it is published; what a job makes
-//! otherwise (compressed text, say) is a file, which [`Staging::finish`] puts.
+//! Contract: a [`Staging`] is one job's view of a volume.
+//! - A dataset of one file is read in place: its [`Source`] has its length, its head and its bytes,
+//!   and the job's device opens it by its name ([`Datasets::mount`]).
+//! - A file packed in a dataset, and any data that programs must read as a file, is copied into a
+//!   private directory on the first present drive. The staging removes that directory when it is
+//!   dropped; after a kill, the next run removes it.
+//! - An output gets a path in that directory. What the engine publishes there becomes a sealed
+//!   dataset immediately. Other results of a job (such as compressed text) are files, which
+//!   [`Staging::finish`] puts into the volume.
 //!
 //! Bounds: room for copies on the first drive.
 
@@ -28,23 +29,23 @@ use crate::inputs::{Names, Source};
 use crate::resources::{Resources, ResourcesRequest};
 use crate::volumes::{self, Sealed};
 
-/// A copy to be made, watched as it is told.
+/// A copy to be made, observed through the given watch.
 pub type Work<'a> = dyn Fn(Watch<'_>) -> Result<()> + 'a;
-/// How a copy is made: observed, with its progress shown, and stopped on request.
+/// Makes a copy that is observed, shows progress, and stops on request.
 pub type Copy<'a> = dyn Fn(u64, &Work<'_>) -> Result<()> + 'a;
 
 /// How a job reads a dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reads {
-    /// Its head at most.
+    /// Only its head.
     Head,
-    /// Through the engine, but for its head.
+    /// Through the engine, except for its head.
     ByEngine,
     /// As a file of the system.
     Otherwise,
 }
 
-/// See the module.
+/// One job's view of a volume; see the module.
 pub struct Staging {
     device: Arc<dyn Device>,
     volume: DatasetVolume,
@@ -52,15 +53,15 @@ pub struct Staging {
     dir: PrivateDir,
     drives_file: PathBuf,
     replace: bool,
-    /// What has been read, by the names that were given.
+    /// The inputs so far, by the names that the user gave.
     inputs: Vec<(PathBuf, Source)>,
     outputs: Vec<(PathBuf, Named)>,
-    /// Files in the private directory, and what they were named.
+    /// Files in the private directory, with the user's names for them.
     names: Vec<(PathBuf, PathBuf)>,
 }
 
-/// Fails for `name`, which begins as that of a dataset, where no volume is named; a file of that
-/// name is meant if it is there.
+/// Fails for a `name` in the form of a dataset's if no volume is given. An existing file of that
+/// name takes precedence.
 ///
 /// # Errors
 /// Usage.
@@ -75,14 +76,14 @@ pub fn refuse_without_volume(name: &Path) -> Result<()> {
     )))
 }
 
-/// The error for a dataset that would be changed in its place.
+/// The error for a dataset that would be modified in place.
 pub fn sealed_error(name: &Path) -> Error {
     let cause = format!("{}: a dataset is sealed", name.display());
     Error::usage("change input", cause)
         .hint("write another dataset: -o @OTHER; -o with --force replaces one")
 }
 
-/// The error for a directory in a dataset, where a file is read.
+/// The error for a directory in a dataset where a file is required.
 fn directory_error(name: &Path) -> Error {
     let name = name.display();
     Error::usage("open input", format!("{name} is a directory of files")).hint(format!(
@@ -92,17 +93,17 @@ fn directory_error(name: &Path) -> Error {
 }
 
 impl Staging {
-    /// For a job on `device` that names datasets of the volume of `drives_file`.
+    /// For a job on `device` that uses datasets of the volume of `drives_file`.
     ///
     /// # Errors
-    /// The volume cannot be opened, or written to.
+    /// The volume cannot be opened or written.
     pub fn begin(device: Arc<dyn Device>, drives_file: &Path) -> Result<Self> {
         let volume = volumes::open(&device, drives_file)?;
         let first = volume.present_drives().next();
         let first_dir = first.map(|drive| drive.dir.clone());
         let first_dir =
             first_dir.ok_or_else(|| Error::usage("open volume", "none of its drives is there"))?;
-        // Killed runs leave scratch on any of them.
+        // Killed runs leave scratch on any of the drives.
         for drive in volume.present_drives() {
             device.sweep_private_dirs(&drive.dir)?;
         }
@@ -119,8 +120,7 @@ impl Staging {
         })
     }
 
-    /// A path for `name`, in a directory of its own, so that what a name says of its contents
-    /// stays.
+    /// A path for `name` in a directory of its own, so that the extension is preserved.
     fn path_for(&mut self, name: &Path, named: &Named) -> Result<PathBuf> {
         let dir = self.dir.create_dir(&self.names.len().to_string())?;
         let inside = named.inside.as_deref();
@@ -130,10 +130,10 @@ impl Staging {
         Ok(path)
     }
 
-    /// What `name` means: the dataset itself, or a copy of the file packed in one.
+    /// The input that `name` means: the dataset itself, or a copy of the file packed in one.
     ///
     /// # Errors
-    /// There is no such dataset, it is a whole directory, damage, no room for a copy.
+    /// The dataset does not exist or is a whole directory; damage; no room for a copy.
     pub fn source(&mut self, name: &Path, copy: &Copy<'_>) -> Result<Source> {
         if let Some((_, known)) = self.inputs.iter().find(|(known, _)| known == name) {
             return Ok(known.clone());
@@ -148,7 +148,7 @@ impl Staging {
         Ok(source)
     }
 
-    /// The directory that is packed in `name`, whose files the job reads where they lie.
+    /// The directory that is packed in `name`. The job reads its files in place.
     ///
     /// # Errors
     /// As [`Sealed::packed`].
@@ -163,8 +163,7 @@ impl Staging {
         })
     }
 
-    /// The path by which a job reads `name`: the name itself, where only the device of the job
-    /// opens it.
+    /// The path by which a job reads `name`: the name itself if only the job's device opens it.
     ///
     /// # Errors
     /// As [`Staging::source`].
@@ -175,10 +174,10 @@ impl Staging {
         }
     }
 
-    /// A copy of a dataset, of a directory packed in one or of a file in that.
+    /// A copy of a dataset, of a directory packed in one, or of a file in such a directory.
     ///
     /// # Errors
-    /// There is no such dataset, damage, no room for a copy.
+    /// The dataset does not exist; damage; no room for a copy.
     pub fn copied(&mut self, name: &Path, copy: &Copy<'_>) -> Result<PathBuf> {
         let named = volumes::named(name)?;
         let path = self.path_for(name, &named)?;
@@ -189,10 +188,10 @@ impl Staging {
         Ok(path)
     }
 
-    /// The path at which a job writes a dataset, which with `replace` may be there already.
+    /// The path at which a job writes a dataset; with `replace` the dataset may exist already.
     ///
     /// # Errors
-    /// The name is taken, and must not be; a drive of the volume is missing.
+    /// The name is taken and may not be replaced; a drive of the volume is missing.
     pub fn output(&mut self, name: &Path, replace: bool) -> Result<PathBuf> {
         let named = volumes::named(name)?;
         if named.inside.is_some() {
@@ -210,7 +209,7 @@ impl Staging {
         Ok(path)
     }
 
-    /// The directory, which is there, in which a job writes the files of a dataset.
+    /// The existing directory in which a job writes the files of a dataset.
     ///
     /// # Errors
     /// As [`Staging::output`].
@@ -230,13 +229,13 @@ impl Staging {
         }
     }
 
-    /// The files in the place of datasets, and what these were named.
+    /// The files that replace datasets, with the user's names for these.
     pub fn names(&self) -> &[(PathBuf, PathBuf)] {
         &self.names
     }
 
-    /// The datasets that have been named so far; with `lends_drives`, scratch goes to the volume's
-    /// drives where no others are named.
+    /// The datasets that have been used so far. With `lends_drives`, scratch goes to the volume's
+    /// drives if no others are named.
     pub fn files(&self, lends_drives: bool) -> Datasets {
         let outputs = self.outputs.iter();
         let whole = outputs.filter(|(_, name)| name.inside.is_none());
@@ -245,15 +244,15 @@ impl Staging {
             inputs: self.inputs.clone(),
             outputs: whole.cloned().collect(),
             replace: self.replace,
-            // A mount point without its drive is no place for scratch.
+            // A mount point without its drive is not a place for scratch.
             lends_drives: lends_drives && self.volume.absent().next().is_none(),
         }
     }
 
-    /// Puts what the job has made as files.
+    /// Puts the files that the job has made into the volume.
     ///
     /// # Errors
-    /// The name is taken, no room.
+    /// The name is taken; no room.
     pub fn finish(self, copy: &Copy<'_>) -> Result<()> {
         for (path, name) in self.outputs.iter().filter(|(path, _)| path.exists()) {
             copy(volumes::bytes_of(&self.volume, path), &|watch| {
@@ -265,8 +264,8 @@ impl Staging {
     }
 }
 
-/// A directory in a dataset: a file of the job's device, in which its files are one after the
-/// other.
+/// A directory in a dataset: a file of the job's device that contains the directory's files one
+/// after the other.
 pub struct PackedDirectory {
     /// The path by which the job reads the dataset.
     pub path: PathBuf,
@@ -275,7 +274,7 @@ pub struct PackedDirectory {
 }
 
 impl PackedDirectory {
-    /// The files by name, and where their bytes are.
+    /// The files by name, with the ranges of their bytes.
     pub fn stretches(&self) -> impl Iterator<Item = (String, Range<u64>)> {
         let files = self.index.entries.iter();
         let files = files.filter(|entry| entry.kind == EntryKind::File);
@@ -285,10 +284,10 @@ impl PackedDirectory {
         })
     }
 
-    /// A small file.
+    /// Reads a small file.
     ///
     /// # Errors
-    /// There is none of that name; a read that fails; damage.
+    /// No file has that name; a failed read; damage.
     pub fn read(&self, name: &str) -> Result<Vec<u8>> {
         let entry = self.index.find(name)?;
         self.sealed
@@ -296,7 +295,7 @@ impl PackedDirectory {
     }
 }
 
-/// The datasets that a job has named.
+/// The datasets of a job.
 #[derive(Debug, Clone)]
 pub struct Datasets {
     drives_file: PathBuf,
@@ -307,7 +306,7 @@ pub struct Datasets {
 }
 
 impl Datasets {
-    /// What a job of `request` may use, with the datasets among its files.
+    /// The resources of a job of `request`, with the datasets among its files.
     ///
     /// # Errors
     /// As [`Resources::load`] and [`volumes::open`].
@@ -319,13 +318,13 @@ impl Datasets {
         self.add_to(Resources::load(request, environment)?)
     }
 
-    /// The same means with the datasets among its files.
+    /// The same resources with the datasets among its files.
     ///
     /// # Errors
     /// The volume cannot be opened.
     pub fn add_to(&self, resources: Resources) -> Result<Resources> {
         let resources = match self.lends_drives && resources.specs().is_empty() {
-            // Where the data are, scratch goes too.
+            // Scratch goes to the drives of the data.
             true => resources.with_drives_of(&self.drives_file)?,
             false => resources,
         };
@@ -335,7 +334,7 @@ impl Datasets {
             .knowing(known))
     }
 
-    /// The device of a job: `below`, with the datasets.
+    /// The device of a job: `below` with the datasets.
     fn mount(&self, below: &Arc<dyn Device>) -> Result<Arc<dyn Device>> {
         let volume = volumes::open(below, &self.drives_file)?;
         let mut device = DatasetDevice::new(Arc::clone(below), volume, volumes::budget());

@@ -1,10 +1,10 @@
-//! Streams in and out: standard input and output, named pipes, character devices.
+//! Streams for input and output: standard input and output, named pipes, character devices.
 //!
-//! Contract: a wait for the other end of a stream looks for a stop every 50 ms. A named pipe
-//! without a writer is opened at once, and the first read waits for one. The opening of a pipe
-//! without a reader waits for one. A [`PipeWriter`] writes all it is given, in order. It opens
-//! standard output a second time for that, so that processes that share the descriptor notice
-//! nothing. A reader that went away is `EPIPE`.
+//! Contract: a wait for the other end of a stream checks for a stop every 50 ms. A named pipe
+//! without a writer is opened at once, and its first read waits for a writer. Opening a pipe for
+//! writing waits for a reader. A [`PipeWriter`] writes all bytes in order. For standard output it
+//! opens the descriptor a second time, so that processes that share it are not affected. A reader
+//! that closed its end is `EPIPE`.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -16,25 +16,25 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// The longest wait for a stream before the next look for a cancellation.
+/// Longest wait for a stream before the next check for a cancellation.
 const WAIT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
-/// The wait between two looks for a reader.
+/// Interval of checks for a reader.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// A larger pipe means fewer switches between this process and the reader.
+/// A larger pipe causes fewer switches between this process and the reader.
 const PIPE_BYTES: usize = 1 << 20;
 
 /// Fails when the job is to stop.
 pub(crate) type Check<'a> = dyn Fn() -> Result<()> + 'a;
 
-/// The file at `path`, which may be a stream without a writer.
+/// Opens the file at `path`, which may be a stream without a writer.
 pub(crate) fn open_to_read(path: &Path) -> io::Result<OwnedFd> {
     open_at_once(path, OFlags::RDONLY).map_err(io::Error::from)
 }
 
-/// The stream at `path`, once it has a reader; its writes do not wait.
+/// Opens the stream at `path` once it has a reader. Its writes do not block.
 fn open_to_write(path: &Path, check: &Check<'_>) -> io::Result<OwnedFd> {
     loop {
         match open_at_once(path, OFlags::WRONLY) {
@@ -56,10 +56,10 @@ fn is_fifo(path: &Path) -> bool {
     rustix::fs::stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_fifo())
 }
 
-/// Waits for bytes, or the end of the stream, for a moment: 50 ms.
+/// Waits up to 50 ms for bytes or for the end of the stream.
 ///
 /// # Errors
-/// What asking the system fails with.
+/// The system call fails.
 pub fn is_ready(stream: &OwnedFd) -> Result<bool> {
     let mut polled = [PollFd::new(stream, PollFlags::IN)];
     match poll(&mut polled, Some(&WAIT)) {
@@ -69,28 +69,28 @@ pub fn is_ready(stream: &OwnedFd) -> Result<bool> {
     }
 }
 
-/// A stream that gives up within 50 ms of a stop.
+/// A stream whose reads give up within 50 ms of a stop.
 pub struct StreamReader<'a> {
     stream: OwnedFd,
     check: Box<Check<'a>>,
 }
 
 impl<'a> StreamReader<'a> {
-    /// Of a stream that is open.
+    /// Wraps an open stream.
     pub(crate) fn of(stream: OwnedFd, check: impl Fn() -> Result<()> + 'a) -> Self {
         let check = Box::new(check);
         StreamReader { stream, check }
     }
 
-    /// Opens what `path` names: a file or a stream.
+    /// Opens the file or stream at `path`.
     ///
     /// # Errors
-    /// What opening it fails with.
+    /// It cannot be opened.
     pub fn at(path: &Path, check: impl Fn() -> Result<()> + 'a) -> io::Result<Self> {
         Ok(Self::of(open_to_read(path)?, check))
     }
 
-    /// Standard input; others who share the descriptor notice nothing.
+    /// Standard input; other processes that share the descriptor are not affected.
     ///
     /// # Errors
     /// It is closed.
@@ -120,7 +120,7 @@ impl Read for StreamReader<'_> {
     }
 }
 
-/// Writes to a stream until it is to stop.
+/// Writes to a stream until it must stop.
 #[derive(Debug)]
 pub struct PipeWriter<C> {
     stream: OwnedFd,
@@ -139,7 +139,7 @@ impl<C: Fn() -> Result<()>> PipeWriter<C> {
             return Ok(PipeWriter { stream, check });
         }
         let again = format!("/proc/self/fd/{}", stream.as_raw_fd());
-        // Without /proc it blocks, and a second signal is needed to stop it.
+        // Without /proc, writes block, and only a second signal stops them.
         let non_blocking = open_to_write(Path::new(&again), &check);
         Ok(Self::of(non_blocking.unwrap_or(stream), check))
     }
@@ -156,10 +156,10 @@ impl<C: Fn() -> Result<()>> PipeWriter<C> {
         Ok(Self::of(stream, check))
     }
 
-    /// An end of a pipe that no other process has.
+    /// An end of a pipe that no other process holds.
     ///
     /// # Errors
-    /// What the system fails with.
+    /// The system call fails.
     pub(crate) fn of_pipe(pipe: OwnedFd, check: C) -> io::Result<Self> {
         let flags = rustix::fs::fcntl_getfl(&pipe)?;
         rustix::fs::fcntl_setfl(&pipe, flags | OFlags::NONBLOCK)?;
@@ -167,7 +167,8 @@ impl<C: Fn() -> Result<()>> PipeWriter<C> {
     }
 
     fn of(stream: OwnedFd, check: C) -> Self {
-        // Refused beyond the system's limit, and for what is no pipe; then it stays as it is.
+        // Fails beyond the system's limit, and for streams that are not pipes; the size then stays
+        // as it is.
         let _ = rustix::pipe::fcntl_setpipe_size(&stream, PIPE_BYTES);
         PipeWriter { stream, check }
     }

@@ -1,8 +1,9 @@
-//! Columns of tables as the edges of a graph: where `outcore-table` and `outcore-graph`, neither of
-//! which knows of the other, meet.
+//! Columns of tables as the edges of a graph. This module connects `outcore-table` and
+//! `outcore-graph`, which do not depend on each other.
 //!
-//! Contract: two columns are the ids at the ends of edges, both whole numbers or both strings, and
-//! a third their weights, if one is named. Without names, they are the first two columns, or three.
+//! Contract: two columns are the ids of the ends of edges, either both whole numbers or both
+//! strings. A third column has the weights, if there are any. Without names, these are the first
+//! two columns, or the first three.
 
 use std::path::PathBuf;
 
@@ -14,20 +15,20 @@ use outcore_table::jobs::{PlainBatch, PlainColumns, PlainType, PlainValues};
 
 const READ: &str = "read edges";
 
-/// Which columns have what.
+/// The columns of edges.
 #[derive(Debug, Clone, Default)]
 pub struct EdgeColumns {
-    /// The source and the target; the first two columns if there are none.
+    /// The source and the target; if empty, the first two columns.
     pub ends: Vec<String>,
-    /// Whether there are weights,
+    /// Whether there are weights.
     pub is_weighted: bool,
-    /// and their column; the third if it has no name.
+    /// The column of the weights; if absent, the third one.
     pub weight: Option<String>,
-    /// How the graph stores them; as the column does if not given.
+    /// How the graph stores weights; if absent, in the type of the column.
     pub weight_type: Option<WeightType>,
 }
 
-/// The edges in tables.
+/// The edges of tables.
 pub struct TableEdges {
     columns: PlainColumns,
     are_names: bool,
@@ -38,7 +39,7 @@ impl TableEdges {
     /// Opens the tables in `paths`.
     ///
     /// # Errors
-    /// As [`PlainColumns::open`]; usage: other than two columns of ends, ends that are not alike.
+    /// As [`PlainColumns::open`]; usage if the ends are not two columns of the same kind.
     pub fn open(job: &Job, paths: &[PathBuf], chosen: &EdgeColumns) -> Result<Self> {
         let is_weighted = chosen.is_weighted || chosen.weight.is_some();
         let mut names = chosen.ends.clone();
@@ -97,12 +98,12 @@ fn ids<'b>(values: &'b PlainValues<'_>) -> EdgeIds<'b> {
         PlainValues::Whole(numbers) => EdgeIds::Numbers(numbers),
         PlainValues::Text(names) => EdgeIds::Names(names),
         PlainValues::Unsigned(numbers) => EdgeIds::Unsigned(numbers),
-        // Of the ends no column is one of floats.
+        // The columns of ends are never floats.
         PlainValues::Float32(_) | PlainValues::Float64(_) => EdgeIds::Numbers(&[]),
     }
 }
 
-/// Gives rows to `take` as edges.
+/// Passes rows to `take` as edges.
 fn show(batch: &PlainBatch<'_>, position: u64, take: &mut TakeEdges<'_>) -> Result<()> {
     let [source, target, weights @ ..] = &batch.columns[..] else {
         return Ok(());

@@ -1,8 +1,8 @@
-//! A column of vectors out of a table, and vectors chosen by what a table says of them: where
-//! `outcore-table` and `outcore-vector`, neither of which knows of the other, meet.
+//! Vectors from a column of a table, and vectors selected by a condition on a table. This module
+//! connects `outcore-table` and `outcore-vector`, which do not depend on each other.
 //!
 //! Contract: as [`outcore_table::jobs::VectorColumn`] and [`outcore_table::jobs::RowsWhere`], with
-//! the feature `tables`; the name of the output tells its format.
+//! the feature `tables`; the extension of the output selects its format.
 
 use outcore::Phase;
 #[cfg(feature = "tables")]
@@ -15,24 +15,24 @@ use {
     std::path::{Path, PathBuf},
 };
 
-/// What became of a column of vectors in a table.
+/// Result of writing a column of vectors.
 #[derive(Debug)]
 pub struct WrittenColumn {
     /// Its name.
     pub column: String,
     /// Kind of number and dimension.
     pub type_name: String,
-    /// Vectors.
+    /// Number of vectors.
     pub rows_count: u64,
-    /// Bytes that were read.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes that were written.
+    /// Bytes written.
     pub written_bytes: u64,
-    /// The phases of the copy, beside what was planned of them.
+    /// The phases of the copy, with their predictions.
     pub phases: Vec<Phase>,
 }
 
-/// Writes the vectors in `column` of the table `input`, or in the only column that has some.
+/// Writes the vectors in `column` of the table `input`, or in its only column of vectors.
 ///
 /// # Errors
 /// As [`VectorColumn::open`] and [`VectorColumn::write`].
@@ -60,11 +60,11 @@ pub fn write_vectors(
     })
 }
 
-/// The rows of `base` for which `condition` is true of the same row of the table in `tables`.
+/// The rows of `base` for whose row in the table in `tables` the `condition` is true.
 ///
 /// # Errors
-/// As [`RowsWhere::open`] and [`RowsWhere::each`]; usage: a table with more rows than `base`, or
-/// fewer.
+/// As [`RowsWhere::open`] and [`RowsWhere::each`]; usage if the table and `base` have different
+/// numbers of rows.
 #[cfg(feature = "tables")]
 pub fn rows_where(
     job: &Job,

@@ -1,10 +1,10 @@
-//! What users name of a sorted view: its directory, ranges of ranks, keys.
+//! Parses the arguments of sorted views: directories, ranges of ranks, keys.
 //!
-//! Contract: [`range`] reads `I..J` as ranks, with Python's meaning of what is left out or
-//! negative. [`key`] turns the text of a key into a record that has it: the values of the key's
+//! Contract: [`range`] parses `I..J` as ranks; missing and negative values mean the same as in
+//! Python. [`key`] turns the text of a key into a record with that key: the values of the key's
 //! numbers or byte strings in order, separated by commas; bytes as text, or as hexadecimal digits
-//! after `0x`. A key of lines is a line that has it; keys of tables are theirs to read. [`open`]
-//! opens a view whatever it holds. Pure, except for the view.
+//! after `0x`. A key of lines is a line that has it; the module for tables parses their keys.
+//! [`open`] opens a view of any kind. Pure, except for opening the view.
 
 use std::ops::Range;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::text::order::order_of_name;
 
 const RANGE: &str = "read range";
 const KEY: &str = "read key";
-/// How the names of orders of rows begin.
+/// Common beginning of the names of row orders.
 const ROWS: &str = "rows of a table";
 
-/// Opens the view in `dir`, be it of records, of lines or of a table.
+/// Opens the view in `dir`, whether of records, of lines or of a table.
 ///
 /// # Errors
 /// As [`SortedView::open`]; usage for a file.
@@ -37,7 +37,7 @@ pub fn open(job: &Job, dir: &Path) -> Result<SortedView> {
     SortedView::open_with(job, dir, &order_of_view)
 }
 
-/// The order of lines or rows that a manifest names.
+/// The order of lines or rows whose name is in a manifest.
 fn order_of_view(name: &str) -> Result<SharedKey> {
     match name.strip_prefix(ROWS) {
         Some(_) => order_of_rows(name),
@@ -62,7 +62,7 @@ fn order_of_rows(_: &str) -> Result<SharedKey> {
     .hint("build it with the feature `tables`, which is on by default"))
 }
 
-/// What [`outcore::runs::ViewReader::seek_key`] wants for the key that `text` says.
+/// The argument of [`outcore::runs::ViewReader::seek_key`] for the key in `text`.
 ///
 /// # Errors
 /// As [`key`].
@@ -75,11 +75,11 @@ pub fn key_of(text: &str, what: &ViewType) -> Result<Vec<u8>> {
     }
 }
 
-/// The ranks that `I..J` means for `records` records; either may be missing, negative ones count
+/// The ranks of `I..J` for `records` records; either end may be missing, and negative ones count
 /// from the end.
 ///
 /// # Errors
-/// Usage for anything else.
+/// Usage for any other text.
 pub fn range(text: &str, records: u64) -> Result<Range<u64>> {
     let wrong = || {
         Error::usage(RANGE, format!("`{text}` is not a range"))
@@ -102,10 +102,10 @@ pub fn range(text: &str, records: u64) -> Result<Range<u64>> {
     Ok(from..to.max(from))
 }
 
-/// A record of `format` with the key that `text` says, and zeros elsewhere.
+/// A record of `format` with the key in `text`, and zeros elsewhere.
 ///
 /// # Errors
-/// Usage for too few or too many values, or values that are none.
+/// Usage for too few, too many or invalid values.
 pub fn key(text: &str, format: &RecordFormat) -> Result<Vec<u8>> {
     let mut record = vec![0; format.record_bytes()];
     let mut values = text.split(',');

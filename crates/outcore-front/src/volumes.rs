@@ -1,9 +1,10 @@
-//! Datasets on volumes: which volume is meant, and `put`, `get` and `cp` by what their names say.
+//! Datasets on volumes: resolves the volume, and runs `put`, `get` and `cp` according to the form
+//! of names.
 //!
-//! Contract: `@name` is a dataset, `@name/inside` a file packed in one, `-` a pipe, all else a
-//! path. A volume is named by the drives file that it was made with. The rules of
-//! [`outcore_store::dataset`] hold: whole or not at all, nothing overwritten unasked, every
-//! checksum block checked when it is read.
+//! Contract: `@name` is a dataset, `@name/inside` a file packed in one, `-` a pipe; all other names
+//! are paths. A volume is identified by the drives file that it was made with. The rules of
+//! [`outcore_store::dataset`] apply: a dataset is complete or absent, nothing is overwritten
+//! without consent, and every checksum block is verified when it is read.
 
 use std::fmt;
 use std::fs::{self, File, FileType};
@@ -33,19 +34,18 @@ use outcore_store::striped::{StripeOptions, StripedVolume};
 
 use crate::streams::{PipeWriter, StreamReader};
 
-/// Names the drives file of the volume where no option does.
+/// The environment variable with the path of the volume's drives file, used if no option gives it.
 pub const VOLUME_VARIABLE: &str = "OUTCORE_VOLUME";
 
-/// Memory that a transfer takes: what its windows need, twice.
+/// Memory of a transfer: twice the need of its windows.
 pub(crate) const MEMORY_BYTES: u64 = 2 * transfer::MEMORY_BYTES_MIN;
 
-/// The budget of a transfer that has no setting of its own: buffers, and the checksums of much
-/// data.
+/// The budget of a transfer without a setting of its own: buffers, and the checksums of large data.
 pub fn budget() -> Budget {
     Budget::new(MEMORY_BYTES + (1 << 30))
 }
 
-/// A number that no other run has: identities of volumes and datasets are made of it.
+/// A number that no other run has, used to create identities of volumes and datasets.
 pub fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| now.as_nanos() as u64) ^ (u64::from(std::process::id()) << 32)
@@ -54,20 +54,20 @@ pub fn fresh_seed() -> u64 {
 /// The volume of a drives file.
 ///
 /// # Errors
-/// The file cannot be read; no drive of the volume is there, or one is of another volume.
+/// The file cannot be read; no drive of the volume is present, or one belongs to another volume.
 pub fn open(device: &Arc<dyn Device>, drives_file: &Path) -> Result<DatasetVolume> {
     let set = DriveSet::read(drives_file)?;
     DatasetVolume::open(Arc::clone(device), drives_of(&set))
 }
 
-/// What was put, got or copied.
+/// The result of a put, get or copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moved {
     /// Bytes of data.
     pub bytes: u64,
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// What of a directory was left out.
+    /// Entries of a directory that were left out.
     pub left_out: LeftOut,
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn new_dataset(name: &Named, replace: bool) -> Result<NewDataset> {
     })
 }
 
-/// The dataset that `path` must name.
+/// The dataset in `path`, which must name one.
 ///
 /// # Errors
 /// Usage: it names a file.
@@ -124,7 +124,8 @@ fn is_stdio(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Pipes and character devices: what is read and written from end to end and has no length.
+/// Whether it is a pipe or a character device, which is read and written sequentially and has no
+/// length.
 fn is_stream(kind: FileType) -> bool {
     kind.is_fifo() || kind.is_char_device()
 }
@@ -135,10 +136,10 @@ fn refuse_other(operation: &str, path: &Path) -> Error {
         .hint("copy what you want of it into a file")
 }
 
-/// Puts a file, a directory, or what a pipe or standard input gives until its end.
+/// Puts a file, a directory, or the data of a pipe or standard input until its end.
 ///
 /// # Errors
-/// The source cannot be read, the name is taken, there is no room.
+/// The source cannot be read, the name is taken, or there is no room.
 pub fn put(
     volume: &DatasetVolume,
     source: &Path,
@@ -175,7 +176,7 @@ pub fn put(
     Ok(Moved::from(&manifest))
 }
 
-/// Puts what a stream gives until its end.
+/// Puts the data of a stream until its end.
 ///
 /// # Errors
 /// As [`put`].
@@ -191,7 +192,7 @@ pub fn put_from(
     Ok(Moved::from(&manifest))
 }
 
-/// Fails where a whole packed directory is asked for as if it were a file.
+/// Fails if a whole packed directory is requested as if it were a file.
 fn refuse_directory(operation: &str, manifest: &Manifest, name: &Named) -> Result<()> {
     if manifest.contents == Contents::File || name.inside.is_some() {
         return Ok(());
@@ -204,11 +205,11 @@ fn refuse_directory(operation: &str, manifest: &Manifest, name: &Named) -> Resul
     Err(Error::usage(operation, cause).hint("name a directory to get it, or one file: @NAME/FILE"))
 }
 
-/// What `open` makes of a dataset, and the manifest of that. Where another job has put the dataset
-/// again after the manifest was read, and removed the files of the old one, it is the new one.
+/// The result of `open` for a dataset, with its manifest. If another job has replaced the dataset
+/// after the manifest was read, and removed its old files, the new dataset is used.
 ///
 /// # Errors
-/// There is no such dataset; what `open` fails with.
+/// The dataset does not exist; an error of `open`.
 fn opened<T>(
     volume: &DatasetVolume,
     name: &Named,
@@ -228,10 +229,10 @@ fn opened<T>(
     }
 }
 
-/// Gets a dataset, or one file of it, into a stream.
+/// Writes a dataset, or one file of it, into a stream.
 ///
 /// # Errors
-/// There is no such dataset, it is a whole directory, damage; the stream's own.
+/// The dataset does not exist or is a whole directory; damage; an error of the stream.
 pub fn get_into(
     volume: &DatasetVolume,
     name: &Named,
@@ -246,10 +247,10 @@ pub fn get_into(
     Ok(Moved::file(source.len_bytes))
 }
 
-/// Gets a dataset, or one file of it, as a file, a directory, into a pipe or on standard output.
+/// Gets a dataset, or one file of it, as a file, as a directory, into a pipe or to standard output.
 ///
 /// # Errors
-/// There is no such dataset, damage, a target that exists and is not to be replaced.
+/// The dataset does not exist; damage; the target exists and may not be replaced.
 pub fn get(
     volume: &DatasetVolume,
     name: &Named,
@@ -258,8 +259,7 @@ pub fn get(
     resources: TransferResources<'_>,
 ) -> Result<Moved> {
     if is_stdio(target) {
-        // Not the library's stream, which takes a closed one for written and loses what it still
-        // holds.
+        // Not the library's stream, which treats a closed output as written and loses its buffer.
         let stdout = io::stdout().as_fd().try_clone_to_owned();
         let stdout = stdout.map_err(|error| Error::io("get", &error).path(target))?;
         return get_into(volume, name, &mut File::from(stdout), resources);
@@ -297,7 +297,7 @@ pub fn get(
     Ok(Moved::file(bytes))
 }
 
-/// A dataset, as a job reads it: a value that needs no file of the system.
+/// A dataset in the form in which a job reads it; it needs no file of the system.
 #[derive(Clone)]
 pub struct Sealed {
     volume: DatasetVolume,
@@ -311,10 +311,10 @@ impl fmt::Debug for Sealed {
 }
 
 impl Sealed {
-    /// The dataset `name`, if it is one file that may be read where it lies; else it must be
+    /// The dataset `name`, if it is one file that can be read in place; otherwise it must be
     /// copied.
     ///
-    /// # Errors
+    /// No dataset has that name.
     /// No dataset has that name.
     pub fn of(volume: &DatasetVolume, name: &Named) -> Result<Option<Self>> {
         let manifest = volume.manifest(&name.dataset)?;
@@ -325,10 +325,10 @@ impl Sealed {
         }))
     }
 
-    /// The dataset `name` with the directory that is packed in it, and where its files lie.
+    /// The dataset `name` with the directory packed in it, and the places of its files.
     ///
     /// # Errors
-    /// There is none of that name; usage if it is one file; damage.
+    /// No dataset has that name; usage if it is one file; damage.
     pub fn packed(volume: &DatasetVolume, name: &Named) -> Result<(Self, Index)> {
         let manifest = volume.manifest(&name.dataset)?;
         let index = transfer::index_of(volume, &manifest, &budget())?;
@@ -349,17 +349,17 @@ impl Sealed {
         self.manifest.len_bytes
     }
 
-    /// What tells it from all files and from other datasets.
+    /// A key that differs from those of all files and other datasets.
     pub fn key(&self) -> (u64, u64) {
-        // No device number of the system is as large.
+        // Larger than any device number of the system.
         let volume = bytes_checksum(self.volume.id().as_bytes()) | 1 << 63;
         (volume, bytes_checksum(self.manifest.id.as_bytes()))
     }
 
-    /// This many bytes from `from_bytes` on, or as many as there are.
+    /// Up to `len_bytes` bytes from `from_bytes` on.
     ///
     /// # Errors
-    /// A read that fails; damage.
+    /// A failed read; damage.
     pub fn read(&self, from_bytes: u64, len_bytes: usize) -> Result<Vec<u8>> {
         let left_bytes = self.len_bytes().saturating_sub(from_bytes);
         let len_bytes = left_bytes.min(len_bytes as u64);
@@ -374,7 +374,7 @@ impl Sealed {
         Ok(bytes)
     }
 
-    /// All of it, in order.
+    /// A reader of the whole dataset, in order.
     ///
     /// # Errors
     /// As [`Sealed::read`].
@@ -416,7 +416,8 @@ impl io::Read for SealedReader {
     }
 }
 
-/// Copies between files and datasets, either way; between two datasets, inside the volume.
+/// Copies between files and datasets in either direction; a copy between two datasets stays inside
+/// the volume.
 ///
 /// # Errors
 /// As [`put`] and [`get`]; usage if neither is a dataset.
@@ -447,7 +448,7 @@ pub fn copy(
     }
 }
 
-/// Bytes that a transfer of `path` will move, as far as that is known before.
+/// Bytes that a transfer of `path` will move, as far as known in advance.
 pub fn bytes_of(volume: &DatasetVolume, path: &Path) -> u64 {
     match Named::parse(path) {
         Ok(Some(named)) => volume
@@ -478,11 +479,11 @@ pub fn put_bytes(
     Ok(Moved::from(&manifest))
 }
 
-/// Bytes of a dataset, or of a file packed in it, from `from_bytes` on; fewer than `len_bytes` at
-/// its end, all to the end without a length.
+/// Bytes of a dataset, or of a file packed in it, from `from_bytes` on. Returns fewer than
+/// `len_bytes` at its end, and all bytes to the end without a length.
 ///
 /// # Errors
-/// There is no such dataset; it is a whole directory; it begins beyond the end; damage.
+/// The dataset does not exist or is a whole directory; the range begins beyond the end; damage.
 pub fn read(
     volume: &DatasetVolume,
     name: &Named,
@@ -518,31 +519,31 @@ pub fn read(
     Ok(bytes)
 }
 
-/// With less than this a measurement says nothing.
+/// With smaller files a measurement is meaningless.
 const BENCH_BYTES_MIN: u64 = 1 << 20;
-/// Of one load.
+/// Longest time of one load.
 const BENCH_SECONDS_MAX: f64 = 3600.0;
 
 /// One line of [`bench`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// What was done.
+    /// The load.
     pub workload: &'static str,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Requests a second.
+    /// Requests per second.
     pub requests_per_s: f64,
-    /// Half of the requests took no longer.
+    /// Median latency of requests.
     pub p50_us: f64,
-    /// Ninety-nine in a hundred took no longer.
+    /// 99th percentile of the latency.
     pub p99_us: f64,
 }
 
-/// What one thread reaches on the drives of a volume: random and sequential, reads and writes, each
-/// for `seconds`, on temporary files of `file_bytes` a drive.
+/// Measures the rates of one thread on the drives of a volume: random and sequential reads and
+/// writes, each for `seconds`, on temporary files of `file_bytes` per drive.
 ///
 /// # Errors
-/// Usage: no time, or files too small to measure with. No room; a transfer that fails; a stop.
+/// Usage: zero time, or files too small to measure with. No room; a failed transfer; a stop.
 pub fn bench(
     volume: &DatasetVolume,
     seconds: f64,
@@ -573,7 +574,7 @@ pub fn bench(
         limit_bytes: striped.len_bytes(),
         seed: 1,
     };
-    // Blocks that were never written say nothing of a drive.
+    // Reads of blocks that were never written do not measure the drive.
     load::run(&striped, &whole, resources.watch.check)?;
     let measure = |(workload, op, is_random, block_bytes): (_, Op, bool, usize)| -> Result<_> {
         let wanted = VolumeLoad {

@@ -1,12 +1,15 @@
-//! The kind of an input: lines, CSV, JSON lines, FASTQ, records, a table or a view.
+//! Determines the kind of an input: lines, CSV, JSON lines, FASTQ, records, a table or a view.
 //!
-//! Contract: [`Asked::what`] is the one rule, for the command and for Python. It looks, in this
-//! order, at what the caller says (a type, lines, CSV, JSON lines, FASTQ), at the first input (a
-//! directory, or the beginning of Parquet, Arrow or `.npy`), and at the ending of its name. Text
-//! whose name says nothing is FASTQ if it begins with a whole record. Everything else is lines.
-//! CSV and JSON lines are rows of text. They are a table if the caller names a column or a type, or
-//! writes Parquet, Arrow or text of the other kind. The reader checks the rest of the file. This
-//! file reads no more than the beginning of the first input.
+//! Contract: [`Asked::what`] is the single rule, for the command and for Python. It checks, in this
+//! order:
+//! - the caller's statement (a type, lines, CSV, JSON lines, FASTQ);
+//! - the first input (a directory, or the beginning of Parquet, Arrow or `.npy`);
+//! - the extension of its name.
+//!
+//! Text without a telling extension is FASTQ if it begins with a whole record; everything else is
+//! lines. CSV and JSON lines are rows of text. They are a table if the caller names a column or a
+//! type, or writes Parquet, Arrow or text of the other kind. The reader checks the rest of the
+//! file. This module reads only the beginning of the first input.
 
 use std::path::{Path, PathBuf};
 
@@ -24,23 +27,23 @@ use outcore_table::{
 use crate::content::{Content, HEAD_BYTES};
 use crate::inputs::{self, Names, Streams, is_manifest};
 
-/// Whether text can become a table.
+/// Whether text can be read as a table.
 const HAS_TABLES: bool = cfg!(feature = "tables");
 /// The file in which a view describes itself.
 const VIEW_NAME: &str = "view.json";
 
-/// What an input is.
+/// The kind of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// Lines of text.
     Lines,
-    /// Records of CSV, as they are written.
+    /// Records of CSV, kept as they are written.
     Csv,
-    /// Lines of JSON, as they are written.
+    /// Lines of JSON, kept as they are written.
     JsonLines,
     /// Records of one length.
     Records,
-    /// An array of NumPy.
+    /// A NumPy array.
     Array,
     /// Parquet or Arrow.
     Table,
@@ -48,14 +51,14 @@ pub enum What {
     CsvTable,
     /// JSON lines whose fields are columns with types.
     JsonTable,
-    /// Records of FASTQ, as they are written.
+    /// Records of FASTQ, kept as they are written.
     Fastq,
     /// A directory with a sorted view.
     View,
 }
 
 impl What {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [What; 10] = [
         What::Lines,
         What::Csv,
@@ -87,7 +90,7 @@ impl What {
         matches!(self, What::Records | What::Array)
     }
 
-    /// A name for it, as in "for tables".
+    /// Its name as in "for tables".
     pub fn plural(self) -> &'static str {
         match self {
             What::Lines => "lines",
@@ -103,7 +106,7 @@ impl What {
         }
     }
 
-    /// Text of this kind, row by row.
+    /// Rows of text of this kind.
     pub fn rows(kind: TextKind) -> Self {
         match kind {
             TextKind::Csv => What::Csv,
@@ -122,34 +125,34 @@ impl What {
     }
 }
 
-/// What the caller says of an input.
+/// The caller's statements about an input.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked<'a> {
     /// The names of the inputs; none for standard input.
     pub inputs: &'a [PathBuf],
-    /// Where the result goes, if that is named.
+    /// The name of the output, if given.
     pub output: Option<&'a Path>,
-    /// A type or a size of records is given.
+    /// The caller gave a type or a size of records.
     pub is_records: bool,
-    /// It is lines, or has what only lines have.
+    /// The caller says that it is lines, or gave an option that only lines have.
     pub is_lines: bool,
-    /// It is text of this kind.
+    /// The caller says that it is text of this kind.
     pub text: Option<TextKind>,
-    /// Something is given that only tables have; then text is a table.
+    /// The caller gave an option that only tables have, so text is a table.
     pub is_table: bool,
-    /// Standard input is a table: Arrow, or text of a kind.
+    /// Standard input is a table: Arrow (`None`), or text of a kind.
     pub piped: Option<Option<TextKind>>,
-    /// Columns that are named.
+    /// Columns that the caller named.
     pub by: &'a [String],
-    /// Columns compare as text does, in an order of GNU sort.
+    /// Columns compare like text, in an order of GNU sort.
     pub is_text_order: bool,
 }
 
 impl Asked<'_> {
-    /// What the input is.
+    /// The kind of the input.
     ///
     /// # Errors
-    /// Usage: an address of an object store. A first input that cannot be looked at.
+    /// Usage: an address of an object store. The first input cannot be examined.
     pub fn what(&self, known: &dyn Names) -> Result<What> {
         if let Some(kind) = self.piped {
             return Ok(kind.map_or(What::Table, What::table_of));
@@ -158,7 +161,7 @@ impl Asked<'_> {
             return Ok(What::Records);
         }
         if self.is_lines {
-            // Lines that have fields by path are JSON.
+            // Lines with fields that are given by path are JSON.
             let is_path = |by: &String| by.starts_with('.');
             let named = self.by.iter().any(is_path).then_some(TextKind::JsonLines);
             return Ok(self.text.or(named).map_or(What::Lines, What::rows));
@@ -195,8 +198,8 @@ impl Asked<'_> {
     }
 }
 
-/// Whether a key is one that rows of text have and tables have not: a path of JSON, the number of a
-/// column, or one with letters of GNU sort.
+/// Whether a key belongs to rows of text and not to tables: a path of JSON, the number of a column,
+/// or one with letters of GNU sort.
 fn is_text_key(by: &str) -> bool {
     let (name, order) = by.split_once(':').unwrap_or((by, ""));
     let is_number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
@@ -207,7 +210,7 @@ fn is_text_key(by: &str) -> bool {
     name.starts_with('.') || is_number || order.split(':').any(is_letters)
 }
 
-/// What a name says of records.
+/// The kind of records that an extension indicates.
 fn records_named(name: &Path) -> Option<What> {
     let is_array = name.extension().is_some_and(|end| end == "npy");
     match is_array {
@@ -216,7 +219,7 @@ fn records_named(name: &Path) -> Option<What> {
     }
 }
 
-/// What a name says of text, or the names of the files in a directory.
+/// The kind of text that the extension of a name, or of the files in a directory, indicates.
 fn text_named(name: &Path) -> Option<TextKind> {
     #[cfg(feature = "tables")]
     if name.is_dir() {
@@ -226,7 +229,7 @@ fn text_named(name: &Path) -> Option<TextKind> {
     TextKind::of_name(name)
 }
 
-/// What an input is by what it holds; nothing where that says nothing.
+/// The kind of an input according to its content; `None` if the content does not decide.
 fn held_by(first: &Path, known: &dyn Names) -> Result<Option<What>> {
     #[cfg(feature = "tables")]
     check_local("open input", first)?;
@@ -238,13 +241,13 @@ fn held_by(first: &Path, known: &dyn Names) -> Result<Option<What>> {
     }
     let is_stdin = first.as_os_str() == "-";
     if !first.is_file() && !is_stdin && !Named::is_mark(first) {
-        // A stream. What is not there is what its name says, and reported when it is read.
+        // A stream. The kind of a missing file comes from its name; reading it reports the error.
         let is_table = is_named_table(first) && !first.exists();
         return Ok(is_table.then_some(What::Table));
     }
     let sources = inputs::find(&[first.to_path_buf()], Streams::Taken, known)?;
     Ok(match sources.first() {
-        // An empty file holds nothing, whatever it was meant to be; its name says what.
+        // An empty file has no content to examine, so its name decides.
         Some(source) if is_named_table(first) && source.is_empty()? => Some(What::Table),
         Some(source) if !source.is_stream() => {
             let head = source.head(HEAD_BYTES)?;
@@ -269,7 +272,7 @@ fn is_table_dir(_: &Path) -> bool {
     false
 }
 
-/// Whether a name says that a file is Parquet or Arrow.
+/// Whether the extension is that of Parquet or Arrow.
 #[cfg(feature = "tables")]
 fn is_named_table(name: &Path) -> bool {
     TableFormat::of_name(name).is_some_and(|format| !format.is_text())

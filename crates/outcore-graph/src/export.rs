@@ -1,14 +1,14 @@
-//! A graph as a sparse matrix of SciPy: `.npz`, which `scipy.sparse.load_npz` reads.
+//! Exports a graph as a SciPy sparse matrix: `.npz`, which `scipy.sparse.load_npz` reads.
 //!
 //! Contract: [`export_npz`] writes one file, absent or whole: a matrix by rows (csr) with an entry
-//! for each edge from its row to its column, parallel ones each; undirected edges in both
-//! directions. Entries are the weights as the graph stores them, or 1 as `float32`. Columns ascend
-//! in each row. Indices are `int32` where that is enough, else `int64`, as SciPy chooses. Where ids
-//! that are numbers were relabelled, `ids` has them in the order of rows; SciPy does not look at
-//! it. The archive is not compressed; its members have checksums after them, so it is written from
+//! for each edge from its row to its column. Parallel edges have an entry each; undirected edges
+//! are in both directions. Entries are the weights as the graph stores them, or 1 as `float32`.
+//! Columns ascend in each row. Indices are `int32` if that is enough, otherwise `int64`, as SciPy
+//! chooses. If numeric ids were relabelled, the array `ids` has them in the order of rows; SciPy
+//! ignores it. The archive is not compressed. Checksums follow its members, so it is written from
 //! front to back (PKWARE's APPNOTE, sections 4.3.9 and 4.5.3).
 //!
-//! Bounds: eight bytes a vertex, eight more with ids, and lists of half a million neighbours; the
+//! Bounds: eight bytes per vertex, eight more with ids, and lists of half a million neighbours. The
 //! lists are read once, and once more with weights.
 
 use std::path::Path;
@@ -29,14 +29,14 @@ use outcore::primitives::appended::{AppendedFile, write_files};
 
 const KERNEL: &str = "export graph";
 const BUFFER_BYTES: usize = 256 << 10;
-/// All headers, and the directory, take less.
+/// A bound on all headers and the directory.
 const HEADERS_BYTES: u64 = 8192;
-/// Numbers that are appended together.
+/// Numbers that are appended at once.
 const NUMBERS_AT_ONCE: usize = 4096;
-/// What does not fit into four bytes of the directory stands in a longer field.
+/// Larger sizes do not fit into four bytes of the directory, and are in a longer field.
 const LONG: u64 = u32::MAX as u64;
 
-/// A member of the archive that has been written.
+/// A written member of the archive.
 struct Member {
     name: &'static str,
     at_bytes: u64,
@@ -59,7 +59,7 @@ impl Archive {
         self.file.append(bytes)
     }
 
-    /// Writes an array whose numbers `fill` appends.
+    /// Writes an array; `fill` appends its numbers.
     fn array(
         &mut self,
         name: &'static str,
@@ -97,7 +97,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Appends numbers, of four bytes or eight.
+    /// Appends numbers of four or eight bytes.
     fn numbers(&mut self, numbers: impl Iterator<Item = u64>, is_wide: bool) -> Result<()> {
         let width = if is_wide { 8 } else { 4 };
         let mut bytes = Vec::with_capacity(8 * NUMBERS_AT_ONCE);
@@ -111,7 +111,7 @@ impl Archive {
         self.append(&bytes)
     }
 
-    /// Writes the directory; gives the length of the whole.
+    /// Writes the directory, and returns the total length.
     fn finish(mut self) -> Result<u64> {
         let at_bytes = self.len_bytes;
         let mut directory = Vec::new();
@@ -187,11 +187,11 @@ fn npy_header(descr: &str, shape: &str) -> Vec<u8> {
     bytes
 }
 
-/// Writes `graph` to `path`; gives the number of entries and the length of the file.
+/// Writes `graph` to `path`; returns the number of entries and the length of the file.
 ///
 /// # Errors
-/// [`Kind::Usage`] for a file that is there and may not be replaced, [`Kind::Memory`] if the state
-/// does not fit; what reading and writing fail with.
+/// [`Kind::Usage`] for an existing file that may not be replaced, [`Kind::Memory`] if the state
+/// does not fit; errors of reading and writing.
 pub fn export_npz(job: &Job, graph: &Graph, path: &Path, replace: bool) -> Result<(u64, u64)> {
     let manifest = graph.manifest();
     let entries = match manifest.directed {

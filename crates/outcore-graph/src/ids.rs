@@ -1,11 +1,11 @@
-//! Vertices that a file names, in its order.
+//! Reads a file's list of vertices.
 //!
-//! Contract: [`read_ids`] reads an array of NumPy (whole numbers, one a row), or text with an id a
-//! line, where empty lines and those that begin with `#` are left out. What is not an id from 0 on
-//! is an error that says where. [`read_names`] reads such lines as names.
+//! Contract: [`read_ids`] reads a NumPy array (integers, one per row), or text with one id per
+//! line, in which empty lines and lines that begin with `#` are skipped. A negative or invalid id
+//! is an error with its place. [`read_names`] reads such lines as names.
 //!
-//! Bounds: one read of the file; its bytes and eight for each id are in memory, as long as the
-//! second is held.
+//! Bounds: one read of the file. Its bytes and eight per id are in memory, as long as the
+//! reservation is held.
 
 use std::path::Path;
 
@@ -19,18 +19,18 @@ const READ: &str = "read vertices";
 /// The longest header of an array.
 const HEAD_BYTES: usize = 64 << 10;
 
-/// The ids in the file at `path`.
+/// Reads the ids in the file at `path`.
 ///
 /// # Errors
-/// [`outcore::Kind::Corrupt`] for what is not an id, [`outcore::Kind::Usage`] for arrays that do
-/// not have whole numbers, [`outcore::Kind::Memory`] if they do not fit; what reading fails with.
+/// [`outcore::Kind::Corrupt`] for an invalid id, [`outcore::Kind::Usage`] for an array without
+/// integers, [`outcore::Kind::Memory`] if they do not fit; errors of reading.
 pub fn read_ids(job: &Job, path: &Path) -> Result<(Vec<u64>, Reservation)> {
     let found = std::fs::metadata(path).map_err(|error| {
         Error::io(READ, &error)
             .path(path)
             .hint("name a file with an id a line, or an array (.npy)")
     })?;
-    // Text takes two bytes an id at least, arrays four.
+    // An id takes at least two bytes in text, and four in an array.
     let held = job.budget.reserve("ids of vertices", 5 * found.len())?;
     let mut head = vec![0; HEAD_BYTES];
     let head_bytes = job.device.read_head(path, &mut head)?;
@@ -42,18 +42,18 @@ pub fn read_ids(job: &Job, path: &Path) -> Result<(Vec<u64>, Reservation)> {
     Ok((ids, held))
 }
 
-/// The names in the text file at `path`, a line each.
+/// Reads the names in the text file at `path`, one per line.
 ///
 /// # Errors
 /// [`outcore::Kind::Corrupt`] for a line that is not UTF-8, [`outcore::Kind::Memory`] if they do
-/// not fit; what reading fails with.
+/// not fit; errors of reading.
 pub fn read_names(job: &Job, path: &Path) -> Result<(Vec<String>, Reservation)> {
     let found = std::fs::metadata(path).map_err(|error| {
         Error::io(READ, &error)
             .path(path)
             .hint("name a file with a name a line")
     })?;
-    // A name of a byte takes two in the file, and is a string.
+    // A name of one byte takes two in the file, and becomes a string.
     let held = job.budget.reserve("names of vertices", 16 * found.len())?;
     let bytes = Context::of_job(job)
         .read_inputs::<u8>(&[Input::raw(path)])

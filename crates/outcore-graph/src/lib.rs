@@ -1,20 +1,20 @@
-//! Graphs for outcore: edges converted within a memory budget, and kernels that keep only vertices
-//! in memory.
+//! Graphs for outcore: converts edges within a memory budget, and runs kernels that keep only
+//! vertices in memory.
 //!
-//! A graph of any number of edges is a directory ([`format`]), made by one sort
-//! ([`convert`](mod@convert)). Kernels are semi-external: what they know of each vertex is in
-//! memory, and edges are read from the drives while they work, all in one pass of tiles, or the
-//! lists of some vertices (Falcon, Kumar and Huang, ATC 2017, measures such kernels).
+//! A graph with any number of edges is a directory ([`format`]), made by one sort
+//! ([`convert`](mod@convert)). Kernels are semi-external: their state of each vertex is in memory,
+//! and edges are read from the drives while they run. They read all edges in one pass over tiles,
+//! or the lists of some vertices (Falcon, Kumar and Huang, ATC 2017, measures such kernels).
 //!
 //! - [`format`]: the files of a graph: tiles, lists, the manifest
-//! - [`edges`]: edges as users have them: pairs, text, Matrix Market, CSV, GAP's, SciPy's
-//! - [`convert`](mod@convert): from edges to a graph
-//! - [`graph`]: a graph that is open: scans of all edges, lists of some vertices, both at a
-//!   frontier's choice
-//! - [`export`]: a graph as a matrix of SciPy
-//! - [`ids`]: vertices that a file names
-//! - [`kernels`]: components, breadth-first search, PageRank, cores and their kin
-//! - [`results`]: a value a vertex: arrays of NumPy, lines, the largest
+//! - [`edges`]: input formats of edges: pairs, text, Matrix Market, CSV, GAP's, SciPy's
+//! - [`convert`](mod@convert): converts edges to a graph
+//! - [`graph`]: an open graph: scans of all edges, lists of some vertices, and frontiers that
+//!   choose between them
+//! - [`export`]: exports a graph as a SciPy matrix
+//! - [`ids`]: reads a file's list of vertices
+//! - [`kernels`]: components, breadth-first search, PageRank, cores and related algorithms
+//! - [`results`]: writes one value per vertex: NumPy arrays, lines, the largest values
 //!
 //! ```
 //! use outcore::{IoMode, Job, JobOptions};

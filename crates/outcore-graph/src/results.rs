@@ -1,13 +1,13 @@
-//! What a kernel has found, as a file or as the vertices with the largest values.
+//! Writes a kernel's result to a file, or finds the vertices with the largest values.
 //!
-//! Contract: [`write`] makes one file, absent or whole, in the order of vertices: an array of NumPy
-//! if its name ends in `.npy`, lines `vertex,value` below a line with these names if it ends in
-//! `.csv`, and the raw numbers otherwise. By name, it is lines whatever the file is called. Where
-//! the graph has names, lines have these, for values that are vertices, too; arrays have numbers of
-//! vertices. A pipe gets the raw numbers, or lines by name. Names in lines are quoted as CSV where
-//! they have to be. [`top`] has equal values in the order of vertices.
+//! Contract: [`write`] makes one file, absent or whole, in the order of vertices. It is a NumPy
+//! array if the extension is `.npy`; lines `vertex,value` with a header if it is `.csv`; and raw
+//! numbers otherwise. With [`WriteOptions::by_name`], it is lines for any extension. If the graph
+//! has names, lines have names, also for values that are vertices; arrays have vertex numbers. A
+//! pipe gets raw numbers, or lines by name. Names in lines are quoted as in CSV if necessary.
+//! [`top`] returns equal values in the order of vertices.
 //!
-//! Bounds: names that are strings pass by once; those of values are in memory.
+//! Bounds: string names are streamed; those of values are in memory.
 
 use std::sync::Arc;
 
@@ -24,15 +24,15 @@ use crate::kernels::LabelFile;
 /// A value for each vertex.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
-    /// Numbers: degrees, cores.
+    /// Numbers, such as degrees and core numbers.
     Numbers(Vec<u32>),
-    /// Vertices: those that components and communities are called by.
+    /// Vertices, such as the labels of components and communities.
     Vertices(Vec<u32>),
-    /// Distances, of which there may be none: -1.
+    /// Distances; -1 if there is none.
     Optional(Vec<u32>),
-    /// Vertices, of which there may be none.
+    /// Vertices, or none.
     Parents(Vec<u32>),
-    /// Numbers that may be larger.
+    /// Numbers that may exceed 32 bits.
     Counts(Vec<u64>),
     /// Ranks and lengths.
     Floats(Vec<f64>),
@@ -41,14 +41,14 @@ pub enum Values {
 /// One of the values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
-    /// A whole number; -1 for none.
+    /// An integer; -1 for none.
     Whole(i64),
     /// A float.
     Float(f64),
 }
 
 impl Value {
-    /// The vertex that it is, where values are vertices; nothing for none.
+    /// Returns the vertex, if values are vertices; `None` for none.
     pub fn vertex(&self) -> Option<u32> {
         match self {
             Value::Whole(number) => u32::try_from(*number).ok(),
@@ -67,7 +67,7 @@ impl std::fmt::Display for Value {
 }
 
 impl Values {
-    /// Number of vertices.
+    /// The number of vertices.
     pub fn len(&self) -> usize {
         match self {
             Values::Numbers(values)
@@ -84,12 +84,12 @@ impl Values {
         self.len() == 0
     }
 
-    /// Whether they are vertices.
+    /// Whether the values are vertices.
     pub fn are_vertices(&self) -> bool {
         matches!(self, Values::Vertices(_) | Values::Parents(_))
     }
 
-    /// That of a vertex.
+    /// Returns the value of a vertex.
     pub fn get(&self, vertex: usize) -> Value {
         match self {
             Values::Numbers(values) | Values::Vertices(values) => {
@@ -115,19 +115,19 @@ fn optional(number: u32) -> i64 {
 /// How values are written.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WriteOptions<'n> {
-    /// A file that is there may be replaced.
+    /// Whether an existing file may be replaced.
     pub replace: bool,
-    /// What the vertices were called.
+    /// The vertices' original ids.
     pub names: Option<&'n Names>,
-    /// Lines `name,value`, whatever the file is called.
+    /// Whether to write lines `name,value` for any extension.
     pub by_name: bool,
 }
 
-/// Writes a value a vertex to a file, or to a pipe.
+/// Writes one value per vertex to a file, or to a pipe.
 ///
 /// # Errors
-/// What writing fails with; [`outcore::Kind::Usage`] for a file that is there and may not be
-/// replaced, [`outcore::Kind::Memory`] if names do not fit.
+/// Errors of writing; [`outcore::Kind::Usage`] for an existing file that may not be replaced,
+/// [`outcore::Kind::Memory`] if names do not fit.
 pub fn write(
     job: &Job,
     to: impl Into<Output>,
@@ -193,11 +193,10 @@ pub fn write(
     }
 }
 
-/// Writes the labels of components that are on scratch, as [`write`] writes those in memory.
+/// Writes the labels of components on scratch, in the form of [`write`].
 ///
 /// # Errors
-/// As [`write`]; [`outcore::Kind::Usage`] for lines where vertices have names that are strings, or
-/// by name.
+/// As [`write`]; [`outcore::Kind::Usage`] for lines if vertices have string names, or by name.
 pub fn write_stored(
     job: &Job,
     to: impl Into<Output>,
@@ -254,8 +253,8 @@ impl Sequence for StoredLines {
     }
 }
 
-/// Adds a name as a field of CSV: in quotes if it has any, a comma, blanks at its ends, or begins
-/// like a comment.
+/// Appends a name as a CSV field. It is quoted if it contains quotes or a comma, has blanks at its
+/// ends, or begins like a comment.
 fn push_name(name: &[u8], line: &mut Vec<u8>) {
     let is_plain = name.trim_ascii().len() == name.len()
         && !name.starts_with(b"#")
@@ -274,10 +273,10 @@ fn push_name(name: &[u8], line: &mut Vec<u8>) {
     line.push(b'"');
 }
 
-/// Writes rows of vertices, one for each of `columns`, by their original ids if there are any, -1
-/// for none: a two-dimensional array of NumPy, lines with commas between below the names of
-/// `columns` if the name ends in `.csv`, or raw numbers. Names that are strings are in lines only;
-/// arrays have the numbers of such vertices.
+/// Writes rows of vertices, one for each of `columns`, with their original ids if there are any,
+/// and -1 for none. The output is a two-dimensional NumPy array, lines with the header `columns` if
+/// the extension is `.csv`, or raw numbers. String names are only written to lines; arrays have the
+/// numbers of such vertices.
 ///
 /// # Errors
 /// As [`write`].
@@ -331,7 +330,7 @@ pub fn write_rows(
         true => {
             let rows = (vertices.len() / width.max(1)) as u64;
             let header = NpyHeader::of_format(&RecordFormat::numbers(number, width)?, rows)?;
-            // What is written is counted by numbers.
+            // The output is counted in numbers.
             let of = move |numbers| header.encode(numbers / width.max(1) as u64);
             Some(Arc::new(of) as MakeHeader)
         }
@@ -341,7 +340,7 @@ pub fn write_rows(
     primitives::write(job, &all, &output, replace)
 }
 
-/// An output, which may replace a file that is there.
+/// An output that may replace an existing file.
 struct Target {
     to: Output,
     replace: bool,
@@ -379,7 +378,7 @@ where
     primitives::write(job, all, &with_header(to, header), replace)
 }
 
-/// Whether it is a file with that ending.
+/// Whether it is a file with this extension.
 fn is_called(to: &Output, ending: &str) -> bool {
     match to {
         Output::File { path, .. } => path.extension().is_some_and(|end| end == ending),
@@ -387,7 +386,7 @@ fn is_called(to: &Output, ending: &str) -> bool {
     }
 }
 
-/// A file of lines begins with the names of its columns.
+/// Adds a header with the names of the columns, if it is a file of lines.
 fn titled(to: Output, columns: &[&str]) -> Output {
     if !is_called(&to, "csv") {
         return to;
@@ -397,7 +396,7 @@ fn titled(to: Output, columns: &[&str]) -> Output {
     with_header(to, Some(header))
 }
 
-/// A file begins with `header`, if there is one.
+/// Adds a `header` to a file, if there is one.
 fn with_header(to: Output, header: Option<MakeHeader>) -> Output {
     match to {
         Output::File { path, .. } => Output::File { path, header },
@@ -437,8 +436,8 @@ fn write_lines(
     primitives::write(job, lines, &to, replace)
 }
 
-/// The `count` vertices with the largest values, the largest first; those that are infinite, as the
-/// lengths of paths that do not exist, are behind all others.
+/// Returns the `count` vertices with the largest values, the largest first. Infinite values, such
+/// as the lengths of paths that do not exist, come last.
 pub fn top(values: &Values, count: usize) -> Vec<(usize, Value)> {
     let is_less = |a: &usize, b: &usize| {
         let order = match values {

@@ -1,26 +1,31 @@
-//! One type for values of two types: of columns of one name in several files, and of columns that a
-//! join compares.
+//! Finds one type for values of two types: for columns that share a name in several files, and for
+//! columns that a join compares.
 //!
-//! Contract: [`common_type`] names the type in which DuckDB, too, puts both:
+//! Contract: [`common_type`] returns the type that DuckDB also chooses for both:
 //!
-//! - integers: the narrowest that holds all values of both; a decimal of 20 digits where one is
-//!   `u64` and the other has a sign
-//! - an integer and a float: `f64`, or a narrower float that holds all of both
-//! - decimals, or one and an integer: a decimal with all digits in front of the point and behind
-//!   it, 76 at most
-//! - timestamps, or times of day: the finer unit; in UTC where zones differ
-//! - a date and a timestamp without a zone: the timestamp; dates of both kinds are milliseconds
+//! - integers: the narrowest type that holds all values of both; a decimal of 20 digits if one is
+//!   `u64` and the other is signed
+//! - an integer and a float: `f64`, or a narrower float if it holds all values of both
+//! - two decimals, or a decimal and an integer: a decimal with all digits of both before and after
+//!   the point, at most 76 digits
+//! - timestamps, or times of day: the finer unit; in UTC if the zones differ
+//! - a date and a timestamp without a zone: the timestamp; two different date types give
+//!   milliseconds
 //! - texts, or bytes: the one with the wider offsets
-//! - a dictionary and anything: the type of its values; a dictionary where both are one
+//! - a dictionary and another type: the type of the dictionary's values; a dictionary if both are
+//!   the same
 //! - null and anything: the other
 //!
-//! Lists and objects have common types where what is in them does. There is none for anything else,
-//! above all where values would be rounded: a decimal and a float, a time with a zone and one
-//! without. [`cast_to`] makes values those of a common type. It fails for a value that this type
-//! does not hold, such as 2^53 + 1 as a float or the year 9999 in nanoseconds, so that nothing is
-//! rounded, cut off or made null. [`united`] has the columns of all of several schemas, in the
-//! order in which they are first met, each in the common type of all its types; a column that some
-//! lack may be null. Pure.
+//! Lists and objects have a common type if their contents have one. Other pairs have none, above
+//! all pairs whose values would be rounded: a decimal and a float, or a time with a zone and one
+//! without.
+//!
+//! [`cast_to`] converts values to a common type. It fails for a value that this type does not hold,
+//! such as 2^53 + 1 as a float or the year 9999 in nanoseconds. So no value is rounded, truncated
+//! or replaced with null.
+//!
+//! [`united`] returns the columns of several schemas, in the order of their first occurrence, each
+//! in the common type of all its types. A column that some schemas lack is nullable. Pure.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +45,7 @@ use crate::equal::plain_type;
 use crate::fault;
 use crate::schema::{is_same_type, retyped};
 
-/// A type for the values of both; see the module.
+/// Returns a type that holds the values of both; see the module.
 pub(crate) fn common_type(one: &DataType, other: &DataType) -> Option<DataType> {
     if is_same_type(one, other) || *other == DataType::Null {
         return Some(one.clone());
@@ -81,7 +86,7 @@ fn of_integers(one: &DataType, other: &DataType) -> DataType {
     if is_alike || (wide.is_signed_integer() && bits(wide) > bits(narrow)) {
         return wide.clone();
     }
-    // One with a sign that has more bits than the one without.
+    // The signed type has more bits than the unsigned one.
     match bits(wide) {
         8 => DataType::Int16,
         16 => DataType::Int32,
@@ -90,8 +95,8 @@ fn of_integers(one: &DataType, other: &DataType) -> DataType {
     }
 }
 
-/// Of a float and a number: of so many bits all whole numbers are floats, 11 in 16, 24 in 32 and 53
-/// in 64.
+/// The common type of a float and a number. A float of 16, 32 or 64 bits holds all integers of 11,
+/// 24 or 53 bits.
 fn of_floats(one: &DataType, other: &DataType) -> Option<DataType> {
     let (float, number) = match one.is_floating() {
         true => (one, other),
@@ -115,18 +120,18 @@ fn of_floats(one: &DataType, other: &DataType) -> Option<DataType> {
     })
 }
 
-/// Digits of a decimal.
+/// The digits of a decimal.
 #[derive(Clone, Copy)]
 struct Digits {
-    /// In front of the point.
+    /// Digits before the point.
     whole: i16,
-    /// Behind it.
+    /// Digits after the point.
     scale: i8,
-    /// Of the type that holds it.
+    /// Bits of the type that holds the decimal.
     bits: usize,
 }
 
-/// The decimal that holds all values of a type of whole numbers or decimals.
+/// Returns the decimal that holds all values of an integer or decimal type.
 fn decimal_of(data_type: &DataType) -> Option<Digits> {
     let (precision, scale) = match data_type {
         DataType::Decimal32(precision, scale)
@@ -203,7 +208,7 @@ fn of_times(one: &DataType, other: &DataType) -> Option<DataType> {
 }
 
 fn of_texts(one: &DataType, other: &DataType) -> Option<DataType> {
-    // Of two of one family, the one that comes first here has all values of the other.
+    // Within a family, the type that comes first here holds all values of the later ones.
     let families = [
         [DataType::LargeUtf8, DataType::Utf8View, DataType::Utf8],
         [
@@ -254,8 +259,8 @@ fn of_fields(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     Some(Arc::new(field.with_nullable(is_nullable)))
 }
 
-/// The values of `array`, of the column `name`, as a type that [`common_type`] gives for their own
-/// and another.
+/// Casts `array`, the values of the column `name`, to a type that [`common_type`] returned for its
+/// type and another.
 ///
 /// # Errors
 /// Usage: a value that this type does not hold.
@@ -296,8 +301,8 @@ pub(crate) fn cast_to(
     if let Some(value) = inexact(array, &cast) {
         return Err(misfit(&format!("{value} would be rounded")));
     }
-    // The library multiplies days without looking, and what is inside of lists and objects is not
-    // looked at above.
+    // The cast kernel multiplies days without a check for overflow, and the checks above do not
+    // look inside lists and objects.
     let is_looked_at = !own.is_nested() && !matches!(own, DataType::Date32 | DataType::Date64);
     let is_same = || {
         let back = cast_with_options(&cast, own, &options).ok();
@@ -309,13 +314,13 @@ pub(crate) fn cast_to(
     }
 }
 
-/// The first whole number of 64 bits that a float does not hold.
+/// Returns the first 64-bit integer that a float does not hold.
 fn inexact(array: &ArrayRef, floats: &ArrayRef) -> Option<String> {
     if *floats.data_type() != DataType::Float64 {
         return None;
     }
     let floats = floats.as_primitive::<Float64Type>();
-    // Beyond this, not all whole numbers are floats, and 2^63 and 2^64 are no numbers of 64 bits.
+    // Above this, not every integer is a float, and 2^63 and 2^64 are not 64-bit numbers.
     const EXACT_MAX: u64 = 1 << 53;
     let mut rows = 0..array.len();
     match array.data_type() {
@@ -342,11 +347,11 @@ fn inexact(array: &ArrayRef, floats: &ArrayRef) -> Option<String> {
     }
 }
 
-/// The columns of all of `schemas`; a column may be null where it may in one of them, or one lacks
-/// it.
+/// Returns the columns of all `schemas`. A column is nullable if it is nullable in one of them or
+/// missing from one.
 ///
 /// # Errors
-/// Usage: two of one name have types without one that has all values of both; it names both files.
+/// Usage: two columns of one name have no common type; the error names both files.
 pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
     let mut fields: Vec<(FieldRef, &Path, usize)> = Vec::new();
     for (schema, path) in schemas {
@@ -373,7 +378,8 @@ pub(crate) fn united(schemas: &[(SchemaRef, &Path)]) -> Result<SchemaRef> {
             if both != *known.data_type() {
                 *known = Arc::new(Field::clone(known).with_data_type(both));
             }
-            // What only one of them says of its values does not hold of those of the other.
+            // Metadata that only one side has about its values does not hold for the values of the
+            // other.
             let extension = |field: &Field| {
                 let keys = [EXTENSION_TYPE_NAME_KEY, EXTENSION_TYPE_METADATA_KEY];
                 keys.map(|key| field.metadata().get(key).cloned())

@@ -1,7 +1,7 @@
-//! Which values of a key are equal, whatever their bytes say.
+//! Defines which values of a key are equal even if their bytes differ.
 //!
-//! Contract: what a dictionary's keys stand for counts, not the keys; 0.0 and -0.0 are equal, and
-//! so are all NaNs. Pure.
+//! Contract: dictionaries are compared by their values, not by their keys; 0.0 equals -0.0, and all
+//! NaNs are equal. Pure.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{ArrayRef, cast::AsArray};
 use arrow_schema::{DataType, Field, FieldRef};
 
-/// The type with dictionaries' values in their places, inside of nested types, too.
+/// Replaces dictionary types with the type of their values, also inside nested types.
 pub(crate) fn plain_type(data_type: &DataType) -> DataType {
     let inner = |field: &FieldRef| Arc::new(plain_field(field));
     match data_type {
@@ -27,7 +27,7 @@ fn plain_field(field: &Field) -> Field {
     field.clone().with_data_type(plain_type(field.data_type()))
 }
 
-/// Of floats: -0.0 is 0.0, and all NaNs are one.
+/// In floats, replaces -0.0 with 0.0 and every NaN with the same NaN.
 pub(crate) fn with_one_zero(array: &ArrayRef) -> ArrayRef {
     let real = |value: f64| match value {
         value if value.is_nan() => f64::NAN,

@@ -1,10 +1,10 @@
-//! Failures of the Arrow and Parquet libraries as errors of outcore, and their panics too.
+//! Converts failures and panics of the Arrow and Parquet libraries to errors of outcore.
 //!
-//! Contract: [`arrow`] and [`parquet`] keep what the library says as the cause, and the system's
-//! own error where there is one below it. [`guarded`] runs a call into a library on bytes that
-//! nobody has vouched for: a panic inside it becomes an error of corrupt data, so that a damaged
-//! file never ends the program; [`written`] does the same for what a library writes. The caller
-//! adds file, column and place, which the libraries do not know.
+//! Contract: [`arrow`] and [`parquet`] keep the library's message as the cause, and the system's
+//! error if there is one below it. [`guarded`] calls a library on untrusted bytes: a panic there
+//! becomes a corrupt-data error, so that a damaged file never ends the program. [`written`] does
+//! the same for a library that writes. The caller adds file, column and place, which the libraries
+//! do not know.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,14 +13,15 @@ use arrow_schema::ArrowError;
 use outcore_io::{Error, Kind, Result};
 use parquet::errors::ParquetError;
 
-/// What to try with a file that cannot be decoded.
+/// The hint for a file that cannot be decoded.
 const DAMAGED: &str = "the file is damaged or was cut short: copy or write it again";
 
-/// An error of an Arrow library while doing `operation`.
+/// Converts an error of an Arrow library during `operation`.
 pub(crate) fn arrow(operation: &str, error: &ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, source) if is_of_system(source) => passed_through(operation, source),
-        // Beside the library's own words it says what kind of error it is, which is told anyway.
+        // Drops the kind of error that the library puts before its message; the error reports it
+        // anyway.
         ArrowError::ParquetError(cause) => Error::corrupt(operation, one_line(cause)).hint(DAMAGED),
         ArrowError::ExternalError(source) => external(operation, source.as_ref()),
         ArrowError::NotYetImplemented(cause) => Error::usage(
@@ -34,7 +35,7 @@ pub(crate) fn arrow(operation: &str, error: &ArrowError) -> Error {
     }
 }
 
-/// An error of the Parquet library while doing `operation`.
+/// Converts an error of the Parquet library during `operation`.
 pub(crate) fn parquet(operation: &str, error: &ParquetError) -> Error {
     match error {
         ParquetError::External(source) => external(operation, source.as_ref()),
@@ -47,7 +48,7 @@ pub(crate) fn parquet(operation: &str, error: &ParquetError) -> Error {
     }
 }
 
-/// What one of our own readers or writers said, handed through a library.
+/// Converts an error of one of our own readers or writers that a library passed through.
 fn external(operation: &str, source: &(dyn std::error::Error + Send + Sync + 'static)) -> Error {
     if let Some(own) = source.downcast_ref::<Error>() {
         return own.clone();
@@ -61,14 +62,13 @@ fn external(operation: &str, source: &(dyn std::error::Error + Send + Sync + 'st
     Error::corrupt(operation, one_line(&cause)).hint(DAMAGED)
 }
 
-/// Whether an error is the system's or one of ours: a codec says with neither that it cannot
-/// decode.
+/// Whether an error is the system's or one of ours. A codec that cannot decode reports neither.
 fn is_of_system(source: &std::io::Error) -> bool {
     let inner = source.get_ref();
     source.raw_os_error().is_some() || inner.is_some_and(|inner| inner.is::<Error>())
 }
 
-/// An error of the system, or one of ours that was wrapped to pass for one.
+/// Converts an error of the system, or one of ours that was wrapped as one.
 pub(crate) fn passed_through(operation: &str, source: &std::io::Error) -> Error {
     let own = source
         .get_ref()
@@ -76,17 +76,17 @@ pub(crate) fn passed_through(operation: &str, source: &std::io::Error) -> Error 
     own.cloned().unwrap_or_else(|| Error::io(operation, source))
 }
 
-/// Calls `work`, which hands unknown bytes to a library; a panic in there is an error.
+/// Calls `work`, which passes untrusted bytes to a library; a panic there becomes an error.
 pub(crate) fn guarded<T>(operation: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    // What `work` has borrowed is dropped by its owner when it sees the error, and not used again.
+    // Nothing that `work` borrowed is used again: its owner drops it after an error.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let cause = format!("the data cannot be decoded: {}", words_of(&*panic));
         Err(Error::corrupt(operation, one_line(&cause)).hint(DAMAGED))
     })
 }
 
-/// Calls `work`, which hands values of all types to a library that writes them; a panic in there is
-/// an error of `operation`.
+/// Calls `work`, which passes values of any type to a library that writes them. A panic there
+/// becomes an error of `operation`.
 pub(crate) fn written<T>(operation: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let cause = format!("the library cannot write this table: {}", words_of(&*panic));

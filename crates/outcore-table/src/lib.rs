@@ -1,20 +1,22 @@
-//! Tables for outcore: Arrow and Parquet in and out within a memory budget, and rows that the
-//! engine can sort.
+//! Tables for outcore: reads and writes Arrow and Parquet within a memory budget, and converts rows
+//! to items that the engine can sort.
 //!
-//! Everything that a job on tables needs around the engine, and nothing that the engine does: no
-//! sort, no spill, no partition of its own.
+//! The crate has everything that a job on tables needs around the engine. Sorting, spilling and
+//! partitioning are the engine's.
 //!
-//! - `equal`: which values of a key are equal whatever their bytes say
-//! - `schema`: columns by name, what differs between tables
-//! - `common`: one type for values of two, the schema of several tables
-//! - [`rows`]: a record batch as items of bytes with comparable keys, and back
-//! - [`expr`]: what users compute of columns, and ask of rows
-//! - [`input`]: Parquet and Arrow files as one table in pieces, read in parallel, pruned, projected
-//! - [`output`]: row groups encoded in parallel, appended in order, published whole
-//! - [`jobs`]: copy, select, sort, shuffle, unique, dedup: from one to the other, through the
-//!   engine
-//! - [`stream`]: tables that other libraries hold or take
-//! - [`text`]: rows for people to look at
+//! - `equal`: which values of a key are equal even if their bytes differ
+//! - `schema`: finds columns by name, and reports how two tables differ
+//! - `common`: a common type for two types, and a common schema for several tables
+//! - [`rows`]: converts a record batch to byte items with comparable keys, and back
+//! - [`expr`]: expressions over columns, for new columns and for filters
+//! - [`input`]: Parquet and Arrow files as one table, read in parallel pieces with projection and
+//!   pruning
+//! - [`output`]: encodes row groups in parallel, appends them in order, and publishes whole files
+//! - [`jobs`]: jobs that read tables, run the engine and write tables: copy, select, sort, shuffle,
+//!   unique, dedup
+//! - [`stream`]: passes tables to and from other libraries, batch by batch
+//! - `notation`: column types as users write them
+//! - `fault`: errors and panics of the libraries as errors of outcore
 //!
 //! ```
 //! use std::sync::Arc;

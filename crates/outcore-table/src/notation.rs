@@ -1,11 +1,10 @@
-//! Types of columns as people write them:
-//! `time:timestamp,bytes:i64,price:decimal(12,2),tags:list<text>`.
+//! The notation for column types: `time:timestamp,bytes:i64,price:decimal(12,2),tags:list<text>`.
 //!
-//! Contract: [`parse`] reads a list of names and types, [`notation`] writes a type so that
-//! [`parse`] reads it. Names of types are those of expressions (`i8` to `u64`, `f32`, `f64`,
-//! `bool`, `text`, `date`, `timestamp`), those of Arrow (`int64`, `double`, `string`) beside them.
-//! A name may hold colons, the last one in front of a type counts; in backquotes it may hold
-//! anything, or be empty. Pure.
+//! Contract: [`parse`] reads a list of names and types. [`notation`] writes a type in a form that
+//! [`parse`] reads. Type names are those of expressions (`i8` to `u64`, `f32`, `f64`, `bool`,
+//! `text`, `date`, `timestamp`) and those of Arrow (`int64`, `double`, `string`). A name may
+//! contain colons; the last one separates the type. In backquotes, a name may contain anything, or
+//! be empty. Pure.
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ const SCHEMA: &str = "read schema";
 const HINT: &str = "write NAME:TYPE,...; types are bool, i8 to i64, u8 to u64, f32, f64, text, date, time, timestamp, \
                     timestamp[ms], timestamp[us,UTC], decimal(12,2), list<TYPE> and struct<NAME:TYPE,...>";
 
-/// The names of plain types; the first of each type is the one that is written.
+/// The names of plain types. [`notation`] writes the first name of each type.
 const NAMES: [(&str, DataType); 30] = [
     ("bool", DataType::Boolean),
     ("boolean", DataType::Boolean),
@@ -61,10 +60,10 @@ fn wrong(cause: String) -> Error {
     Error::usage(SCHEMA, cause).hint(HINT)
 }
 
-/// The columns of a list `NAME:TYPE,...`.
+/// Reads the columns of a list `NAME:TYPE,...`.
 ///
 /// # Errors
-/// Usage: a type that is none, a name without one, a name that comes twice.
+/// Usage: an unknown type, a type without a name, a repeated name.
 pub fn parse(text: &str) -> Result<Vec<(String, DataType)>> {
     let mut columns: Vec<(String, DataType)> = Vec::new();
     for part in split(text)? {
@@ -77,7 +76,7 @@ pub fn parse(text: &str) -> Result<Vec<(String, DataType)>> {
     Ok(columns)
 }
 
-/// The parts between commas that stand in no brackets.
+/// Splits at the commas outside of brackets.
 fn split(text: &str) -> Result<Vec<&str>> {
     let (mut parts, mut depth, mut from) = (Vec::new(), 0_i32, 0);
     let mut is_quoted = false;
@@ -104,7 +103,7 @@ fn split(text: &str) -> Result<Vec<&str>> {
     Ok(parts)
 }
 
-/// `NAME:TYPE`.
+/// Reads `NAME:TYPE`.
 fn column(text: &str) -> Result<(String, DataType)> {
     if let Some((name, rest)) = quoted(text.trim())
         && let Some(data_type) = rest.strip_prefix(':')
@@ -129,10 +128,10 @@ fn column(text: &str) -> Result<(String, DataType)> {
     Ok((name.to_owned(), type_of(text[at + 1..].trim())?))
 }
 
-/// The type of that name.
+/// Returns the type of that name.
 ///
 /// # Errors
-/// Usage: there is none.
+/// Usage: an unknown name.
 pub(crate) fn type_of(text: &str) -> Result<DataType> {
     let unknown = || wrong(format!("there is no type `{text}`"));
     let inside = |front: &str, back: &str| {
@@ -180,7 +179,7 @@ pub(crate) fn type_of(text: &str) -> Result<DataType> {
     Err(unknown())
 }
 
-/// A type as [`parse`] reads it; another one as Arrow writes it.
+/// Writes a type as [`parse`] reads it, or as Arrow writes it if the notation has no name for it.
 pub(super) fn notation(data_type: &DataType) -> String {
     if let Some((name, _)) = NAMES.iter().find(|(_, known)| known == data_type) {
         return (*name).to_owned();

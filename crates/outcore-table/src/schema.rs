@@ -1,9 +1,9 @@
-//! Schemas: a column by its name, and what differs between two tables.
+//! Finds columns by name, and reports how the schemas of two tables differ.
 //!
-//! Contract: names are matched to the letter; one that is missing is answered with the nearest that
-//! is there. A [`FieldPlace`] is a column, or by a name such as `st.a` the field `a` of objects
-//! `st`. [`agree`] says of two schemas which column differs and how, in words that name both types.
-//! Metadata of a schema and of fields make no difference, nor does what lists call their elements.
+//! Contract: names match exactly; the error for a missing name suggests the nearest one. A
+//! [`FieldPlace`] is a column or, for a name such as `st.a`, the field `a` of the objects `st`.
+//! [`agree`] reports which column of two schemas differs, with both types. Metadata of schemas and
+//! fields is ignored, and so are the names that lists give their elements.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,10 +20,10 @@ use outcore_io::{Error, Result};
 use crate::fault;
 use crate::notation::type_of;
 
-/// The place of the column `name`.
+/// Returns the place of the column `name`.
 ///
 /// # Errors
-/// Usage: there is none; the nearest name is the hint.
+/// Usage: there is no such column; the hint is the nearest name.
 pub(crate) fn column_index(schema: &Schema, name: &str, operation: &str) -> Result<usize> {
     let known = |field: &FieldRef| field.name() == name;
     if let Some(index) = schema.fields().iter().position(known) {
@@ -52,27 +52,26 @@ pub(crate) fn column_index(schema: &Schema, name: &str, operation: &str) -> Resu
     })
 }
 
-/// Whether a word behind the colon of a key says how its column is ordered, or its type.
+/// Whether the word after the colon of a key is an order or a type.
 fn is_order(word: &str) -> bool {
     matches!(word, "asc" | "desc" | "r" | "nulls-first" | "nulls-last") || type_of(word).is_ok()
 }
 
-/// Where a column is: at the root of a table, or inside of objects.
+/// The place of a column: at the root of a table, or inside objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FieldPlace {
-    /// Among the columns of the table.
+    /// Index among the columns of the table.
     pub(crate) root: usize,
-    /// Among the fields of the objects there, and of the objects in these; empty for the column
-    /// itself.
+    /// Index among the fields of each nested object; empty for the column itself.
     inside: Vec<usize>,
 }
 
 impl FieldPlace {
-    /// What `name` stands for: the column that is called so, or else a field of objects, each name
-    /// behind a point.
+    /// Resolves `name`: the column of that name or, failing that, a field of objects, with points
+    /// between names.
     ///
     /// # Errors
-    /// As [`column_index`]; where objects have no such field, the hint is one that they have.
+    /// As [`column_index`]; if objects lack the field, the hint is one of their fields.
     pub(crate) fn of(schema: &Schema, name: &str, operation: &str) -> Result<Self> {
         let mut inside = Vec::new();
         if let Some(root) = place_among(schema.fields(), name, &mut inside) {
@@ -107,12 +106,13 @@ impl FieldPlace {
         })
     }
 
-    /// The place of a column at the root; nothing for one inside of objects.
+    /// Returns the place of a column at the root, or `None` for a field inside objects.
     pub(crate) fn column(&self) -> Option<usize> {
         self.inside.is_empty().then_some(self.root)
     }
 
-    /// What is there, called `name`; it may be null where what it is in may be.
+    /// Returns the field at this place, renamed to `name`; it is nullable if an enclosing object
+    /// is.
     pub(crate) fn field(&self, schema: &Schema, name: &str) -> FieldRef {
         let mut field = &schema.fields()[self.root];
         let mut is_nullable = field.is_nullable();
@@ -131,10 +131,11 @@ impl FieldPlace {
         }
     }
 
-    /// The values that are there in a column of the root; null where what they are in is.
+    /// Returns the values at this place in a root column; they are null if an enclosing object is
+    /// null.
     ///
     /// # Errors
-    /// Corrupt: values that are no objects.
+    /// Corrupt: values that are not objects.
     pub(crate) fn values(&self, root: &ArrayRef) -> Result<ArrayRef> {
         let mut values = Arc::clone(root);
         for &place in &self.inside {
@@ -156,8 +157,8 @@ impl FieldPlace {
     }
 }
 
-/// The place of the field that is called `name`, or that a part of the name in front of a point
-/// calls; the others go to `inside`.
+/// Finds the field called `name`, or the field called by the part of `name` before a point. Appends
+/// the places of the remaining fields to `inside`.
 fn place_among(fields: &Fields, name: &str, inside: &mut Vec<usize>) -> Option<usize> {
     if let Some((place, _)) = fields.find(name) {
         return Some(place);
@@ -173,7 +174,8 @@ fn place_among(fields: &Fields, name: &str, inside: &mut Vec<usize>) -> Option<u
     })
 }
 
-/// The fields of all objects among `fields`, each with the names of those that it is in.
+/// Adds the names of the fields of all objects among `fields`, each with the names of its enclosing
+/// objects.
 fn add_fields_inside(fields: &Fields, before: &str, names: &mut Vec<String>) {
     for field in fields {
         let name = format!("{before}{}", field.name());
@@ -188,7 +190,7 @@ fn add_fields_inside(fields: &Fields, before: &str, names: &mut Vec<String>) {
     }
 }
 
-/// The first names, and how many more there are.
+/// Lists the first names, and the number of the others.
 fn listed(names: &[&str]) -> String {
     const SHOWN: usize = 12;
     let shown: Vec<String> = names
@@ -202,8 +204,8 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// Whether values of the two types are the same but for what lists call their elements, and maps
-/// their entries, which programs do not agree about.
+/// Whether the two types differ at most in the names of list elements and map entries, on which
+/// programs disagree.
 pub(crate) fn is_same_type(one: &DataType, other: &DataType) -> bool {
     let is_same_field = |one: &Field, other: &Field| {
         one.is_nullable() == other.is_nullable() && is_same_type(one.data_type(), other.data_type())
@@ -230,7 +232,7 @@ pub(crate) fn is_same_type(one: &DataType, other: &DataType) -> bool {
     }
 }
 
-/// The fields inside a nested type.
+/// Returns the fields inside a nested type.
 fn children_of(data_type: &DataType) -> Vec<FieldRef> {
     match data_type {
         DataType::Struct(fields) => fields.iter().cloned().collect(),
@@ -242,8 +244,8 @@ fn children_of(data_type: &DataType) -> Vec<FieldRef> {
     }
 }
 
-/// The same values as another type that [`is_same_type`] calls the same, or with dictionaries
-/// looked up where `data_type` has plain values in their place.
+/// Converts the values to a type that [`is_same_type`] accepts. Dictionaries are decoded where
+/// `data_type` has plain values.
 pub(crate) fn retyped(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     const SHAPE: &str = "read tables";
     if array.data_type() == data_type {
@@ -290,10 +292,10 @@ fn is_dictionary(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Dictionary(..))
 }
 
-/// Whether the table at `path` has the columns of `first`, which is the schema of `first_path`.
+/// Checks that the table at `path` has the columns of `first`, the schema of `first_path`.
 ///
 /// # Errors
-/// Usage: it names the first column that differs, with both types.
+/// Usage: reports the first column that differs, with both types.
 pub(crate) fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Path) -> Result<()> {
     let differs = |cause: String| {
         Error::usage("read tables", cause)
@@ -327,7 +329,7 @@ pub(crate) fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Pa
     }
 }
 
-/// Whether a schema names two columns alike, which no column could be asked for by its name then.
+/// Checks that no two columns have the same name, because neither could then be selected by name.
 pub(crate) fn check_names(schema: &Schema) -> Result<()> {
     let mut known = HashMap::new();
     for field in schema.fields() {

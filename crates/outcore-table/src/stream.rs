@@ -1,11 +1,11 @@
-//! Tables that other libraries hold or take: batch by batch.
+//! Exchanges tables with other libraries, batch by batch.
 //!
-//! Contract: [`spool`] writes the batches of any reader to an Arrow file, which the jobs read as
-//! any other; [`TableBatches`] hands out the batches of a table that lies in files, one by one, and
-//! owns all that it needs. Both are whole or an error.
+//! Contract: [`spool`] writes the batches of any reader to an Arrow file that the jobs can read.
+//! [`TableBatches`] returns the batches of a table on disk one by one, and owns all that it needs.
+//! Each gives the whole table or an error.
 //!
-//! Bounds: a batch of the reader, which is its maker's, and what a writer holds; of a table its
-//! largest piece, decoded.
+//! Bounds: one batch of the reader, whose size the reader chooses, and the writer's buffers; for a
+//! table, its largest decoded piece.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -20,13 +20,13 @@ use crate::input::{InputOptions, Piece, TableInput};
 use crate::output::{OutputOptions, TableFormat, TableOutput, WriterShape};
 
 const TAKE: &str = "take table";
-/// Pieces that are shorter are read together.
+/// Shorter pieces are read together.
 const TOGETHER_BYTES: u64 = 1 << 20;
 
-/// Writes all batches of `reader` to the Arrow file `path`; how many rows there were.
+/// Writes all batches of `reader` to the Arrow file `path`, and returns the number of rows.
 ///
 /// # Errors
-/// What `reader` fails with, as an error of usage; I/O. Nothing is left then.
+/// An error of `reader`, as a usage error; I/O. On failure, no file remains.
 pub fn spool(job: &Job, reader: &mut dyn RecordBatchReader, path: PathBuf) -> Result<u64> {
     let shape = WriterShape {
         writers_count: 1,
@@ -67,7 +67,7 @@ pub struct TableBatches {
 }
 
 impl TableBatches {
-    /// Those of the table in `paths`.
+    /// Opens the table in `paths`.
     ///
     /// # Errors
     /// As [`TableInput::open`].

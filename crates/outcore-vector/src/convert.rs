@@ -1,10 +1,10 @@
-//! Vectors from one format to another.
+//! Converts vectors from one format to another.
 //!
-//! Contract: one pass of the engine's writer: each row is written at its place, with the same
-//! numbers, or the nearest that the new kind has. A number outside the range of the new kind is an
-//! error with its row, and so is one that is none. The output is absent or whole.
+//! Contract: one pass of the engine's writer. Each row is written at its place, with the same
+//! numbers, or the nearest that the new type has. NaN, and a number outside the range of the new
+//! type, are errors with their row. The output is absent or whole.
 //!
-//! Bounds: one read and one write; memory is the engine's window of pieces and one row a thread.
+//! Bounds: one read and one write; memory is the engine's window of pieces and one row per thread.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,12 +18,13 @@ use outcore::{Error, Job, MakeHeader, Output, Result};
 use crate::format::{Element, VectorFile, source_of};
 use crate::scan::show_copy;
 
-/// Writes the vectors of `from` to `path`, whose name tells the format; raw numbers if it tells
-/// none. The kind of number is that of the name, or `element`, or that of `from`.
+/// Writes the vectors of `from` to `path`. The extension determines the format; other extensions
+/// give raw numbers. The number type is that of the extension, or else `element`, or else that of
+/// `from`.
 ///
 /// # Errors
-/// Usage: a number that is none or outside the range of the new kind, a name that `element` does
-/// not fit, an output that exists and may not be replaced. What reading and writing fail with.
+/// Usage: NaN, a number outside the range of the new type, an extension that `element` does not
+/// fit, an existing output that may not be replaced. Errors of reading and writing.
 pub fn convert(
     job: &Job,
     from: &VectorFile,
@@ -54,7 +55,7 @@ pub fn convert(
     Ok((to, summary))
 }
 
-/// The rows of one file as those of another.
+/// Converts the rows of one file to those of another.
 struct Converted<'f> {
     from: &'f VectorFile,
     to: &'f VectorFile,

@@ -1,33 +1,36 @@
-//! Distances in f64 with one order of summation, and how far products in f32 may be from them.
+//! Distances in f64 with a fixed order of summation, and the error bound of products in f32.
 //!
 //! Contract: [`squared_distance`] and [`dot`] add in eight lanes, then the lanes as a tree, without
-//! fused operations; so their results are the same on every processor. They define what is exact
-//! here: orders, ties and outputs are theirs.
+//! fused operations, so their results are the same on every processor. They define "exact" in this
+//! crate: orders, ties and outputs use them.
 //!
 //! The bound (Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 3.1):
 //! let u = 2^-24 be the unit roundoff of f32, n the dimension and g(m) = m u / (1 - m u). For every
-//! order of summation, with fused operations or without,
+//! order of summation, with or without fused operations,
 //!
 //! ```text
 //! |fl(q . x) - q . x|  <=  g(n) |q| . |x|  <=  g(n) r_q r_x            (r: Euclidean norms)
 //! ```
 //!
-//! Numbers that were f64 and were rounded to f32 first add 2 u r_q r_x and terms of u^2. The norms
-//! themselves are added in f32, so they are off by a factor of at most 1 + g(n). Comparing `fl(q .
-//! x) + c r_x` with `h - t` in f32 adds at most 4 u of each term. [`error_factor`] is g(n + 16),
-//! which covers all of these; what underflows adds at most 2^-126 a dimension, see [`underflow`].
-//! f64's own roundings, n 2^-53, are far below the one u that is left over. Numbers beyond the
-//! range of f32 make a product infinite or not a number, which no comparison discards.
+//! [`error_factor`] is g(n + 16), which covers this bound and the following errors:
+//!
+//! - Rounding numbers from f64 to f32 adds 2 u r_q r_x and terms of u^2.
+//! - The norms are added in f32, so they are off by a factor of at most 1 + g(n).
+//! - Comparing `fl(q . x) + c r_x` with `h - t` in f32 adds at most 4 u of each term.
+//!
+//! Underflow adds at most 2^-126 per dimension, see [`underflow`]. The roundings of f64, n 2^-53,
+//! are far below the one u that is left over. Numbers beyond the range of f32 make a product
+//! infinite or NaN, which no comparison discards.
 
 /// Lanes of the sums.
 const LANES: usize = 8;
 
-/// The sum of `term` of each pair of numbers, in the one order.
+/// The sum of `term` over all pairs of numbers, in the fixed order.
 #[inline(always)]
 fn sum(a: &[f64], b: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
     let mut lanes = [0.0; LANES];
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
-    // N.B. By index: chains of iterators are not inlined into long loops that are compiled for the
+    // N.B. Indexed loops: iterator chains are not inlined into long loops that are compiled for the
     // processor.
     for at in 0..a.len().min(b.len()) {
         for lane in 0..LANES {
@@ -53,14 +56,14 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     sum(a, b, |a, b| a * b)
 }
 
-/// The factor of `r_q r_x` by which a product in f32 may be off: g(n + 16).
+/// The error factor g(n + 16) of a product in f32, relative to `r_q r_x`.
 pub(crate) fn error_factor(dimension: usize) -> f64 {
     let unit = 2.0_f64.powi(-24);
     let steps = (dimension + 16) as f64 * unit;
     steps / (1.0 - steps)
 }
 
-/// What underflow may add to a product of `dimension` numbers, beside norms up to 1.
+/// What underflow may add to a product of `dimension` numbers with norms up to 1.
 pub(crate) fn underflow(dimension: usize) -> f64 {
     dimension as f64 * 2.0_f64.powi(-126)
 }

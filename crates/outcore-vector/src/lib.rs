@@ -1,21 +1,21 @@
 //! Vectors for outcore: exact nearest neighbours and k-means over files far larger than memory.
 //!
-//! Every job is a pass or a few over a file of vectors ([`format`](mod@format)): pieces are read
-//! ahead on all threads ([`scan`]) and multiplied with what stands in memory (queries or centroids)
-//! by a register-blocked product. Products are in f32; whatever they cannot decide beyond their
-//! proven rounding error is decided in f64, so results depend on the data alone: not on the
+//! Every job is one or a few passes over a file of vectors ([`format`](mod@format)). Pieces are
+//! read ahead on all threads ([`scan`]) and multiplied by the queries or centroids in memory, with
+//! a register-blocked product. Products are in f32; comparisons that f32 cannot decide within its
+//! proven error bound are repeated in f64. So results depend only on the data, not on the
 //! processor, the number of threads or the memory.
 //!
-//! - [`format`](mod@format): files of vectors: NumPy's, fvecs and its kin, big-ann's, raw numbers
+//! - [`format`](mod@format): files of vectors: NumPy's, fvecs and similar, big-ann's, raw numbers
 //! - [`scan`]: one pass over a file on all threads
-//! - [`exact`]: distances in f64 with one order of summation, and the bound on the error of f32
+//! - [`exact`]: distances in f64 with a fixed order of summation, and the error bound of f32
 //!   products
-//! - [`index`](mod@index): a byte for each number of a file of vectors, with a proof of how far
-//!   that is off
+//! - [`index`](mod@index): one byte per number of a file of vectors with a bound on the error, or
+//!   rows in lists
 //! - [`knn`]: the exact nearest neighbours of queries, all rows within a radius, all near pairs
-//! - [`kmeans`](mod@kmeans): clusters by passes over the base, or by batches of its rows
-//! - [`convert`](mod@convert): from one format to another
-//! - [`results`]: small results as files
+//! - [`kmeans`](mod@kmeans): clusters, by passes over the base or by batches of its rows
+//! - [`convert`](mod@convert): converts between formats
+//! - [`results`]: writes small results to files
 //!
 //! ```
 //! use outcore::{IoMode, Job, JobOptions};

@@ -1,32 +1,32 @@
-//! The register-blocked product of two sets of vectors, in f32, and loops that are compiled for the
-//! processor at hand.
+//! The register-blocked product of two sets of vectors in f32, and loops that are compiled for the
+//! processor at run time.
 //!
-//! Contract: [`products`] gives the inner product of each vector on the left with each on the
+//! Contract: [`products`] computes the inner product of each vector on the left with each on the
 //! right, on the calling thread. The kernel is that of the `gemm-f32` crate, which chooses AVX-512,
-//! FMA, NEON or plain code when it first runs. The order of summation is the processor's; callers
-//! allow for it (see [`crate::exact`]).
+//! FMA, NEON or plain code at its first run. The order of summation depends on the processor;
+//! callers allow for it (see [`crate::exact`]).
 //!
-//! Invariants: every address that the kernel is given lies inside its slice, which is checked here.
+//! Invariants: every address that the kernel is given is inside its slice, which is checked here.
 #![allow(unsafe_code)]
 
 use gemm_common::Parallelism;
 use gemm_f32::gemm::f32::get_gemm_fn;
 
-/// Vectors one after another, each `stride` numbers after the one before.
+/// Vectors one after another, with `stride` numbers from one to the next.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix<'a> {
-    /// All numbers, from the first one of the first vector.
+    /// All numbers, starting with the first vector.
     pub(crate) numbers: &'a [f32],
-    /// Vectors.
+    /// The number of vectors.
     pub(crate) rows: usize,
-    /// Numbers of a vector.
+    /// Numbers per vector.
     pub(crate) dimension: usize,
     /// Numbers from one vector to the next.
     pub(crate) stride: usize,
 }
 
 impl<'a> Matrix<'a> {
-    /// Vectors without gaps.
+    /// Creates a matrix without gaps.
     pub(crate) fn dense(numbers: &'a [f32], dimension: usize) -> Self {
         Matrix {
             numbers,
@@ -51,7 +51,7 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// Whether all vectors lie inside the numbers.
+    /// Whether all vectors are inside the numbers.
     fn is_inside(&self) -> bool {
         self.rows > 0
             && self.dimension <= self.stride
@@ -59,16 +59,15 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// Puts the product of vector `l` on the left and `r` on the right at `r * left.rows + l` of `out`.
+/// Writes the product of vector `l` on the left and `r` on the right to `out[r * left.rows + l]`.
 ///
 /// # Panics
-/// Where the dimensions differ, or a side is empty or does not lie inside its numbers, or `out` has
-/// another length.
+/// If the dimensions differ, a side is empty or exceeds its numbers, or `out` has another length.
 pub(crate) fn products(left: Matrix<'_>, right: Matrix<'_>, out: &mut [f32]) {
     assert!(left.is_inside() && right.is_inside());
     assert_eq!(left.dimension, right.dimension);
     assert_eq!(out.len(), left.rows * right.rows);
-    // SAFETY: all vectors lie inside their slices and the result inside `out`, as was just
+    // SAFETY: all vectors are inside their slices and the result is inside `out`, as was just
     // asserted. The slice `out` is borrowed mutably, so it overlaps neither side. Strides are
     // numbers of elements and below isize::MAX.
     unsafe {
@@ -96,13 +95,13 @@ pub(crate) fn products(left: Matrix<'_>, right: Matrix<'_>, out: &mut [f32]) {
     }
 }
 
-/// Runs `work`, compiled for what the processor has.
+/// Runs `work`, compiled for the features of the processor.
 #[inline(always)]
 pub(crate) fn vectorized<T>(work: impl FnOnce() -> T) -> T {
     pulp::Arch::new().dispatch(work)
 }
 
-/// The sum of squares of each vector, in f32, in any order.
+/// Computes the sum of squares of each vector, in f32, in any order.
 pub(crate) fn squares_of(matrix: Matrix<'_>, out: &mut [f32]) {
     pulp::Arch::new().dispatch(Squares { matrix, out });
 }

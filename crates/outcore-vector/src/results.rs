@@ -1,9 +1,9 @@
-//! Results as files: ids, distances, labels and centroids, in the formats that vectors have.
+//! Writes results to files: ids, distances, labels and centroids, in the formats of vectors.
 //!
-//! Contract: a result is an array in memory and becomes one file, absent or whole, through the
-//! engine's writer; several results appear together, and arrays that are more than the memory holds
-//! are written as they are made ([`RowsWriter`]). The name tells the format. Ids are written as the
-//! integers that the format has; one that does not fit is an error before anything is written.
+//! Contract: an array in memory becomes one file, absent or whole, through the engine's writer.
+//! Several results appear together. Arrays larger than memory are written while they are computed
+//! ([`RowsWriter`]). The extension determines the format. Ids are written as the format's integers;
+//! an id that does not fit is an error before anything is written.
 
 use std::ops::Range;
 use std::path::Path;
@@ -16,21 +16,21 @@ use outcore_io::memory::Reservation;
 
 use crate::format::{Container, Element, VectorFile};
 
-/// Stands for no row among ids. As a number with a sign it is -1, as in faiss.
+/// The id that means no row. As a signed number it is -1, as in faiss.
 pub const NO_ROW: u64 = u64::MAX;
 
-/// A row of an array.
+/// An array of a result.
 #[derive(Debug, Clone, Copy)]
 pub enum Array<'a> {
-    /// Ids: i64 in `.npy` and raw numbers, i32 elsewhere; -1 for no row.
+    /// Ids: i64 in `.npy` and raw numbers, i32 in other formats; -1 for no row.
     Ids(&'a [u64]),
     /// Labels: i32.
     Labels(&'a [i32]),
-    /// Numbers: f64 in `.npy` if they are `wide`, f32 elsewhere.
+    /// Numbers: f64 in `.npy` if they are `wide`, f32 otherwise.
     Floats {
         /// The numbers.
         numbers: &'a [f64],
-        /// Whether a format that has f64 gets them.
+        /// Whether formats with f64 use it.
         wide: bool,
     },
 }
@@ -67,11 +67,11 @@ impl Array<'_> {
     }
 }
 
-/// The type of numbers that a file of this name gets for such an array; to be asked before the work
-/// that makes it.
+/// The number type of a file with this name for such an array; callers check it before the work
+/// that computes the array.
 ///
 /// # Errors
-/// Usage: a name whose format is for other numbers.
+/// Usage: an extension for other numbers.
 pub fn check_name(path: &Path, array: Array<'_>) -> Result<Element> {
     let element = array.element(path);
     let is_fitting = match array {
@@ -90,15 +90,15 @@ pub fn check_name(path: &Path, array: Array<'_>) -> Result<Element> {
 /// An array and the file that it becomes.
 #[derive(Debug, Clone, Copy)]
 pub struct ResultFile<'a> {
-    /// Its name, which tells the format.
+    /// Its path, whose extension determines the format.
     pub path: &'a Path,
-    /// What it holds.
+    /// Its array.
     pub array: Array<'a>,
-    /// Numbers of a row; none for an array of one dimension.
+    /// Numbers per row; `None` for a one-dimensional array.
     pub dimension: Option<usize>,
 }
 
-/// Writes several arrays to files that appear together: all or none.
+/// Writes several arrays to files that appear together.
 ///
 /// # Errors
 /// As [`write`].
@@ -106,7 +106,7 @@ pub fn write_all(job: &Job, files: &[ResultFile<'_>], replace: bool) -> Result<S
     stage_all(job, files, replace)?.publish()
 }
 
-/// Writes them to staged files, which the caller makes appear.
+/// Writes the arrays to staged files; the caller makes them appear.
 ///
 /// # Errors
 /// As [`write`].
@@ -123,10 +123,10 @@ pub(crate) struct Encoded<'a> {
 }
 
 impl<'a> Encoded<'a> {
-    /// Of these arrays.
+    /// Encodes these arrays.
     ///
     /// # Errors
-    /// Usage: a name whose format is for other numbers, ids that do not fit. Memory.
+    /// Usage: an extension for other numbers, ids that do not fit. Memory.
     pub(crate) fn of(job: &Job, files: &[ResultFile<'a>]) -> Result<Self> {
         let mut plans = Vec::new();
         for ResultFile {
@@ -170,29 +170,29 @@ impl<'a> Encoded<'a> {
     }
 }
 
-/// A file of numbers that are made one after another.
+/// A file of numbers that are written while they are computed.
 #[derive(Debug, Clone, Copy)]
 pub struct NewRows<'a> {
-    /// Its name, which tells the format.
+    /// Its path, whose extension determines the format.
     pub path: &'a Path,
-    /// What it holds: any array of that kind.
+    /// Its kind of array; the numbers are ignored.
     pub kind: Array<'a>,
-    /// Numbers of a row; none for an array of one dimension.
+    /// Numbers per row; `None` for a one-dimensional array.
     pub dimension: Option<usize>,
-    /// Rows that it will have, or numbers of an array of one dimension.
+    /// The number of rows, or of numbers in a one-dimensional array.
     pub rows: u64,
-    /// No id is larger.
+    /// The largest possible id.
     pub id_max: u64,
 }
 
-/// Numbers that are encoded at a time, if rows are not longer.
+/// Numbers that are encoded at a time, or one row if it is longer.
 const ENCODED_NUMBERS: usize = 16 << 10;
 
-/// Files of numbers that are made one after another, more than the memory holds; all appear
+/// Files of numbers that are written while they are computed, and may exceed the memory; all appear
 /// together.
 pub struct RowsWriter {
     together: Together,
-    /// Each file, and how much of it is written.
+    /// Each file, and the rows written so far.
     files: Vec<(VectorFile, u64)>,
     bytes: Vec<u8>,
 }
@@ -234,10 +234,10 @@ impl RowsWriter {
         })
     }
 
-    /// Appends whole rows to the files: an array for each of them, in their order.
+    /// Appends whole rows to the files: one array for each file, in their order.
     ///
     /// # Errors
-    /// Usage: ids that do not fit. What writing fails with.
+    /// Usage: ids that do not fit. Errors of writing.
     pub fn append(&mut self, arrays: &[Array<'_>]) -> Result<()> {
         for (number, (array, (file, at_bytes))) in arrays.iter().zip(&mut self.files).enumerate() {
             let step = (ENCODED_NUMBERS / file.dimension).max(1) * file.dimension;
@@ -261,7 +261,7 @@ impl RowsWriter {
     }
 }
 
-/// What begins a file, where no dimension stands for an array of one.
+/// The first bytes of a file; without a dimension, those of a one-dimensional array.
 fn header_of(file: &VectorFile, dimension: Option<usize>) -> Vec<u8> {
     match (file.container, dimension) {
         (Container::Npy, None) => file.flat_header(),
@@ -269,12 +269,11 @@ fn header_of(file: &VectorFile, dimension: Option<usize>) -> Vec<u8> {
     }
 }
 
-/// Writes `array` to `path` in rows of `dimension`; as an array of one dimension where that is
-/// none.
+/// Writes `array` to `path` in rows of `dimension`, or as a one-dimensional array without it.
 ///
 /// # Errors
-/// Usage: a name whose format is for other numbers, ids that do not fit, an output that exists and
-/// may not be replaced. Memory. What writing fails with.
+/// Usage: an extension for other numbers, ids that do not fit, an existing output that may not be
+/// replaced. Memory. Errors of writing.
 pub fn write(
     job: &Job,
     path: &Path,
@@ -290,7 +289,7 @@ pub fn write(
     write_all(job, &[file], replace)
 }
 
-/// Adds the rows of `array` to `bytes`.
+/// Appends the rows of `array` to `bytes`.
 fn encode(file: &VectorFile, array: Array<'_>, bytes: &mut Vec<u8>) -> Result<()> {
     let lead = file.lead();
     let element_bytes = file.element.bytes();
@@ -315,7 +314,7 @@ fn encode(file: &VectorFile, array: Array<'_>, bytes: &mut Vec<u8>) -> Result<()
                 number[..4].copy_from_slice(&labels[index].to_le_bytes());
             }
             (Array::Floats { numbers, .. }, element) => {
-                // What is out of range becomes infinite, as a distance may.
+                // A distance out of range becomes infinite.
                 element.encode(numbers[index], &mut number[..element_bytes]);
             }
         }

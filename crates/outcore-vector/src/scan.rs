@@ -1,12 +1,12 @@
 //! One pass over a file of vectors, on all threads.
 //!
 //! Contract (PALID, SPAA 2025, section 3, file streamer): [`Scan::run`] reads the file ahead and
-//! gives each piece of it once, whole rows, to some thread, in no order. What a thread finds is
-//! kept in a state of its own, and all states are given back. The file may not change meanwhile.
-//! Numbers that are none (NaN) and infinite ones are errors with file and row, found by [`Tile`]
-//! from the norm of each row, which every job needs.
+//! passes each piece of it, whole rows, to one of the threads, in no order. Each thread has a state
+//! of its own, and all states are returned. The file may not change during the pass. NaN and
+//! infinite numbers are errors with file and row; [`Tile`] detects them from the norm of each row,
+//! which every job needs anyway.
 //!
-//! Bounds: one read of the file; memory is [`Scan::memory_bytes`] a thread, reserved under "pieces
+//! Bounds: one read of the file; memory is [`Scan::memory_bytes`] per thread, reserved as "pieces
 //! of vectors".
 
 use std::ops::Range;
@@ -25,11 +25,11 @@ use outcore_io::threads;
 use crate::format::{Element, VectorFile};
 use crate::product::{Matrix, squares_of};
 
-/// One read, if rows are not longer.
+/// The length of one read, or one row if it is longer.
 const PIECE_BYTES: usize = 1 << 20;
 /// Pieces that a thread has in memory.
 const WINDOW: usize = 6;
-/// Pieces of the smallest memory.
+/// The least number of pieces, with little memory.
 const WINDOW_MIN: usize = 2;
 const PIECE_BYTES_MIN: usize = 64 << 10;
 /// Rows that are multiplied at a time.
@@ -45,19 +45,19 @@ pub struct Scan<'f> {
     threads: usize,
 }
 
-/// Neighbouring rows of a file, in memory.
+/// Consecutive rows of a file, in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Piece<'a> {
     /// The file.
     pub file: &'a VectorFile,
-    /// Number of the first row.
+    /// The number of the first row.
     pub first: u64,
-    /// The rows, as they are in the file.
+    /// The rows, in the form of the file.
     pub bytes: &'a [u8],
 }
 
 impl<'f> Scan<'f> {
-    /// Threads that have something to do in a pass over `file`.
+    /// Threads that are useful for a pass over `file`.
     pub(crate) fn threads_wanted(job: &Job, file: &VectorFile) -> usize {
         let pieces = file
             .data_bytes()
@@ -66,8 +66,8 @@ impl<'f> Scan<'f> {
         job.options.threads.min(useful).max(1)
     }
 
-    /// A pass over `file` beside which this much memory is needed for each thread, and this much
-    /// for all together.
+    /// Plans a pass over `file` that leaves this much memory for each thread, and this much for all
+    /// together.
     ///
     /// # Errors
     /// Memory: not even small pieces fit.
@@ -111,7 +111,7 @@ impl<'f> Scan<'f> {
         self.file
     }
 
-    /// Shows the plan of a phase that reads this many bytes in this way: what is done with them, in
+    /// Shows the plan of a phase that reads this many bytes in this way; `steps` describes it in
     /// words.
     pub(crate) fn show(&self, job: &Job, name: &'static str, steps: &str, read_bytes: u64) {
         job.control.show_plan(&PassPlan {
@@ -126,26 +126,26 @@ impl<'f> Scan<'f> {
         });
     }
 
-    /// Threads that take part.
+    /// The number of threads.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
     fn slot_bytes(&self) -> usize {
-        // Reads begin and end on borders of blocks.
+        // Reads begin and end at block borders.
         self.piece_bytes.next_multiple_of(4096) + 2 * 4096
     }
 
-    /// Memory of a thread: what is being read, and a tile.
+    /// Memory of a thread: its reads, and a tile.
     pub fn memory_bytes(&self) -> u64 {
         Pool::total_bytes(self.slot_bytes(), self.window) + Tile::memory_bytes(self.file)
     }
 
-    /// Reads the file, and gives each piece to `visit` with the state that `state` made for the
-    /// thread.
+    /// Reads the file, and passes each piece to `visit` with the thread's state, which `state`
+    /// created.
     ///
     /// # Errors
-    /// What `state`, `visit` and reading fail with; corrupt for a file that changes.
+    /// Errors of `state`, `visit` and reading; corrupt for a file that changes.
     pub fn run<S: Send>(
         &self,
         job: &Job,
@@ -157,7 +157,7 @@ impl<'f> Scan<'f> {
         self.run_ranges(job, phase, std::slice::from_ref(&all), state, visit)
     }
 
-    /// The same for some ranges of rows; a piece lies in one of them.
+    /// The same for some ranges of rows; each piece is inside one of them.
     ///
     /// # Errors
     /// As [`Scan::run`].
@@ -226,19 +226,19 @@ impl<'f> Scan<'f> {
     }
 }
 
-/// What a pass has found.
+/// The result of a pass.
 #[derive(Debug)]
 pub struct Passed<S> {
     /// The state of each thread.
     pub states: Vec<S>,
-    /// Bytes that were read.
+    /// Bytes read.
     pub read_bytes: u64,
     seconds: f64,
     planned_bytes: u64,
 }
 
 impl<S> Passed<S> {
-    /// What it did, beside what was planned, as a phase of a job.
+    /// Returns the pass as a phase of a job, with its plan.
     pub(crate) fn phase(&self, job: &Job, name: &'static str) -> Phase {
         Phase {
             name,
@@ -250,7 +250,7 @@ impl<S> Passed<S> {
     }
 }
 
-/// A phase that reads this much in pieces.
+/// Plans a phase that reads this much in pieces.
 fn plan_phase(job: &Job, name: &'static str, read_bytes: u64) -> PhasePlan {
     let requests = read_bytes as f64 / PIECE_BYTES as f64;
     PhasePlan::of_drives(
@@ -263,7 +263,7 @@ fn plan_phase(job: &Job, name: &'static str, read_bytes: u64) -> PhasePlan {
     )
 }
 
-/// Shows the plan of a pass of the engine's writer, which reads and writes this much.
+/// Shows the plan of a pass of the engine's writer that reads and writes this much.
 pub(crate) fn show_copy(job: &Job, steps: &str, read_bytes: u64, written_bytes: u64) {
     let requests = (read_bytes + written_bytes) as f64 / PIECE_BYTES as f64;
     job.control.show_plan(&PassPlan {
@@ -285,7 +285,7 @@ pub(crate) fn show_copy(job: &Job, steps: &str, read_bytes: u64, written_bytes: 
     });
 }
 
-/// Adds a phase, to the last one if that has the same name.
+/// Adds a phase; merges it with the last one if that has the same name.
 pub(crate) fn add_phase(phases: &mut Vec<Phase>, phase: Phase) {
     let Some(last) = phases.last_mut().filter(|last| last.name == phase.name) else {
         phases.push(phase);
@@ -308,7 +308,7 @@ pub(crate) fn add_phase(phases: &mut Vec<Phase>, phase: Phase) {
     });
 }
 
-/// All results, or the failure that made the others stop.
+/// Returns all results, or the failure that stopped the others.
 pub(crate) fn first_failure<T>(results: Vec<Result<T>>) -> Result<Vec<T>> {
     let failures = || results.iter().filter_map(|result| result.as_ref().err());
     let cause = failures().find(|error| error.kind() != Kind::Interrupted);
@@ -323,7 +323,7 @@ fn changed(file: &VectorFile) -> Error {
     Error::changed_input("read vectors", cause).path(&file.path)
 }
 
-/// Space of a thread in which rows become f32 with their norms.
+/// A thread's space for rows in f32 with their norms.
 pub(crate) struct Tile {
     numbers: Vec<f32>,
     /// The sum of squares of each row.
@@ -334,18 +334,18 @@ pub(crate) struct Tile {
 /// Some rows as f32.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows<'a> {
-    /// Number of the first.
+    /// The number of the first row.
     pub(crate) first: u64,
     /// Their numbers.
     pub(crate) matrix: Matrix<'a>,
-    /// The sum of squares of each, in f32; finite unless the vector is beyond f32's range.
+    /// The sum of squares of each row, in f32; finite unless the vector is beyond the range of f32.
     pub(crate) squares: &'a [f32],
     piece: Piece<'a>,
     from: usize,
 }
 
 impl Tile {
-    /// What a tile takes.
+    /// The memory of a tile.
     pub(crate) fn memory_bytes(file: &VectorFile) -> u64 {
         (TILE_ROWS * (file.dimension + 1) * size_of::<f32>() + file.dimension * size_of::<f64>())
             as u64
@@ -359,11 +359,10 @@ impl Tile {
         }
     }
 
-    /// Gives the rows of `piece` to `work`, a tile at a time, with space for one row as f64.
+    /// Passes the rows of `piece` to `work`, a tile at a time, with a buffer for one row as f64.
     ///
     /// # Errors
-    /// Usage: a number that is none or infinite. Corrupt: a row of another dimension. What `work`
-    /// fails with.
+    /// Usage: NaN or an infinite number. Corrupt: a row of another dimension. Errors of `work`.
     pub(crate) fn each(
         &mut self,
         piece: Piece<'_>,
@@ -412,7 +411,8 @@ impl Tile {
                 piece,
                 from,
             };
-            // Whatever f64 cannot take the square of is infinite or 0 as the square of an f32.
+            // If f64 cannot represent the square of a number, its square as an f32 is infinite or
+            // 0.
             let is_strange = |square: &f32| !square.is_finite() || *square == 0.0;
             if let Some(at) = squares.iter().position(is_strange) {
                 rows.check(at, &mut self.wide)?;
@@ -425,7 +425,7 @@ impl Tile {
 }
 
 impl Rows<'_> {
-    /// One of the rows as f64, exactly as it is in the file.
+    /// Returns one of the rows as f64, exactly as in the file.
     #[inline(always)]
     pub(crate) fn exact(&self, index: usize, out: &mut [f64]) {
         let (file, row_bytes) = (self.piece.file, self.piece.file.row_bytes());
@@ -433,8 +433,7 @@ impl Rows<'_> {
         file.element.decode_f64(&bytes[file.lead_bytes()..], out);
     }
 
-    /// Fails for the first row, from `at` on, that has numbers which distances cannot be computed
-    /// of.
+    /// Fails for the first row, from `at` on, with numbers that distances cannot be computed from.
     fn check(&self, at: usize, wide: &mut [f64]) -> Result<()> {
         for index in at..self.matrix.rows {
             if self.squares[index].is_finite() && self.squares[index] != 0.0 {
@@ -450,13 +449,13 @@ impl Rows<'_> {
     }
 }
 
-/// Numbers of this size and more have squares whose sums may be infinite,
+/// From this size on, sums of squares may be infinite.
 const NUMBER_MAX: f64 = 1e100;
-/// and where no number of a row is larger than this, the squares may be 0.
+/// If no number of a row is larger than this, the squares may be 0.
 const NUMBER_MIN: f64 = 1e-100;
 
-/// The column of a number that is none, infinite, too large for distances, or the largest of a row
-/// of tiny ones.
+/// The column of a number that is NaN, infinite or too large for distances, or that is the largest
+/// of a row of tiny ones.
 pub(crate) fn strange_in(row: &[f64]) -> Option<usize> {
     let mut largest = (0, 0.0);
     for (column, number) in row.iter().enumerate() {
@@ -471,7 +470,7 @@ pub(crate) fn strange_in(row: &[f64]) -> Option<usize> {
     is_out_of_range(largest.1).then_some(largest.0)
 }
 
-/// Whether no distances can be computed of a row with this largest number.
+/// Whether distances cannot be computed from a row with this largest number.
 #[inline(always)]
 pub(crate) fn is_out_of_range(largest: f64) -> bool {
     largest != 0.0 && !(NUMBER_MIN..NUMBER_MAX).contains(&largest)
@@ -496,10 +495,10 @@ pub(crate) fn strange(file: &VectorFile, row: u64, column: usize, number: f64) -
         .hint(hint)
 }
 
-/// All vectors of a file, in memory as f64; their memory is the caller's to reserve.
+/// Loads all vectors of a file as f64; the caller reserves their memory.
 ///
 /// # Errors
-/// As [`Scan::run`], and usage for a number that is none or infinite.
+/// As [`Scan::run`]; usage for NaN or an infinite number.
 pub fn load(job: &Job, file: &VectorFile) -> Result<Vec<f64>> {
     let scan = Scan::plan(job, file, 0, 0)?;
     let state = || Ok((Tile::new(file), Vec::new()));

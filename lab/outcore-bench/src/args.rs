@@ -1,7 +1,7 @@
-//! The flags of `outcore bench`, and where its reports go.
+//! The options of `outcore bench`, and where its reports go.
 //!
-//! Contract: definitions alone, and readers of single values; what they mean is said where they are
-//! used ([`crate::io`] and its like).
+//! Contract: only definitions, and parsers of single values. The modules that use the options
+//! document their meaning ([`crate::io`] and the others).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,9 +21,9 @@ use crate::sort::SortBenchOptions;
 use crate::vectors::VectorsBenchOptions;
 use crate::view::ViewBenchOptions;
 
-/// About how long `--quick` takes.
+/// Approximate time of `--quick`.
 const QUICK: Duration = Duration::from_secs(60);
-/// About how long `--full` takes.
+/// Approximate time of `--full`.
 const FULL: Duration = Duration::from_secs(900);
 
 const IO_EXAMPLES: &str = "\
@@ -33,6 +33,11 @@ Examples:
   outcore bench io drives.toml --time 5min --charts figures/
   outcore bench io /mnt/nvme0 --load randread:4KiB:32 --load read:1MiB:8 --time 10s
   outcore bench io /dev/nvme1n1                             a device that nothing uses, reads only";
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  outcore bench diff before.json after.json
+  outcore bench diff before.json after.json -o diff.html";
 
 /// What can be measured.
 #[derive(Debug, Subcommand)]
@@ -70,6 +75,27 @@ pub enum BenchCommand {
     /// and on 1, 2, 4, ... drives. Everything is made in private directories there, and removed
     /// again.
     Vectors(VectorsBenchArgs),
+    /// Compare two reports of one benchmark, figure by figure
+    ///
+    /// Reads reports that were written as JSON. Shows each figure before and after, their ratio, the
+    /// largest changes, and what differs between the machines and the options.
+    Diff(DiffArgs),
+}
+
+/// The flags of `bench diff`.
+#[derive(Debug, Args)]
+#[command(after_long_help = DIFF_EXAMPLES)]
+pub struct DiffArgs {
+    /// The earlier report
+    #[arg(value_name = "BEFORE.json", value_hint = ValueHint::FilePath)]
+    pub before: PathBuf,
+    /// The later report
+    #[arg(value_name = "AFTER.json", value_hint = ValueHint::FilePath)]
+    pub after: PathBuf,
+
+    /// Where the comparison goes.
+    #[command(flatten)]
+    pub report: ReportArgs,
 }
 
 /// Where a report goes besides the terminal.
@@ -125,7 +151,7 @@ pub struct IoArgs {
 }
 
 impl IoArgs {
-    /// As [`crate::io::run`] wants it.
+    /// The options in the form of [`crate::io::run`].
     pub fn options(&self) -> IoOptions {
         let usual = if self.full { FULL } else { QUICK };
         IoOptions {
@@ -174,7 +200,7 @@ pub struct SortBenchArgs {
 }
 
 impl SortBenchArgs {
-    /// As [`crate::sort::run`] wants it.
+    /// The options in the form of [`crate::sort::run`].
     pub fn options(&self) -> SortBenchOptions {
         let all = std::thread::available_parallelism().map_or(1, usize::from);
         SortBenchOptions {
@@ -222,7 +248,7 @@ pub struct ViewBenchArgs {
 }
 
 impl ViewBenchArgs {
-    /// As [`crate::view::run`] wants it.
+    /// The options in the form of [`crate::view::run`].
     pub fn options(&self) -> ViewBenchOptions {
         let all = std::thread::available_parallelism().map_or(1, usize::from);
         ViewBenchOptions {
@@ -266,7 +292,7 @@ pub struct PrimitivesArgs {
 }
 
 impl PrimitivesArgs {
-    /// As [`crate::primitives::run`] wants it.
+    /// The options in the form of [`crate::primitives::run`].
     pub fn options(&self) -> PrimitivesOptions {
         let all = std::thread::available_parallelism().map_or(1, usize::from);
         PrimitivesOptions {
@@ -313,7 +339,7 @@ pub struct GraphBenchArgs {
 }
 
 impl GraphBenchArgs {
-    /// As [`crate::graph::run`] wants it.
+    /// The options in the form of [`crate::graph::run`].
     pub fn options(&self) -> GraphBenchOptions {
         let all = std::thread::available_parallelism().map_or(1, usize::from);
         GraphBenchOptions {
@@ -364,7 +390,7 @@ pub struct VectorsBenchArgs {
 }
 
 impl VectorsBenchArgs {
-    /// As [`crate::vectors::run`] wants it.
+    /// The options in the form of [`crate::vectors::run`].
     pub fn options(&self) -> VectorsBenchOptions {
         let all = std::thread::available_parallelism().map_or(1, usize::from);
         VectorsBenchOptions {
@@ -478,7 +504,7 @@ pub enum FitArg {
 }
 
 impl ReplayArgs {
-    /// As [`crate::replay::run`] wants it.
+    /// The options in the form of [`crate::replay::run`].
     pub fn options(&self) -> ReplayOptions {
         ReplayOptions {
             trace: self.trace.clone(),

@@ -1,8 +1,8 @@
-//! Where the measurements of whole jobs keep their data: a private directory on each drive.
+//! A private directory on each drive, in which measurements of whole jobs keep their data.
 //!
-//! Contract: [`BenchDirs`] makes them, puts inputs of 64-bit numbers there, one file a drive, names
-//! outputs beside them and runs jobs that stop when the watcher wants it. All goes with the value,
-//! however the measurement ends.
+//! Contract: [`BenchDirs`] makes the directories, writes inputs of 64-bit numbers (one file per
+//! drive), names the outputs, and runs jobs that stop when the watcher asks for it. Dropping the
+//! value removes everything, however the measurement ends.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use outcore_io::units;
 
 use crate::watch::Watch;
 
-/// What records are.
+/// Type of the records.
 pub(crate) const TYPE: &str = "u64";
-/// Bytes of one.
+/// Bytes per record.
 pub(crate) const RECORD_BYTES: u64 = 8;
 const INPUT: &str = "input";
 
-/// What jobs may use.
+/// Resources that jobs may use.
 #[derive(Debug, Clone)]
 pub(crate) struct DirOptions<'a> {
     /// A directory on each drive.
@@ -35,22 +35,22 @@ pub(crate) struct DirOptions<'a> {
     pub(crate) io: IoMode,
 }
 
-/// See the module.
+/// The directories; see the module.
 pub(crate) struct BenchDirs<'a> {
     pub(crate) watch: Watch<'a>,
     device: Arc<dyn Device>,
     dirs: Vec<PrivateDir>,
     memory_bytes: u64,
     threads: usize,
-    /// Of the records.
+    /// Format of the records.
     pub(crate) format: RecordFormat,
 }
 
 impl<'a> BenchDirs<'a> {
-    /// Makes the directories; `operation` is what they are for.
+    /// Makes the directories; `operation` appears in errors.
     ///
     /// # Errors
-    /// Usage without any, what making them fails with.
+    /// Usage without any directory; the error from making them.
     pub(crate) fn make(
         operation: &str,
         options: &DirOptions<'_>,
@@ -86,7 +86,7 @@ impl<'a> BenchDirs<'a> {
         self.dirs.len()
     }
 
-    /// A job with scratch on the first `drives`.
+    /// A job with scratch on the first `drives` drives.
     pub(crate) fn job(&self, drives: usize) -> Job {
         let scratch = self.dirs[..drives]
             .iter()
@@ -100,7 +100,7 @@ impl<'a> BenchDirs<'a> {
         Job::on(options, Arc::clone(&self.device))
     }
 
-    /// One file of that name on each of the first `drives`.
+    /// One file of that name on each of the first `drives` drives.
     pub(crate) fn paths(&self, drives: usize, name: &str) -> Vec<PathBuf> {
         self.dirs[..drives]
             .iter()
@@ -108,7 +108,7 @@ impl<'a> BenchDirs<'a> {
             .collect()
     }
 
-    /// The input on the first `drives`, where [`BenchDirs::generate`] has put it.
+    /// The input on the first `drives` drives, where [`BenchDirs::generate`] has written it.
     pub(crate) fn inputs(&self, drives: usize) -> Vec<Input> {
         let paths = self.paths(drives, INPUT).into_iter();
         paths.map(Input::raw).collect()
@@ -137,7 +137,7 @@ impl<'a> BenchDirs<'a> {
     pub(crate) fn remove(&self, drives: usize, name: &str) {
         let manifest = self.manifest(name);
         for path in self.paths(drives, name).iter().chain([&manifest]) {
-            // What is not there needs no removing; the rest goes with its directory.
+            // A file that does not exist needs no removal; any other is removed with its directory.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -147,7 +147,7 @@ impl<'a> BenchDirs<'a> {
         self.remove(drives, INPUT);
     }
 
-    /// Rejects data for which a drive has no room, before any of it is made.
+    /// Rejects data for which a drive has no room before any of it is made.
     fn check_room(&self, drives: usize, data_bytes: u64) -> Result<()> {
         let need_bytes = data_bytes / drives.max(1) as u64;
         for dir in &self.dirs[..drives] {
@@ -163,7 +163,7 @@ impl<'a> BenchDirs<'a> {
         Ok(())
     }
 
-    /// Puts an input on the first `drives`.
+    /// Writes an input to the first `drives` drives.
     pub(crate) fn generate(
         &self,
         drives: usize,

@@ -1,17 +1,16 @@
-//! `outcore bench graph`: algorithms on one graph, on one drive and on more.
+//! `outcore bench graph`: algorithms on one graph, on one drive and on several.
 //!
 //! Contract: an R-MAT graph is generated and converted once, on the first drive. For 1, 2, 4, ...
-//! drives, and for all, a volume is made on them and the graph put there as a dataset, and
-//! components, a breadth-first search, PageRank and a k-core read it where it lies. A time is that
-//! of the algorithm alone, results in memory. The floor of an algorithm is the time that these
-//! drives take to give the bytes that it has read, at the rate at which the engine reads the tiles
-//! and does nothing else.
+//! drives, and for all, the measurement makes a volume on them and puts the graph there as a
+//! dataset. Components, a breadth-first search, PageRank and a k-core then read it in place. A time
+//! covers only the algorithm, with results in memory. The floor of an algorithm is the time in
+//! which the engine reads the same number of bytes of tiles from these drives without computing.
 //!
 //! Source: Falcon (Kumar and Huang, ATC 2017), whose figures have the same four algorithms on
-//! volumes of more and more SSDs.
+//! volumes of increasing numbers of SSDs.
 //!
-//! Bounds: space for the pairs of the edges, scratch, and twice the graph, of which one is on all
-//! drives together.
+//! Bounds: space for the pairs of the edges, scratch, and twice the graph; one of the copies is
+//! spread over all drives.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -42,18 +41,18 @@ const SCALE_MAX: u32 = 31;
 const PAGERANK_ITERATIONS: u32 = 10;
 const CORE_K: u32 = 16;
 const DATASET: &str = "@graph";
-/// Names in the private directories: these, and the number of drives for a volume's part.
+/// Names in the private directories; the part of a volume has the number of drives as its name.
 const EDGES: &str = "input";
 const GRAPH: &str = "0";
 
-/// On what, with what.
+/// Options of the measurement.
 #[derive(Debug, Clone)]
 pub struct GraphBenchOptions {
     /// A directory on each drive.
     pub dirs: Vec<PathBuf>,
-    /// The graph has 2 to the power of this vertices,
+    /// The graph has 2^`scale` vertices.
     pub scale: u32,
-    /// and this many edges a vertex.
+    /// Edges per vertex.
     pub factor: u64,
     /// Memory of each job.
     pub memory_bytes: u64,
@@ -63,7 +62,7 @@ pub struct GraphBenchOptions {
     pub io: IoMode,
 }
 
-/// What is measured.
+/// The algorithms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kernel {
     Components,
@@ -89,7 +88,7 @@ impl Kernel {
         }
     }
 
-    /// Runs it; a number that is the same wherever the graph lies.
+    /// Runs the algorithm. Returns a number that does not depend on the placement of the graph.
     fn run(self, job: &Job, graph: &Graph, source: u32) -> Result<u64> {
         let sum = |values: &[u32]| values.iter().map(|value| u64::from(*value)).sum();
         Ok(match self {
@@ -109,26 +108,26 @@ impl Kernel {
     }
 }
 
-/// What one algorithm took on some drives.
+/// Time of one algorithm on some drives.
 #[derive(Debug, Clone, Copy)]
 struct Time {
     seconds: f64,
     read_bytes: u64,
 }
 
-/// What was found on some drives.
+/// Results on some drives.
 struct Found {
     drives: usize,
-    /// Bytes a second of the engine reading the tiles.
+    /// Bytes per second at which the engine reads the tiles.
     read_rate: f64,
     times: Vec<Time>,
 }
 
-/// Measures.
+/// Runs the measurement.
 ///
 /// # Errors
-/// Usage, no space, memory, the drives' own, interrupted; corrupt if a result differs from that on
-/// fewer drives. Nothing is left behind.
+/// Usage, no space, memory, errors of the drives, interrupted; corrupt if a result differs from
+/// that on fewer drives. Nothing is left behind.
 pub fn run(options: &GraphBenchOptions, watch: Watch<'_>) -> Result<Report> {
     let started = Instant::now();
     if !(1..=SCALE_MAX).contains(&options.scale) || options.factor == 0 {
@@ -212,7 +211,7 @@ impl Bench<'_> {
                 ..ReadOptions::default()
             },
             vertices: Some(1 << options.scale),
-            // A k-core is not defined for them.
+            // The k-core is not defined for loops.
             drop_loops: true,
             ..ConvertOptions::default()
         };
@@ -223,7 +222,7 @@ impl Bench<'_> {
         Ok(dir)
     }
 
-    /// Runs all algorithms on the first `drives`, and says what came out.
+    /// Runs all algorithms on the first `drives` drives. Returns the times and the results.
     fn measure(&self, dir: &std::path::Path, drives: usize) -> Result<(Found, Vec<u64>)> {
         let (bench_dirs, watch) = (self.bench_dirs, self.bench_dirs.watch);
         watch.say(&format!("{drives} drives: put the graph there"));
@@ -275,7 +274,7 @@ impl Bench<'_> {
     }
 }
 
-/// The vertex with the most edges: a search from there reaches most of the graph.
+/// The vertex with the most edges; a search from it reaches most of the graph.
 fn busiest(job: &Job, graph: &Graph) -> Result<u32> {
     let _held = job.budget.reserve("degrees", graph.vertices() as u64 * 4)?;
     let degrees = graph.degrees(job, outcore_graph::graph::Direction::Out)?;
@@ -295,7 +294,7 @@ fn bytes_read() -> u64 {
     line.and_then(|line| line.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Tables and charts of what was found.
+/// Adds tables and charts of the results.
 fn tell(report: &mut Report, all: &[Found]) {
     let Some(first) = all.first() else { return };
     let mut section = Section::new(

@@ -1,21 +1,21 @@
-//! What drives, and outcore on them, can do: measurements, replays of block traces, their reports.
+//! Measures drives, and outcore on them; replays block traces; and makes reports of the results.
 //!
-//! Contract: a measurement is a function from options and a [`Watch`] to a [`report::Report`]; it
-//! prints nothing, leaves nothing behind and stops soon after it is asked to. The report is one
-//! value with four faces: text for a terminal, JSON, CSV, and one HTML file with its charts in it.
-//! Everything is done through the engine's public API.
+//! Contract: a measurement is a function from options and a [`Watch`] to a [`report::Report`]. It
+//! prints nothing, leaves no files behind and stops soon after the caller asks it to. The report is
+//! one value with four representations: text for a terminal, JSON, CSV, and one HTML file that
+//! contains its charts. All measurements use the engine's public API.
 //!
-//! - [`args`]: the flags of the commands
+//! - [`args`]: the options of the commands
 //! - [`io`]: `bench io`: drives under load
-//! - [`graph`]: `bench graph`: algorithms on graphs, on more and more drives
-//! - [`primitives`]: `bench primitives`: map, filter, reduce, scan, shuffle against size
+//! - [`graph`]: `bench graph`: graph algorithms on increasing numbers of drives
+//! - [`primitives`]: `bench primitives`: map, filter, reduce, scan, shuffle by size
 //! - [`replay`]: `replay`: traces of requests on drives
 //! - [`sort`]: `bench sort`: a sort larger than memory compared with one in memory
 //! - [`vectors`]: `bench vectors`: neighbours, clusters, sort and lookup of vectors, by threads and
 //!   drives
 //! - [`view`]: `bench view`: sorted views compared with sorts that write their result
-//! - [`Watch`]: who is informed of a measurement, and may stop it
-//! - [`report`]: tables, charts and findings, and how they are shown
+//! - [`Watch`]: the caller that is informed of a measurement and may stop it
+//! - [`report`]: tables, charts and findings, and their representations
 #![forbid(unsafe_code)]
 
 pub mod args;

@@ -1,13 +1,13 @@
-//! Threads that put drives under load, how many to try, and a histogram for their latencies.
+//! Threads that load the drives, the numbers of threads to try, and a histogram of latencies.
 //!
 //! Contract: [`in_threads`] returns when all threads have ended, with one result per thread. The
-//! histogram has a fixed size, whatever is counted.
+//! size of the histogram is fixed.
 
 use hdrhistogram::Histogram;
 use outcore::Result;
 use outcore_io::threads;
 
-/// Runs `work` in `threads` threads at once, each with its number, and waits for all.
+/// Runs `work` in `threads` threads at the same time, passes each its number, and waits for all.
 pub(crate) fn in_threads<T: Send>(
     threads: usize,
     work: impl Fn(usize) -> Result<T> + Sync,
@@ -26,7 +26,7 @@ pub(crate) fn powers_up_to(count: usize) -> Vec<usize> {
 }
 
 /// An empty histogram of latencies in nanoseconds: three digits, 0.1 us to 100 s (G. Tene's
-/// HdrHistogram: constant memory, whatever is counted).
+/// HdrHistogram, constant memory).
 pub(crate) fn latencies() -> Histogram<u64> {
     match Histogram::new_with_bounds(100, 100_000_000_000, 3) {
         Ok(histogram) => histogram,

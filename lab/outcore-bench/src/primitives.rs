@@ -1,12 +1,13 @@
-//! `outcore bench primitives`: map, filter, reduce, scan and shuffle against size.
+//! `outcore bench primitives`: map, filter, reduce, scan and shuffle by size.
 //!
-//! Contract: for each size an input of uniform 64-bit numbers is generated on the drives, one shard
-//! on each, goes through every primitive with [`PrimitivesOptions::memory_bytes`] of memory, and is
-//! removed again with what they wrote. A time is that of the whole job, output synced and in place.
+//! Contract: for each size, an input of uniform 64-bit numbers is generated on the drives, one
+//! shard on each. It goes through every primitive with [`PrimitivesOptions::memory_bytes`] of
+//! memory. The input and all outputs are then removed. A time covers the whole job, including the
+//! sync and rename of the output.
 //!
 //! Source: PALID (Li, Khan, Dhulipala, SPAA 2025), Fig. 11 (time of the primitives against size).
 //!
-//! Bounds: space is three times the largest data, on all drives together.
+//! Bounds: three times the space of the largest data, on all drives together.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -28,12 +29,12 @@ const OUTPUT: &str = "output";
 /// Sizes in quarters of the memory.
 const QUARTERS: [u64; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
-/// On what, with what.
+/// Options of the measurement.
 #[derive(Debug, Clone)]
 pub struct PrimitivesOptions {
     /// A directory on each drive.
     pub dirs: Vec<PathBuf>,
-    /// Bytes of the largest data; the least is a quarter of the memory.
+    /// Bytes of the largest data; the smallest is a quarter of the memory.
     pub data_bytes_max: u64,
     /// Memory of each job.
     pub memory_bytes: u64,
@@ -43,7 +44,7 @@ pub struct PrimitivesOptions {
     pub io: IoMode,
 }
 
-/// What is measured.
+/// The primitives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Primitive {
     Map,
@@ -72,7 +73,7 @@ impl Primitive {
         }
     }
 
-    /// Seconds that it takes; the input is there.
+    /// Seconds of the primitive; the input must exist.
     fn run(self, bench_dirs: &BenchDirs<'_>) -> Result<f64> {
         let drives = bench_dirs.count();
         let (job, inputs) = (bench_dirs.job(drives), bench_dirs.inputs(drives));
@@ -120,10 +121,10 @@ impl Primitive {
     }
 }
 
-/// Measures.
+/// Runs the measurement.
 ///
 /// # Errors
-/// Usage, no space, memory, the drives' own, interrupted. Nothing is left behind.
+/// Usage, no space, memory, errors of the drives, interrupted. Nothing is left behind.
 pub fn run(options: &PrimitivesOptions, watch: Watch<'_>) -> Result<Report> {
     let started = Instant::now();
     let sizes_bytes = sizes_bytes(options)?;
@@ -182,7 +183,7 @@ fn sizes_bytes(options: &PrimitivesOptions) -> Result<Vec<u64>> {
     }
 }
 
-/// Tables and charts of what was found: for each size the seconds of each primitive.
+/// Adds tables and charts of the results: for each size the seconds of each primitive.
 fn tell(report: &mut Report, found: &[(f64, Vec<f64>)], memory_bytes: f64) {
     let last = found.last();
     for (at, primitive) in Primitive::ALL.iter().enumerate() {
@@ -221,14 +222,14 @@ fn tell(report: &mut Report, found: &[(f64, Vec<f64>)], memory_bytes: f64) {
     report.section(section);
 }
 
-/// What is shown of the times.
+/// A figure that is derived from the times.
 struct Measure {
     id: &'static str,
     title: &'static str,
     label: &'static str,
     unit: Unit,
     scale: Scale,
-    /// Of bytes and seconds.
+    /// Computes the figure from bytes and seconds.
     value: fn(f64, f64) -> f64,
 }
 

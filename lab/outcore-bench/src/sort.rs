@@ -1,18 +1,17 @@
-//! `outcore bench sort`: a sort larger than memory beside one in memory, over distributions, drives
-//! and sizes.
+//! `outcore bench sort`: a sort larger than memory compared with one in memory, over distributions,
+//! drives and sizes.
 //!
 //! Contract: inputs of 64-bit numbers are generated on the drives, sorted by the engine with
-//! [`SortBenchOptions::memory_bytes`], and removed again. Beside it a sort in memory as anybody
-//! would write it: read the file, sort with all threads (a range of keys each, with
-//! voracious_radix_sort, the fastest that we know), write the file and sync; and the time of its
-//! sorting alone. It is left out where the data are larger than the memory given: there its line
-//! ends.
+//! [`SortBenchOptions::memory_bytes`], and removed again. The comparison is a plain sort in memory:
+//! read the file, sort with all threads (one key range per thread, with voracious_radix_sort, the
+//! fastest library that we know), write the file and sync. The time of its sorting alone is also
+//! reported. It is omitted for data larger than the given memory, where its line ends.
 //!
 //! Source: PALID (Li, Khan, Dhulipala, SPAA 2025): Fig. 9 (distributions x SSDs against a sort in
 //! memory) and Fig. 10 (time against size across the memory limit).
 //!
-//! Bounds: space is three times the data on the drives together; memory is that of the sort in
-//! memory: the data.
+//! Bounds: three times the data in space on the drives together. The sort in memory needs the
+//! memory of the data.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -34,17 +33,17 @@ use crate::report::{Cell, Column, Report, Section, Table};
 use crate::watch::Watch;
 
 const OPERATION: &str = "measure sort";
-/// Keys looked at to cut the range of keys.
+/// Keys sampled per thread to divide the key range.
 const SAMPLES_PER_THREAD: usize = 256;
 
-/// What to sort, on what, with what.
+/// Options of the measurement.
 #[derive(Debug, Clone)]
 pub struct SortBenchOptions {
     /// A directory on each drive.
     pub dirs: Vec<PathBuf>,
     /// Bytes of data for the distributions.
     pub data_bytes: u64,
-    /// Memory of the engine's sort, and limit of the sort in memory against size.
+    /// Memory of the engine's sort, and limit of the sort in memory in the comparison by size.
     pub memory_bytes: u64,
     /// Threads.
     pub threads: usize,
@@ -54,10 +53,10 @@ pub struct SortBenchOptions {
     pub io: IoMode,
 }
 
-/// Measures.
+/// Runs the measurement.
 ///
 /// # Errors
-/// Usage, no space, memory, the drives' own, interrupted. Nothing is left behind.
+/// Usage, no space, memory, errors of the drives, interrupted. Nothing is left behind.
 pub fn run(options: &SortBenchOptions, watch: Watch<'_>) -> Result<Report> {
     let started = Instant::now();
     let bench = Bench::new(options, watch)?;
@@ -84,7 +83,7 @@ pub fn run(options: &SortBenchOptions, watch: Watch<'_>) -> Result<Report> {
     Ok(report)
 }
 
-/// A measurement under way.
+/// A running measurement.
 struct Bench<'a> {
     options: &'a SortBenchOptions,
     watch: Watch<'a>,
@@ -94,9 +93,9 @@ struct Bench<'a> {
 /// Times of one sort in memory.
 #[derive(Debug, Clone, Copy)]
 struct InMemory {
-    /// Of the sorting alone.
+    /// Sorting alone.
     sort_s: f64,
-    /// With reading and writing.
+    /// Including reading and writing.
     all_s: f64,
 }
 
@@ -118,7 +117,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Seconds that the engine takes; the input is there.
+    /// Seconds of the engine's sort; the input must exist.
     fn sort(&self, drives: usize) -> Result<f64> {
         let bench_dirs = &self.bench_dirs;
         let (job, inputs) = (bench_dirs.job(drives), bench_dirs.inputs(drives));
@@ -134,7 +133,7 @@ impl<'a> Bench<'a> {
         Ok(done?.seconds)
     }
 
-    /// The same in memory, as a plain program does it.
+    /// Sorts in memory as a plain program does.
     fn sort_in_memory(&self, data_bytes: u64) -> Result<InMemory> {
         self.watch.check()?;
         let (input, output) = (
@@ -155,7 +154,7 @@ impl<'a> Bench<'a> {
         Ok(InMemory { sort_s, all_s })
     }
 
-    /// 1, 2, 4 and so on up to all of them.
+    /// 1, 2, 4 and so on, up to all drives.
     fn drive_counts(&self) -> Vec<usize> {
         let all = self.bench_dirs.count();
         let mut counts: Vec<usize> = (0..)
@@ -255,14 +254,14 @@ impl<'a> Bench<'a> {
         Ok(section)
     }
 
-    /// Whether a sort in memory is tried at all.
+    /// Whether the sort in memory is attempted.
     fn fits(&self, data_bytes: u64) -> bool {
         let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let line = text
             .lines()
             .find_map(|line| line.strip_prefix("MemAvailable:"));
         let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
-        // The sort takes the data and as much again.
+        // The sort needs the memory of the data twice.
         kib.is_some_and(|kib| data_bytes.saturating_mul(5) / 2 < kib << 10)
     }
 
@@ -354,7 +353,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Sorts by ranges of keys, one a thread; takes the memory of the keys once more.
+/// Sorts by key ranges, one per thread; needs the memory of the keys once more.
 fn sort_with_threads(keys: &mut [u64], threads: usize) {
     let step = (keys.len() / (SAMPLES_PER_THREAD * threads)).max(1);
     let mut sample: Vec<u64> = keys.iter().copied().step_by(step).collect();
@@ -375,14 +374,14 @@ fn sort_with_threads(keys: &mut [u64], threads: usize) {
                     range.voracious_sort();
                     range
                 };
-                // Where the system has no thread for it, it is done here.
+                // If the system has no thread for it, this thread does the work.
                 spawn_scoped(scope, "outcore-bench", sort).map_err(|_| sort())
             })
             .collect();
         sorting
             .into_iter()
             .map(|started| match started {
-                // Keys that a thread has lost must not look sorted.
+                // Keys that a thread lost must not look sorted.
                 Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
                 Err(sorted) => sorted,
             })

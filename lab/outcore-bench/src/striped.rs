@@ -1,8 +1,8 @@
-//! One file or directory as a dataset, striped over some of the drives that are measured.
+//! One file or directory as a dataset, striped over some of the measured drives.
 //!
-//! Contract: [`Striped::put`] makes a volume on the drives and copies the data there; jobs on
-//! [`Striped::mount`] read them where they lie, under the dataset's name. The volume goes with the
-//! value.
+//! Contract: [`Striped::put`] makes a volume on the drives and copies the data there. Jobs on
+//! [`Striped::mount`] read the data in place, under the dataset's name. Dropping the value removes
+//! the volume.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::bench_dirs::BenchDirs;
 
 const STRIPE_BYTES: u64 = 1 << 20;
 
-/// See the module.
+/// The dataset; see the module.
 pub(crate) struct Striped {
     pub(crate) volume: DatasetVolume,
     pub(crate) name: Named,
@@ -28,11 +28,11 @@ pub(crate) struct Striped {
 }
 
 impl Striped {
-    /// Puts `from` as the dataset `mark`, which begins with `@`, on the first `drives`; `operation`
-    /// is what it is for.
+    /// Puts `from` as the dataset `mark`, which begins with `@`, on the first `drives` drives;
+    /// `operation` appears in errors.
     ///
     /// # Errors
-    /// No space, the drives' own, interrupted.
+    /// No space, errors of the drives, interrupted.
     pub(crate) fn put(
         (operation, mark): (&'static str, &'static str),
         bench_dirs: &BenchDirs<'_>,
@@ -77,7 +77,7 @@ impl Striped {
         Ok(striped)
     }
 
-    /// A device on which the dataset is a file that has its name.
+    /// A device on which the dataset is a file of the same name.
     pub(crate) fn mount(&self, sealed: &Sealed) -> Arc<DatasetDevice> {
         let device = Arc::clone(&self.device);
         let mounted = DatasetDevice::new(device, self.volume.clone(), volumes::budget());
@@ -88,7 +88,7 @@ impl Striped {
 impl Drop for Striped {
     fn drop(&mut self) {
         for place in &self.places {
-            // What stays goes with the private directory.
+            // Remaining files are removed with the private directory.
             let _ = std::fs::remove_dir_all(place);
         }
     }

@@ -1,22 +1,22 @@
-//! `outcore bench vectors`: jobs on a file of vectors, with more and more threads, on more and more
+//! `outcore bench vectors`: jobs on a file of vectors, with increasing numbers of threads and
 //! drives.
 //!
 //! Contract: vectors of 32 f32 around some centres are generated once, on the first drive. For 1,
-//! 2, 4, ... drives, and for all, a volume is made on them and the vectors put there as a dataset.
-//! For each number of threads the nearest neighbours of some of the vectors, clusters (one
-//! iteration, and the last distances), a sort by the first number, and a lookup of keys in what was
-//! sorted are timed. Scratch and the sorted file are on the same drives. Results that are not the
-//! same on all drives, with any number of threads, are an error.
+//! 2, 4, ... drives, and for all, the measurement makes a volume on them and puts the vectors there
+//! as a dataset. For each number of threads it times four jobs: the nearest neighbours of some of
+//! the vectors, clusters (one iteration and the final distances), a sort by the first number, and a
+//! lookup of keys in the sorted file. Scratch and the sorted file are on the same drives. Results
+//! that differ between numbers of drives or threads are an error.
 //!
-//! The floor of neighbours and clusters is the time in which the engine reads as many bytes and
-//! does nothing else; that of a sort, the time in which it copies as many; that of a lookup, the
-//! time in which it gathers as many from random places. Each is measured on the same drives with as
-//! many threads.
+//! The floor of neighbours and clusters is the time in which the engine reads the same number of
+//! bytes without computing. For a sort it is the time in which the engine copies as many bytes; for
+//! a lookup, the time in which it gathers as many from random places. Each is measured on the same
+//! drives with the same number of threads.
 //!
 //! Source: the LLNL poster "Threading Opportunities in High-Performance Flash-Memory Storage",
 //! whose figures have kNN, k-means, external sort and binary search over such vectors.
 //!
-//! Bounds: space for the vectors twice on the first drive, and three times on all drives together.
+//! Bounds: twice the vectors in space on the first drive, and three times on all drives together.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -46,7 +46,7 @@ const TYPE: &str = "f32x32";
 const DIMENSION: usize = 32;
 const VECTOR_BYTES: u64 = 128;
 const CENTRES: u64 = 64;
-/// Neighbours of each query.
+/// Neighbours per query.
 const K: usize = 10;
 const CLUSTERS: usize = 16;
 const DATASET: &str = "@vectors";
@@ -54,26 +54,26 @@ const BASE: &str = "input";
 const SORTED: &str = "sorted";
 const COPY: &str = "copy";
 
-/// On what, with what.
+/// Options of the measurement.
 #[derive(Debug, Clone)]
 pub struct VectorsBenchOptions {
     /// A directory on each drive.
     pub dirs: Vec<PathBuf>,
     /// Bytes of the vectors.
     pub data_bytes: u64,
-    /// Vectors whose neighbours are looked for.
+    /// Number of vectors whose neighbours are searched.
     pub queries: usize,
-    /// Keys that are looked up.
+    /// Number of keys that are looked up.
     pub keys: usize,
     /// Memory of each job.
     pub memory_bytes: u64,
-    /// Threads, at most.
+    /// Largest number of threads.
     pub threads_max: usize,
     /// Direct or buffered.
     pub io: IoMode,
 }
 
-/// What is measured, in this order: a lookup needs what was sorted.
+/// The jobs, in this order, because a lookup needs the sorted file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Measured {
     Neighbours,
@@ -112,28 +112,28 @@ impl Measured {
     }
 }
 
-/// What one job took.
+/// Time of one job.
 #[derive(Debug, Clone, Copy)]
 struct Time {
     seconds: f64,
-    /// Read and written.
+    /// Bytes read and written.
     moved_bytes: u64,
-    /// How many bytes the engine moves a second in this way and does nothing else.
+    /// Bytes per second that the engine moves in this way without computing.
     floor_rate: f64,
 }
 
-/// What was found with this many threads on this many drives.
+/// Results with this many threads on this many drives.
 struct Found {
     drives: usize,
     threads: usize,
     times: Vec<Time>,
 }
 
-/// Measures.
+/// Runs the measurement.
 ///
 /// # Errors
-/// Usage, no space, memory, the drives' own, interrupted; corrupt if results differ. Nothing is
-/// left behind.
+/// Usage, no space, memory, errors of the drives, interrupted; corrupt if results differ. Nothing
+/// is left behind.
 pub fn run(options: &VectorsBenchOptions, watch: Watch<'_>) -> Result<Report> {
     let started = Instant::now();
     let rows = options.data_bytes / VECTOR_BYTES;
@@ -237,20 +237,20 @@ impl Bench<'_> {
         Ok(path)
     }
 
-    /// This many vectors from all over the file.
+    /// The positions of this many vectors, spread over the file.
     fn places(&self, count: usize) -> Vec<u64> {
         let draw = |at: usize| outcore::read::sample::random(7, at as u64) % self.rows;
         (0..count).map(draw).collect()
     }
 
-    /// Seconds that a job takes, and what comes out.
+    /// Seconds of a job, and its result.
     fn time<T>(&self, job: &Job, work: impl FnOnce() -> Result<T>) -> Result<(f64, T)> {
         let started = Instant::now();
         let done = self.bench_dirs.watch.over(job, work)?;
         Ok((started.elapsed().as_secs_f64(), done))
     }
 
-    /// Bytes a second of the engine reading the vectors, and of copying them.
+    /// Bytes per second at which the engine reads the vectors, and at which it copies them.
     fn floors(&self, job: &Job, drives: usize, input: &[Input]) -> Result<(f64, f64)> {
         let numbers = read::<u64>(input);
         let (seconds, total) = self.time(job, || sum(job, &numbers))?;
@@ -263,7 +263,8 @@ impl Bench<'_> {
         Ok((read_rate, copy_rate))
     }
 
-    /// Runs all jobs, and says what came out as numbers that are the same on any drives.
+    /// Runs all jobs. Returns their times, and numbers for the results that are equal on any
+    /// drives.
     fn measure(&self, job: &Job, drives: usize) -> Result<(Found, Vec<u64>)> {
         let (bench_dirs, threads) = (self.bench_dirs, job.options.threads);
         let data_bytes = self.rows * VECTOR_BYTES;
@@ -362,7 +363,7 @@ impl Bench<'_> {
     }
 }
 
-/// Tables and charts of what was found.
+/// Adds tables and charts of the results.
 fn tell(report: &mut Report, options: &VectorsBenchOptions, all: &[Found]) {
     let Some(first) = all.first() else { return };
     let mut section = Section::new(

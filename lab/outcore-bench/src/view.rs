@@ -1,17 +1,20 @@
-//! `outcore bench view`: a sorted view beside a sort that writes its result and one in memory.
+//! `outcore bench view`: compares a sorted view with a sort that writes its result and one in
+//! memory.
 //!
-//! Contract: records of 4 KiB with 10-byte keys are generated on the drives, and each way of
-//! sorting ends when all sorted data have been read once: the sort writes its result, which is then
-//! read; the view is built and merged while it is read; the plain program reads the input into
-//! memory, sorts references, writes the file and reads it. What may stay in memory stays there. The
-//! ways take turns, medians are shown. Bytes are counted at the drives. The plain program is left
-//! out where the data are larger than the memory.
+//! Contract: records of 4 KiB with 10-byte keys are generated on the drives. Each method ends when
+//! all sorted data has been read once:
+//! - the sort writes its result, which is then read;
+//! - the view is built, and merged while it is read;
+//! - the plain program reads the input into memory, sorts references, writes the file and reads it.
+//!
+//! Data that may stay in memory stays there. The methods alternate, and medians are shown. Bytes
+//! are counted at the drives. The plain program is omitted for data larger than the memory.
 //!
 //! Source: ActiveSort (Lee et al.), Table 2 (bytes read and written) and Fig. 3 (time against
-//! memory from half of the data to more than all of it), with the paper's records.
+//! memory, from half of the data to more than all of it), with the paper's records.
 //!
-//! Bounds: space is three times the data on the drives together; memory is the largest that is
-//! asked for.
+//! Bounds: three times the data in space on the drives together; memory is the largest requested
+//! amount.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
@@ -45,37 +48,37 @@ const OPERATION: &str = "measure view";
 const TYPE: &str = "4096/0:10";
 const RECORD_BYTES: usize = 4096;
 const KEY_BYTES: usize = 10;
-/// What of the data the memory is, where nothing else is asked for.
+/// Default amounts of memory, as shares of the data.
 const SHARES: [f64; 6] = [0.5, 0.75, 1.0, 1.25, 1.5, 2.0];
 const MEMORY_BYTES_MIN: u64 = 64 << 20;
-/// What the plain program writes at once.
+/// Bytes per write of the plain program.
 const WRITE_BYTES: usize = 4 << 20;
-/// How long reads from random places go on for each length, and how many there are at most.
+/// How long random reads of each length run, and their largest number.
 const RANDOM_FOR: Duration = Duration::from_secs(1);
 const RANDOM_MAX: u64 = 500;
 const RANDOM_RECORDS: [u64; 3] = [1, 64, 4096];
 
-/// What to sort, on what, with what.
+/// Options of the measurement.
 #[derive(Debug, Clone)]
 pub struct ViewBenchOptions {
     /// A directory on each drive.
     pub dirs: Vec<PathBuf>,
     /// Bytes of data.
     pub data_bytes: u64,
-    /// Memory of each turn; shares of the data from half to twice if there is none.
+    /// Amounts of memory to measure; if empty, shares of the data from half to twice.
     pub memory_bytes: Vec<u64>,
     /// Threads.
     pub threads: usize,
-    /// How often each way takes its turn.
+    /// Number of rounds per method.
     pub rounds: usize,
     /// Direct or buffered.
     pub io: IoMode,
 }
 
-/// Measures.
+/// Runs the measurement.
 ///
 /// # Errors
-/// Usage, no space, memory, the drives' own, interrupted. Nothing is left behind.
+/// Usage, no space, memory, errors of the drives, interrupted. Nothing is left behind.
 pub fn run(options: &ViewBenchOptions, watch: Watch<'_>) -> Result<Report> {
     let started = Instant::now();
     let bench = Bench::new(options, watch)?;
@@ -101,7 +104,7 @@ pub fn run(options: &ViewBenchOptions, watch: Watch<'_>) -> Result<Report> {
     Ok(report)
 }
 
-/// What one way of sorting and reading once took.
+/// Cost of sorting and reading once with one method.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cost {
     seconds: f64,
@@ -110,14 +113,14 @@ struct Cost {
 }
 
 impl Cost {
-    /// The one with the median time.
+    /// The cost with the median time.
     fn median(mut costs: Vec<Cost>) -> Option<Cost> {
         costs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
         costs.get(costs.len() / 2).copied()
     }
 }
 
-/// The ways side by side with one amount of memory.
+/// Costs of the methods with one amount of memory.
 struct Comparison {
     memory_bytes: u64,
     eager: Cost,
@@ -125,7 +128,7 @@ struct Comparison {
     plain: Option<Cost>,
 }
 
-/// Private directories on all drives, which go with it.
+/// Private directories on all drives; dropping the value removes them.
 struct Bench<'a> {
     options: &'a ViewBenchOptions,
     watch: Watch<'a>,
@@ -203,7 +206,7 @@ impl<'a> Bench<'a> {
 
     fn remove(&self, name: &str) {
         for path in self.paths(name).iter().chain([&self.manifest(name)]) {
-            // What is not there needs no removing; the rest goes with its directory.
+            // A file that does not exist needs no removal; any other is removed with its directory.
             let _ = fs::remove_file(path);
         }
     }
@@ -233,7 +236,7 @@ impl<'a> Bench<'a> {
             .map(|_| ())
     }
 
-    /// All ways in turn, for each amount of memory.
+    /// Alternates between all methods, for each amount of memory.
     fn by_memory(&self) -> Result<Vec<Comparison>> {
         let mut memories = self.options.memory_bytes.clone();
         if memories.is_empty() {
@@ -274,7 +277,7 @@ impl<'a> Bench<'a> {
         Ok(turns)
     }
 
-    /// Sorts, and reads the result, which stays.
+    /// Sorts, and reads the result, which remains.
     fn eager(&self, memory_bytes: u64) -> Result<Cost> {
         let job = self.job(memory_bytes);
         let options = SortOptions {
@@ -298,7 +301,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Builds a view and reads it; nothing of it stays.
+    /// Builds a view and reads it; nothing of it remains.
     fn view(&self, memory_bytes: u64) -> Result<Cost> {
         let (dir, view, mut cost) = self.build(memory_bytes, true)?;
         let control = &view.job().control;
@@ -338,7 +341,7 @@ impl<'a> Bench<'a> {
         Ok((made, view, cost))
     }
 
-    /// What a plain program does in memory: reads, sorts references, writes; then the file is read.
+    /// A plain program in memory: reads, sorts references, writes; then the file is read.
     fn plain(&self) -> Result<Cost> {
         self.watch.check()?;
         let output = &self.paths("plain")[0];
@@ -347,7 +350,7 @@ impl<'a> Bench<'a> {
         for path in self.paths("input") {
             let read = File::open(&path).and_then(|mut file| {
                 file.read_to_end(&mut records)?;
-                // The next turn must read it from the drive, too.
+                // The next round must also read it from the drive.
                 fadvise(&file, 0, None, Advice::DontNeed)?;
                 Ok(())
             });
@@ -376,7 +379,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// What a view is to read, beside the sorted file.
+    /// Compares reads of a view with reads of the sorted file.
     fn reading(&self, memory_bytes: u64) -> Result<Section> {
         let mut section = Section::new(
             "reading",
@@ -450,7 +453,7 @@ impl<'a> Bench<'a> {
         Ok(section)
     }
 
-    /// Reads of random ranges a second.
+    /// Reads of random ranges per second.
     fn random(
         &self,
         records: u64,
@@ -470,7 +473,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// A view's directory and runs; they go with it.
+/// A view's directory and runs; dropping the value removes them.
 struct ViewDir {
     paths: Vec<PathBuf>,
 }
@@ -478,7 +481,7 @@ struct ViewDir {
 impl Drop for ViewDir {
     fn drop(&mut self) {
         for path in &self.paths {
-            // What stays goes with the private directory around it.
+            // Remaining files are removed with the private directory around it.
             let _ = match path.is_dir() {
                 true => fs::remove_dir_all(path),
                 false => fs::remove_file(path),
@@ -491,7 +494,7 @@ const EAGER: &str = "sort, then read";
 const VIEW: &str = "sorted view, read";
 const PLAIN: &str = "in memory, then read";
 
-/// ActiveSort's Table 2, for the least memory.
+/// ActiveSort's Table 2, for the smallest memory.
 fn moved(turns: &[Comparison], data_bytes: u64) -> Section {
     let mut section = Section::new(
         "moved",
@@ -637,7 +640,8 @@ mod tests {
             let cells = &table(0)[row];
             (cells[3].as_f64().unwrap(), cells[4].as_f64().unwrap())
         };
-        // What stays in memory is neither written nor read again by the sort, nor read by the view.
+        // Data that stays in memory is neither written nor read again by the sort, nor read by the
+        // view.
         let (reads, writes) = reads_and_writes(0);
         assert!((2.1..3.02).contains(&reads), "{reads}");
         assert!((1.1..2.02).contains(&writes), "{writes}");

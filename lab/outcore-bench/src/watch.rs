@@ -1,8 +1,8 @@
-//! The caller's side of a measurement: what it is shown, and how it stops the work.
+//! The caller's side of a measurement: it receives progress, and may stop the work.
 //!
-//! Contract: a measurement reports each step and asks at most [`LOOK_EVERY`] apart whether to stop.
-//! A job that runs within [`Watch::over`] is cancelled when the caller asks, and then fails with
-//! [`outcore::Kind::Interrupted`].
+//! Contract: a measurement reports each step and asks at least every [`LOOK_EVERY`] whether to
+//! stop. A job that runs within [`Watch::over`] is cancelled when the caller asks for it, and then
+//! fails with [`outcore::Kind::Interrupted`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,20 +11,20 @@ use outcore::job::Job;
 use outcore::{Error, Result};
 use outcore_io::threads::spawn_scoped;
 
-/// How often a watched job looks whether it is to stop.
+/// Interval at which a watched job checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Who watches a measurement.
+/// The watcher of a measurement.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// Told what is being measured now.
+    /// Receives a text about the current measurement.
     pub say: &'a (dyn Fn(&str) + Sync),
-    /// Asked now and then whether to stop.
+    /// Asked regularly whether to stop.
     pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Watch<'_> {
-    /// Nobody.
+    /// A watcher that ignores progress and never stops.
     pub fn none() -> Self {
         Watch {
             say: &|_| (),
@@ -32,15 +32,15 @@ impl Watch<'_> {
         }
     }
 
-    /// Tells what is being measured now.
+    /// Reports the current measurement.
     pub(crate) fn say(&self, what: &str) {
         (self.say)(what);
     }
 
-    /// Fails with [`outcore::Kind::Interrupted`] once asked to stop.
+    /// Fails with [`outcore::Kind::Interrupted`] once the caller has asked to stop.
     ///
     /// # Errors
-    /// That one.
+    /// [`outcore::Kind::Interrupted`].
     pub fn check(&self) -> Result<()> {
         if (self.is_cancelled)() {
             return Err(Error::interrupted());
@@ -48,7 +48,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Runs a job and cancels it when asked to.
+    /// Runs a job, and cancels it when the caller asks for it.
     pub(crate) fn over<T>(&self, job: &Job, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.check()?;
         let is_over = AtomicBool::new(false);
@@ -65,7 +65,7 @@ impl Watch<'_> {
             });
             let done = work();
             is_over.store(true, Ordering::Release);
-            // Without it the work went on unwatched.
+            // Without the thread, the work ran unwatched.
             if let Ok(looker) = looker {
                 looker.thread().unpark();
             }

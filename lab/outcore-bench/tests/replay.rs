@@ -1,7 +1,7 @@
 //! Replays of every kind of trace on files in a directory, with the counts that the trace has.
 //!
-//! The traces of others lie in `../shared/reference/block-traces` beside the repository; where that
-//! is missing, those tests say so and pass. The rest is written here.
+//! Traces of other projects are in `../shared/reference/block-traces` next to the repository. If
+//! that folder is missing, those tests say so and pass. All other traces are written here.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ impl Home {
         path
     }
 
-    /// On two drives, which are directories beside the trace.
+    /// Options for two drives, which are directories next to the trace.
     fn options(&self, trace: PathBuf) -> ReplayOptions {
         let dirs = ["a", "b"].map(|name| self.0.path().join(name));
         dirs.iter()
@@ -79,7 +79,7 @@ fn the_cloudphysics_head_replays_with_its_8000_requests() {
         );
         let given = count(&report, "changes", "given to the drives");
         assert_eq!(reads + writes, given);
-        // What is longer than 512 KiB becomes several.
+        // A request longer than 512 KiB becomes several.
         assert!(
             reads >= 460.0 && writes >= 7540.0 && given >= 8000.0,
             "{reads} {writes}"
@@ -168,7 +168,7 @@ fn a_timed_replay_takes_the_time_of_the_trace_over_its_speed() {
     options.speed = Speed::Times(4.0);
     let report = run(&options, Watch::none()).unwrap();
     assert_eq!(count(&report, "requests", "reads"), 50.0);
-    // 49 steps of 20 ms at four times the speed; how much longer it takes is the machine's.
+    // 49 steps of 20 ms at four times the speed; any additional time depends on the machine.
     let headline = report
         .headlines
         .iter()
@@ -211,7 +211,7 @@ fn what_outcore_recorded_itself_replays_with_its_dependencies() {
         options.speed = speed;
         let report = run(&options, Watch::none()).unwrap();
         assert_eq!(count(&report, "changes", "taken from the trace"), 40.0);
-        // Each is two of 512 KiB.
+        // Each request consists of two of 512 KiB.
         assert_eq!(count(&report, "requests", "reads"), 60.0);
         assert_eq!(count(&report, "requests", "writes"), 20.0);
         assert!(home.is_clean());

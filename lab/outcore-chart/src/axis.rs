@@ -1,8 +1,8 @@
-//! Where values lie on an axis, and where its ticks are.
+//! Maps values to places on an axis, and chooses its ticks.
 //!
-//! Contract: pure. A linear axis begins at zero or below and ends at a round number; a logarithmic
-//! one spans its values, ticks at powers of two, or at 1, 2 and 5 times powers of ten. Bytes are
-//! counted in powers of two on either.
+//! Contract: pure. A linear axis begins at zero or below and ends at a round number. A logarithmic
+//! axis spans its values, with ticks at powers of two, or at 1, 2 and 5 times powers of ten. Bytes
+//! are counted in powers of two on both.
 
 use libm::{ceil, exp2, floor, log2, log10, pow};
 
@@ -10,26 +10,26 @@ use outcore_io::units::Unit;
 
 use crate::chart::{Axis, Scale};
 
-/// Ticks that an axis has at most, about.
+/// Approximate maximum number of ticks on an axis.
 const TICKS_MAX: f64 = 9.0;
 
-/// An axis with its extent: places run from 0 to 1.
+/// An axis with its extent; places run from 0 to 1.
 #[derive(Debug)]
 pub(crate) struct Span<'a> {
     axis: &'a Axis,
     low: f64,
     high: f64,
-    /// In values, not places.
+    /// As values, not places.
     pub(crate) ticks: Vec<f64>,
 }
 
-/// Whether a value can be shown on the axis at all.
+/// Whether the axis can show a value.
 pub(crate) fn is_shown(axis: &Axis, value: f64) -> bool {
     value.is_finite() && (axis.scale == Scale::Linear || value > 0.0)
 }
 
 impl<'a> Span<'a> {
-    /// An axis over values that can all be shown; `None` without any.
+    /// An axis over values that can all be shown; `None` if there are none.
     pub(crate) fn of(
         axis: &'a Axis,
         values: impl Iterator<Item = f64>,
@@ -73,7 +73,7 @@ impl<'a> Span<'a> {
         })
     }
 
-    /// Where a value lies, from 0 to 1.
+    /// The place of a value, from 0 to 1.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let (low, high, value) = match self.axis.scale {
             Scale::Linear => (self.low, self.high, value),
@@ -91,7 +91,7 @@ impl<'a> Span<'a> {
         !self.axis.names.is_empty()
     }
 
-    /// A value as it stands beside its tick.
+    /// The text of a value next to its tick.
     pub(crate) fn show(&self, value: f64) -> String {
         match self.axis.names.get(value.round().max(0.0) as usize) {
             Some(name) => name.clone(),
@@ -100,7 +100,7 @@ impl<'a> Span<'a> {
     }
 }
 
-/// Ticks at whole steps.
+/// Ticks at multiples of the step.
 fn linear(low: f64, high: f64, step: f64) -> (f64, f64, Vec<f64>) {
     let first = floor(low / step + 1e-9) * step;
     let last = ceil(high / step - 1e-9) * step;
@@ -110,8 +110,8 @@ fn linear(low: f64, high: f64, step: f64) -> (f64, f64, Vec<f64>) {
     (first, last, ticks)
 }
 
-/// The smallest of 1, 2, 2.5, 5 and 10 times a power of ten that is not below `step`. Between whole
-/// values (`are_whole`) there is nothing to show.
+/// The smallest of 1, 2, 2.5, 5 and 10 times a power of ten that is not below `step`. With
+/// `are_whole` the step is at least 1, because there is nothing to show between whole values.
 fn nice_step(step: f64, are_whole: bool) -> f64 {
     let power = pow(10.0, floor(log10(step)));
     let factors = [1.0, 2.0, 2.5, 5.0, 10.0];

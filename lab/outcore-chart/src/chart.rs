@@ -1,33 +1,33 @@
-//! What a chart shows: axes, series, and the shape in which they are drawn.
+//! The content of a chart: axes, series, and the shape in which they are drawn.
 //!
-//! Contract: plain values without invariants; `draw` leaves out what has no place.
+//! Contract: plain values without invariants; `draw` omits points without a place.
 
 use outcore_io::units::Unit;
 use serde::Serialize;
 
-/// How equal distances on an axis relate.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Equal differences; the axis of values shows zero.
+    /// Equal distances are equal differences; the axis of values includes zero.
     #[default]
     Linear,
-    /// Equal ratios, ticks at powers of two: block sizes, depths, threads.
+    /// Equal distances are equal ratios, with ticks at powers of two: block sizes, depths, threads.
     Log2,
-    /// Equal ratios, ticks at powers of ten.
+    /// Equal distances are equal ratios, with ticks at powers of ten.
     Log10,
 }
 
 /// One axis.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Axis {
-    /// What it shows.
+    /// Its title.
     pub label: String,
-    /// How.
+    /// Its scale.
     pub scale: Scale,
-    /// In what.
+    /// Unit of its values.
     pub unit: Unit,
-    /// Names of the values 0, 1, 2 and so on, where they are not numbers.
+    /// Names of the values 0, 1, 2 and so on, if they are not numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
@@ -42,7 +42,7 @@ impl Axis {
         }
     }
 
-    /// The same on another scale.
+    /// The same axis on another scale.
     #[must_use]
     pub fn on(mut self, scale: Scale) -> Self {
         self.scale = scale;
@@ -62,16 +62,16 @@ impl Axis {
 /// Some values over the x axis.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Series {
-    /// What they are.
+    /// Its name.
     pub name: String,
     /// Places and values.
     pub points: Vec<(f64, f64)>,
-    /// Drawn thin and dashed: an ideal, a limit, something to compare with.
+    /// Drawn thin and dashed: an ideal, a limit, or another reference value.
     pub is_reference: bool,
 }
 
 impl Series {
-    /// Values that were found.
+    /// A series of results.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Series {
             name: name.into(),
@@ -80,7 +80,7 @@ impl Series {
         }
     }
 
-    /// Values to compare with.
+    /// A series of reference values.
     pub fn reference(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Series {
             is_reference: true,
@@ -89,31 +89,31 @@ impl Series {
     }
 }
 
-/// What the values are drawn as.
+/// How the values are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// A line with a mark at each point.
     #[default]
     Lines,
-    /// Bars side by side over named places.
+    /// Bars next to each other over named places.
     Bars,
-    /// Dots in the place of bars: for logarithmic axes, where the length of a bar means nothing.
+    /// Dots instead of bars, for logarithmic axes, where the length of a bar has no meaning.
     Dots,
 }
 
-/// Several series over one axis.
+/// Several series over a common axis.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Chart {
     /// Name for files and links: `read-by-depth`.
     pub id: String,
-    /// Above it.
+    /// Title.
     pub title: String,
-    /// What the points are over.
+    /// The horizontal axis.
     pub x: Axis,
-    /// What they show.
+    /// The vertical axis.
     pub y: Axis,
-    /// As what.
+    /// How the series are drawn.
     pub shape: Shape,
     /// The values.
     pub series: Vec<Series>,

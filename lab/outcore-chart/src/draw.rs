@@ -1,10 +1,10 @@
 //! A [`Chart`] as SVG: title, legend, grid, axes, and lines, bars or dots.
 //!
 //! Contract: pure text of 760 x 420 pixels, wider for many bars or dots, that scales with its page.
-//! Colours are CSS variables set by [`STYLE`], so that a page can follow the reader's choice of
-//! light or dark; readers who see red and green alike can tell them apart (Okabe and Ito, "Color
-//! Universal Design", 2008, and two more). Each mark has a `<title>` that browsers show when it is
-//! pointed at. Text widths are estimates (there is no font here), on the wide side.
+//! [`STYLE`] sets the colours as CSS variables, so that a page can follow the reader's choice of
+//! light or dark. Readers with red-green colour blindness can distinguish them (Okabe and Ito,
+//! "Color Universal Design", 2008, and two more). Each mark has a `<title>` that browsers show when
+//! the reader points at it. Text widths are generous estimates, because no font is available here.
 
 use std::fmt::Write;
 
@@ -13,12 +13,12 @@ use outcore_io::{Error, Result};
 use crate::axis::{Span, is_shown};
 use crate::chart::{Chart, Series, Shape};
 
-/// Least width.
+/// Smallest width.
 const WIDTH: f64 = 760.0;
-/// Width up to which a chart grows to make room for the values above its bars or dots.
+/// Largest width to which a chart grows for the values above its bars or dots.
 const WIDTH_WITH_VALUES: f64 = 880.0;
 const HEIGHT: f64 = 420.0;
-/// Room for a tick such as `300 MB/s` beside the axis title.
+/// Room for a tick such as `300 MB/s` next to the axis title.
 const LEFT: f64 = 92.0;
 const RIGHT: f64 = 30.0;
 const BOTTOM: f64 = 56.0;
@@ -29,23 +29,23 @@ const LEGEND_Y: f64 = 48.0;
 const LEGEND_LINE: f64 = 18.0;
 /// Estimated width of a letter of 12 px.
 const LETTER: f64 = 6.8;
-/// The same for the values above bars and dots, of 11 px.
+/// Estimated width of a letter of 11 px, used for the values above bars and dots.
 const VALUE_LETTER: f64 = 6.2;
-/// Least and greatest width of the column that a bar or dot has to itself.
+/// Smallest and largest width of the column of one bar or dot.
 const COLUMN_MIN: f64 = 14.0;
 const COLUMN_MAX: f64 = 64.0;
 const DOT_RADIUS: f64 = 5.0;
-/// Colours that follow each other; more series begin anew.
+/// Number of colours; further series start again with the first.
 const COLORS: usize = 8;
 
-/// The colours on light ground.
+/// The colours on a light background.
 const LIGHT: [&str; COLORS] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6f4fc0", "#59636e",
 ];
 
-/// Colours and letters of all charts, for light and dark ground. A page that sets the variables
-/// `--oc-*` further up on `:root[data-theme]` decides itself. What knows no variables (converters
-/// to PDF and PNG, most of them) takes the colours before them.
+/// Colours and fonts of all charts, for light and dark backgrounds. A page may choose by setting
+/// the variables `--oc-*` on `:root[data-theme]`. Programs without support for variables (most
+/// converters to PDF and PNG) use the plain colours that precede them.
 pub const STYLE: &str = "\
 .oc-chart{--oc-ink:#1f2328;--oc-dim:#59636e;--oc-grid:#d9dee3;--oc-c0:#0072b2;--oc-c1:#d55e00;\
 --oc-c2:#009e73;--oc-c3:#cc79a7;--oc-c4:#56b4e9;--oc-c5:#e69f00;--oc-c6:#6f4fc0;--oc-c7:#59636e;\
@@ -62,11 +62,11 @@ font-variant-numeric:tabular-nums}\
 stroke-linejoin:round;stroke-linecap:round}.oc-chart .r{stroke-dasharray:5 4;stroke-width:1.5}\
 .oc-chart .m:hover{stroke:#1f2328;stroke:var(--oc-ink);stroke-width:2}";
 
-/// A series and those of its points that have a place.
+/// A series, and its points that have a place.
 type Shown<'a> = (&'a Series, Vec<(f64, f64)>);
 
 impl Chart {
-    /// The chart as the text of an SVG file, with [`STYLE`] in it.
+    /// The chart as the text of an SVG file that contains [`STYLE`].
     ///
     /// # Errors
     /// There is no point.
@@ -74,7 +74,7 @@ impl Chart {
         svg(self, true)
     }
 
-    /// The chart for a page that has [`STYLE`] already.
+    /// The chart for a page that already contains [`STYLE`].
     ///
     /// # Errors
     /// There is no point.
@@ -83,7 +83,7 @@ impl Chart {
     }
 }
 
-/// The chart; with `is_alone`, as a file of its own.
+/// The chart; with `is_alone`, as a separate file.
 fn svg(chart: &Chart, is_alone: bool) -> Result<String> {
     let shown: Vec<Shown<'_>> = chart
         .series
@@ -147,14 +147,15 @@ fn write_head(out: &mut String, chart: &Chart, width: f64, is_alone: bool) {
     );
 }
 
-/// Where bars and dots stand: a slot for each name of the x axis, in it a column for each series.
+/// The places of bars and dots: one slot per name of the x axis, divided into one column per
+/// series.
 struct Columns {
-    /// Of the whole chart.
+    /// Width of the whole chart.
     width: f64,
     slot: f64,
     count: usize,
     column: f64,
-    /// Whether there is room for the values above them.
+    /// Whether there is room for values above the columns.
     have_values: bool,
 }
 
@@ -164,7 +165,7 @@ impl Columns {
         let slots = x.ticks.len().max(1) as f64;
         let columns = || shown.iter().filter(|(series, _)| !series.is_reference);
         let count = columns().count().max(1);
-        // A fifth of the slot stays free, less where there are many columns.
+        // A fifth of the slot stays free, less if there are many columns.
         let share = (count as f64 / (count + 1) as f64).max(0.8);
         let width_for = |column: f64| margins + slots * count as f64 * column / share;
         let values = columns().flat_map(|(_, points)| points.iter());
@@ -189,7 +190,7 @@ impl Columns {
     }
 }
 
-/// What stands below the ticks of the x axis: in two lines if one of the names is wider than its
+/// The texts below the ticks of the x axis, in two lines if one of the names is wider than its
 /// slot.
 struct Names {
     lines: Vec<(String, String)>,
@@ -272,13 +273,13 @@ fn line_class(series: &Series) -> &'static str {
     if series.is_reference { "l r" } else { "l" }
 }
 
-/// What gives a mark the colour of its series.
+/// The attribute that gives a mark the colour of its series.
 fn paint(property: &str, at: usize) -> String {
     let (number, light) = (at % COLORS, LIGHT[at % COLORS]);
     format!("{property}:{light};{property}:var(--oc-c{number})")
 }
 
-/// The place of the values on the page.
+/// The area of the values on the page.
 struct Frame<'a> {
     top: f64,
     floor: f64,
@@ -338,7 +339,7 @@ impl Frame<'_> {
         );
     }
 
-    /// What a mark says when it is pointed at.
+    /// The text that a mark shows when the reader points at it.
     fn say(&self, series: &Series, (x, y): (f64, f64)) -> String {
         let text = format!("{}: {}, {}", series.name, self.x.show(x), self.y.show(y));
         escape(&text)
@@ -372,7 +373,7 @@ impl Frame<'_> {
         }
     }
 
-    /// Bars, or dots, in groups; references as lines across their slot.
+    /// Bars or dots in groups; references are lines across their slot.
     fn write_columns(
         &self,
         out: &mut String,
@@ -477,7 +478,8 @@ mod tests {
         chart.series = vec![Series::new("one", vec![(1.0, 0.0), (2.0, 5.9e8)])];
         let svg = chart.svg().unwrap();
         assert!(svg.contains(">300 MB/s<"), "{svg}");
-        // A tick ends 8 before the axis; the title's letters stand on 16 and reach 4 below.
+        // A tick ends 8 before the axis; the title's letters have their baseline at 16 and reach 4
+        // below.
         let ticks = svg.split("text-anchor=\"end\">").skip(1);
         let longest = ticks
             .map(|text| text.split('<').next().unwrap().len())
@@ -499,7 +501,7 @@ mod tests {
         ] {
             assert!(svg.contains(text), "{text} is missing");
         }
-        // Points without a place are left out, references have no marks.
+        // Points without a place are omitted; references have no marks.
         assert_eq!(svg.matches("<circle").count(), 4);
         assert_eq!(svg.matches("<title>").count(), 4);
         assert!(svg.contains("<title>two: 8, 50</title>"), "{svg}");
@@ -565,7 +567,7 @@ mod tests {
         let head = many.split("width=\"").nth(1).unwrap();
         let width: f64 = head.split('"').next().unwrap().parse().unwrap();
         assert!(width > WIDTH);
-        // Two dots side by side do not touch.
+        // Adjacent dots do not touch.
         let places = many
             .split("cx=\"")
             .skip(7)

@@ -1,7 +1,7 @@
 //! Distributions of generated keys, as text and as values.
 //!
-//! Contract: reading is exact and strict; whether a parameter suits a type is decided where the
-//! type is known. What each distribution means is told in [`crate::generator`].
+//! Contract: parsing is exact and strict. Whether a parameter suits a type is checked where the
+//! type is known. [`crate::generator`] defines each distribution.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ pub enum Distribution {
     /// The whole range of the type.
     #[default]
     Whole,
-    /// From 0 up to, not including, `mu`.
+    /// From 0 up to and excluding `mu`.
     Uniform {
         /// The bound; a whole number for integers, exact up to 2^53.
         mu: f64,
@@ -33,18 +33,18 @@ pub enum Distribution {
     },
     /// Gaussian: mean 0, standard deviation 1.
     Normal,
-    /// Gaussian around one of some centres, which the elements of a vector share.
+    /// Gaussian around one of several centres, which the elements of a vector share.
     Clusters {
-        /// How many centres.
+        /// Number of centres.
         centres: u64,
     },
-    /// Edges of a random graph with few vertices of many edges: two vertices below 2^scale a
-    /// record.
+    /// Edges of a random graph in which few vertices have many edges: two vertices below 2^scale
+    /// per record.
     Rmat {
         /// The logarithm of the number of vertices.
         scale: u32,
     },
-    /// The same with vertices in no order, as Graph500's Kronecker generator has them.
+    /// As `Rmat`, with vertices in random order, as in Graph500's Kronecker generator.
     Kronecker {
         /// The logarithm of the number of vertices.
         scale: u32,
@@ -53,7 +53,7 @@ pub enum Distribution {
     Sorted,
     /// Descending in the order of the keys.
     Reversed,
-    /// One value.
+    /// The same value everywhere.
     Equal,
 }
 

@@ -1,15 +1,15 @@
-//! Generated records to a file, to one shard a drive, or to a pipe.
+//! Writes generated records to a file, to one shard per drive, or to a pipe.
 //!
 //! Contract: writes `records` records of a [`Generator`] after an optional header. Records are a
-//! pure function of their number, so they are a sequence without sources that the engine writes as
-//! any other: at their final place, by all threads, on all drives at the same time. The bytes
-//! depend on the generator alone, never on threads, memory or drives. Files appear whole or not at
-//! all; a pipe gets its bytes in order.
+//! pure function of their number, so the engine writes them like any other sequence: at their final
+//! place, by all threads, on all drives at the same time. The bytes depend only on the generator,
+//! never on threads, memory or drives. A file is either complete or absent; a pipe receives its
+//! bytes in order.
 //!
-//! Inputs of this kind (uniform, exponential, Zipf, one file a drive) are those of PALID (SPAA
+//! Inputs of this kind (uniform, exponential, Zipf, one file per drive) are those of PALID (SPAA
 //! 2025, section 5).
 //!
-//! Bounds: memory is that of a pass of the engine; I/O is the output once.
+//! Bounds: the memory of one pass of the engine; the output is written once.
 
 use outcore::job::Job;
 use outcore::primitives::Summary;
@@ -20,23 +20,23 @@ use outcore::{Error, Output, Result};
 
 use crate::generator::Generator;
 
-/// What to generate, and where to.
+/// Parameters of a generation.
 pub struct GenerateRequest {
     /// Makes the records.
     pub generator: Generator,
-    /// How many.
+    /// Number of records.
     pub records: u64,
-    /// Where they go.
+    /// The output.
     pub output: Output,
-    /// Replace an output that exists.
+    /// Replace an existing output.
     pub replace: bool,
 }
 
-/// Generates records as `request` says.
+/// Generates the records of `request`.
 ///
 /// # Errors
-/// [`Kind::Usage`](outcore::Kind::Usage) for an output that exists or a size beyond all files; what
-/// writing a sequence fails with. Nothing is left behind.
+/// [`Kind::Usage`](outcore::Kind::Usage) for an existing output or a size beyond all files; errors
+/// from writing a sequence. Nothing is left behind.
 pub fn generate(job: &Job, request: &GenerateRequest) -> Result<Summary> {
     let record_bytes = request.generator.format().record_bytes();
     let data_bytes = request.records.checked_mul(record_bytes as u64);

@@ -1,11 +1,11 @@
 //! Generated records: pure functions of their number, in the distributions of PALID and gensort.
 //!
-//! Contract: [`Generator::fill`] writes any range of records; any split into blocks and threads,
-//! on any machine, gives the same bytes. Nothing is allocated while filling but one small buffer on
+//! Contract: [`Generator::fill`] writes any range of records. Any division into blocks and threads,
+//! on any machine, gives the same bytes. Filling allocates nothing except for one small buffer on
 //! the stack. Keys follow a [`Distribution`]; the bytes outside the keys are uniform. The inputs of
 //! PALID (SPAA 2025, section 5) are `uniform:MU`, `exponential:LAMBDA` and `zipf:S`.
 //!
-//! Integers and byte keys, and floats where these differ:
+//! Values for integers and byte keys, and for floats if they differ:
 //!
 //! - `uniform`: all values; floats: all finite bit patterns
 //! - `uniform:MU`: 0 to MU - 1; floats: reals in [0, MU)
@@ -14,22 +14,22 @@
 //! - `zipf:S[:N]`: ranks 1 to N, rank k with weight k^-S; floats: the same
 //! - `normal`: Gaussian around the middle of the type, whose range is 8 standard deviations;
 //!   floats: Gaussian with mean 0 and standard deviation 1
-//! - `clusters:K`: as the floats, with the range of the type for 32 of them around its middle;
+//! - `clusters:K`: as the floats, with the type's range corresponding to 32 around its middle;
 //!   floats: Gaussian with standard deviation 1 around one of K centres per record, whose elements
 //!   are uniform in [-10, 10)
 //! - `rmat:S`: two vertices below 2^S per record: an edge of an R-MAT graph
-//! - `kronecker:S`: the same with vertices in no order
-//! - `sorted`: the record's number, scaled down where the type is too small; floats: the same
+//! - `kronecker:S`: as `rmat:S`, with vertices in random order
+//! - `sorted`: the record's number, scaled down if the type is too small; floats: the same
 //! - `reversed`: `sorted`, backwards; floats: the same
 //! - `equal`: 42; floats: 42
 //!
-//! `normal` and `clusters` are rounded for integers, which have at most 32 bits, and cut off at the
-//! ends of the type. N is 2^32 - 1 if not given, and never more than the type counts exactly (255
-//! for `u8`, 2^24 for `f32`). R-MAT is that of Chakrabarti, Zhan and Faloutsos (SDM 2004) with the
-//! probabilities of Graph500 (0.57, 0.19, 0.19, 0.05); `kronecker` names its vertices anew by the
-//! seed, as Graph500 does. Elements of a vector are drawn one by one; `sorted` and `reversed`
-//! repeat their value in every element and turn descending fields round. A number in a byte key is
-//! its big-endian form in the key's last bytes.
+//! For integers, which have at most 32 bits, `normal` and `clusters` are rounded and cut off at the
+//! ends of the type. The default N is 2^32 - 1; it never exceeds the number up to which the type
+//! counts exactly (255 for `u8`, 2^24 for `f32`). R-MAT is that of Chakrabarti, Zhan and Faloutsos
+//! (SDM 2004) with the probabilities of Graph500 (0.57, 0.19, 0.19, 0.05); `kronecker` permutes its
+//! vertices by the seed, as Graph500 does. Elements of a vector are drawn one by one. `sorted` and
+//! `reversed` repeat their value in every element and reverse it in descending fields. A number in
+//! a byte key is its big-endian form in the key's last bytes.
 
 use crate::distribution::Distribution;
 use crate::gensort::{self, Gensort, GensortOptions};
@@ -37,35 +37,35 @@ use crate::random::{Draws, Stream, Zipf, finite_f16, finite_f32, finite_f64};
 use outcore::key::{Endian, KeyField, KeyKind, Number, NumberType, RecordFormat};
 use outcore::{Error, Result};
 
-/// Values drawn at a time: fits the first-level cache.
+/// Values drawn at a time; they fit into the first-level cache.
 const BATCH: usize = 256;
 
 /// The value of `equal`.
 const EQUAL: u64 = 42;
 
-/// The largest Zipf rank unless another is given.
+/// The default largest Zipf rank.
 const RANK_MAX: u64 = u32::MAX as u64;
 
-/// How far centres of clusters are from 0, at most.
+/// Largest coordinate of the centres of clusters.
 const SPREAD: f64 = 10.0;
 
-/// How many standard deviations the range of an integer is.
+/// Number of standard deviations in the range of an integer.
 const NORMAL_RANGE: f64 = 8.0;
 const CLUSTERS_RANGE: f64 = 32.0;
 
-/// The stream of the names of vertices.
+/// The random stream for the names of vertices.
 const NAMES: u64 = 4;
 
 const READ: &str = "read distribution";
 
-/// What to generate.
+/// Options of a generator.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct GenerateOptions {
-    /// How keys are distributed.
+    /// Distribution of the keys.
     pub distribution: Distribution,
-    /// Another seed gives other records.
+    /// Seed; different seeds give different records.
     pub seed: u64,
-    /// How many records there will be; `sorted` and `reversed` depend on it.
+    /// Total number of records; `sorted` and `reversed` depend on it.
     pub records: u64,
 }
 
@@ -89,7 +89,7 @@ enum Kind {
 impl Generator {
     /// A generator of records of `format`.
     ///
-    /// Errors (usage): a parameter that is impossible or does not fit the type.
+    /// Errors (usage): a parameter that is invalid or does not fit the type.
     pub fn new(format: &RecordFormat, options: GenerateOptions) -> Result<Self> {
         let mut fields = Vec::new();
         let mut values_per_record = 0;
@@ -122,12 +122,12 @@ impl Generator {
         }
     }
 
-    /// What the records are.
+    /// Format of the records.
     pub fn format(&self) -> &RecordFormat {
         &self.format
     }
 
-    /// Writes the records from `first_record` on; `out` holds whole records. Panics if it does not.
+    /// Writes the records from `first_record` on. Panics if `out` does not hold whole records.
     pub fn fill(&self, first_record: u64, out: &mut [u8]) {
         let record_bytes = self.format.record_bytes();
         assert!(out.len().is_multiple_of(record_bytes), "whole records");
@@ -145,7 +145,7 @@ impl Generator {
         if payload.is_none()
             && let [field] = fields.as_slice()
         {
-            // The records are nothing but values, one after another.
+            // The records consist only of values, one after another.
             return field.fill(
                 first_record.wrapping_mul(values_per_record),
                 values_per_record,
@@ -170,7 +170,7 @@ impl Generator {
     }
 }
 
-/// What only gensort's records have.
+/// Options that only gensort's records have.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GensortRequest {
     /// Printable records.
@@ -184,7 +184,8 @@ pub struct GensortRequest {
 /// The generator for records of `format`.
 ///
 /// # Errors
-/// Usage for a distribution that the format cannot have, and for gensort's options elsewhere.
+/// Usage for a distribution that the format does not support, and for gensort's options with other
+/// distributions.
 pub fn generator(
     format: &RecordFormat,
     options: GenerateOptions,
@@ -205,21 +206,21 @@ pub fn generator(
     Generator::new(format, options)
 }
 
-/// One key field and the values that go into it.
+/// One key field and its values.
 #[derive(Debug, Clone)]
 struct Field {
     offset_bytes: usize,
     len_bytes: usize,
     kind: KeyKind,
-    /// Values in a record: numbers of the field, or one for a field of bytes.
+    /// Values per record: the numbers of the field, or one for a field of bytes.
     count: u64,
-    /// Values of the record before this field's.
+    /// Number of values of the record before this field.
     before: u64,
     values: Values,
     stream: Stream,
 }
 
-/// Where values come from, checked against the type.
+/// A source of values, checked against the type.
 #[derive(Debug, Clone)]
 enum Values {
     Whole,
@@ -239,7 +240,7 @@ enum Values {
     },
     Clusters {
         centres: u64,
-        /// Which centre a record has, and where centres are.
+        /// The streams that choose the centre of a record, and the place of the centres.
         streams: [Stream; 2],
         fit: Option<Fit>,
     },
@@ -304,8 +305,8 @@ impl Field {
         }
     }
 
-    /// Draws values as bits of the number: `whole` shapes a random word, `real` a number. Integer
-    /// draws pass through `real` only for floats, where they are exact below 2^53.
+    /// Draws values as bits of the number: `whole` transforms a random word, `real` a number.
+    /// Integer draws use `real` only for floats, where they are exact below 2^53.
     #[inline(always)]
     fn draw(
         &self,
@@ -331,7 +332,7 @@ impl Field {
                 });
             }
             Values::Exponential { mean, largest } if is_float => {
-                // Only halves end below what a word can count.
+                // Only for half-precision floats is the largest value below the range of a word.
                 let most = match *largest {
                     u64::MAX => f64::INFINITY,
                     largest => largest as f64,
@@ -416,7 +417,7 @@ impl Field {
         }
     }
 
-    /// A key of bytes: the payload is already uniform, other values are written big-endian.
+    /// For a key of bytes, the payload is already uniform; other values are written big-endian.
     fn fill_bytes(&self, first: u64, values_per_record: u64, out: &mut [u8]) {
         if matches!(self.values, Values::Whole) {
             return;
@@ -458,7 +459,7 @@ impl Values {
                 if mu.fract() != 0.0 || mu - 1.0 > largest as f64 {
                     return refuse(format!("MU must be a whole number up to {largest} + 1"));
                 }
-                // 2^64 itself becomes the largest bound that a word can hold.
+                // 2^64 itself becomes the largest bound that fits into a word.
                 Ok(Values::Below { bound: mu as u64 })
             }
             Distribution::Exponential { lambda } => {
@@ -531,7 +532,7 @@ impl Values {
     }
 }
 
-/// How reals become integers of a type.
+/// Converts reals to integers of a type.
 #[derive(Debug, Clone, Copy)]
 struct Fit {
     middle: f64,
@@ -541,7 +542,7 @@ struct Fit {
 }
 
 impl Fit {
-    /// Reals around 0, of which `range` is the whole range of the type.
+    /// Reals around 0, where `range` corresponds to the whole range of the type.
     fn of(number: Number, range: f64) -> Self {
         let count = (1_u64 << (8 * number.bytes())) as f64;
         let least = match number.kind.is_signed_integer() {
@@ -563,8 +564,8 @@ impl Fit {
     }
 }
 
-/// The largest whole number that a key can hold (as far as a word can count), and the largest up to
-/// which it holds all of them.
+/// The largest whole number that a key can hold (within a word), and the largest number up to which
+/// it holds all whole numbers.
 fn limits(key: &KeyField) -> (u64, u64) {
     let ones = |bits: usize| u64::MAX >> (64 - bits.min(64));
     match key.kind {
@@ -573,7 +574,7 @@ fn limits(key: &KeyField) -> (u64, u64) {
             ones(8 * key.len_bytes.min(8)),
         ),
         KeyKind::Numbers(number) => match number.kind {
-            // 65,504 is the largest half.
+            // 65,504 is the largest half-precision number.
             NumberType::F16 => (65_504, 1 << 11),
             NumberType::F32 => (u64::MAX, 1 << 24),
             NumberType::F64 => (u64::MAX, 1 << 53),
@@ -586,7 +587,7 @@ fn limits(key: &KeyField) -> (u64, u64) {
     }
 }
 
-/// `rank` of `count`, squeezed into 0 to `largest` where it must be; never changes the order.
+/// `rank` of `count`, scaled to 0 to `largest` if needed; preserves the order.
 fn scale(rank: u64, count: u64, largest: u64) -> u64 {
     if count == 0 || count - 1 <= largest {
         return rank;
@@ -594,10 +595,10 @@ fn scale(rank: u64, count: u64, largest: u64) -> u64 {
     (u128::from(rank) * (u128::from(largest) + 1) / u128::from(count)) as u64
 }
 
-/// An edge of an R-MAT graph: each level of bits takes one of the four quarters.
+/// An edge of an R-MAT graph: at each bit, one of the four quarters is chosen.
 #[inline(always)]
 fn rmat(draws: &mut Draws, scale: u32) -> [u64; 2] {
-    // Bounds of the quarters, in 65536ths: 0.57, then 0.19 more, then 0.19 more.
+    // Bounds of the quarters, in 65536ths: 0.57, then 0.19 and 0.19 more.
     const BOUNDS: [u64; 3] = [37_356, 49_807, 62_259];
     let (mut edge, mut word) = ([0; 2], 0);
     for level in 0..scale {
@@ -615,7 +616,7 @@ fn rmat(draws: &mut Draws, scale: u32) -> [u64; 2] {
     edge
 }
 
-/// Other names for the vertices of a graph, each for one of them.
+/// A permutation of the vertices of a graph.
 #[derive(Debug, Clone, Copy)]
 struct Names([u64; 2]);
 
@@ -625,7 +626,7 @@ impl Names {
         Names([stream.word(0) | 1, stream.word(1) | 1])
     }
 
-    /// Multiplying by an odd number and adding higher bits to lower ones can both be undone.
+    /// Multiplication by an odd number and adding higher bits to lower ones are both invertible.
     #[inline(always)]
     fn of(self, vertex: u64, scale: u32) -> u64 {
         let below = u64::MAX >> (u64::BITS - scale);
@@ -636,7 +637,7 @@ impl Names {
     }
 }
 
-/// Minus the logarithm of a number in (0, 1], times the mean.
+/// The negative logarithm of a number in (0, 1], times the mean.
 #[inline(always)]
 fn exponential(draws: &mut Draws, mean: f64) -> f64 {
     -libm::log(1.0 - draws.real()) * mean

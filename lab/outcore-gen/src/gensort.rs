@@ -1,13 +1,13 @@
 //! The records of sortbenchmark.org's gensort 1.5, byte for byte.
 //!
-//! Contract: record `n` is a pure function of `n` and the options. All randomness is one linear
-//! congruential generator modulo 2^128, `r' = r * A + C` from 0, which can be entered at any place
-//! in 128 steps since a power of an affine map is one (Knuth, volume 2, 3.2.1). No allocation
-//! while filling. Source of the constants and layouts: gensort's published behaviour; the
-//! checksums in the tests are its own.
+//! Contract: record `n` is a pure function of `n` and the options. All randomness comes from one
+//! linear congruential generator modulo 2^128, `r' = r * A + C` from 0. It can be entered at any
+//! position in 128 steps, because a power of an affine map is affine (Knuth, volume 2, 3.2.1). No
+//! allocation while filling. Source of the constants and layouts: gensort's published behaviour;
+//! the checksums in the tests are gensort's own.
 
-/// Multiplier and increment of the generator. The increment is the first value, so that the first
-/// key reads `JimGrayRIP`.
+/// Multiplier and increment of the generator. The increment is its first value, which makes the
+/// first key read `JimGrayRIP`.
 const A: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 const C: u128 = 0x4a69_6d47_7261_7952_4950_2020_2020_2001;
 
@@ -15,7 +15,7 @@ const C: u128 = 0x4a69_6d47_7261_7952_4950_2020_2020_2001;
 pub(crate) const RECORD_BYTES: usize = 100;
 const KEY_BYTES: usize = 10;
 
-/// Parts of a binary record: each the top 80 bits of the next value, under its own mask.
+/// Parts of a binary record: each has the top 80 bits of the next value, under its own mask.
 const PARTS: usize = 10;
 const MASKS: [u128; PARTS] = [
     0,
@@ -30,7 +30,7 @@ const MASKS: [u128; PARTS] = [
     0x170F_332E_2D2B_271E_1D1B,
 ];
 
-/// Which of gensort's outputs to make.
+/// Selects one of gensort's outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GensortOptions {
     /// Printable records that end in CR LF (`-a`).
@@ -45,7 +45,7 @@ pub struct GensortOptions {
 #[derive(Debug, Clone)]
 pub(crate) struct Gensort {
     options: GensortOptions,
-    /// Keys of the records 0 to 128, whose beginnings skewed keys take over.
+    /// Keys of the records 0 to 128; skewed keys copy their beginnings.
     shared_keys: Vec<[u8; KEY_BYTES]>,
 }
 
@@ -69,8 +69,8 @@ impl Gensort {
         }
     }
 
-    /// Writes the records from `first_record` (counted from `options.first`) on; `out` holds whole
-    /// records. Panics if it does not.
+    /// Writes the records from `first_record` (counted from `options.first`) on. Panics if `out`
+    /// does not hold whole records.
     pub(crate) fn fill(&self, first_record: u64, out: &mut [u8]) {
         assert!(out.len().is_multiple_of(RECORD_BYTES), "whole records");
         let mut record = self.options.first.wrapping_add(u128::from(first_record));
@@ -83,7 +83,7 @@ impl Gensort {
             }
             return;
         }
-        // Record n holds parts of the values n to n + 9: keep them while n moves on.
+        // Record n contains parts of the values n to n + 9, so these are kept while n advances.
         let mut values = [0; PARTS];
         values[0] = value_of(record);
         for part in 1..PARTS {
@@ -146,7 +146,7 @@ const fn step(value: u128) -> u128 {
 
 /// The generator's value after `record + 1` steps from 0.
 fn value_of(record: u128) -> u128 {
-    // The map of 2^i steps is value * a + c; applying it twice squares it.
+    // The map of 2^i steps is value * a + c; squaring it applies it twice.
     let (mut a, mut c) = (A, C);
     let (mut value, mut steps) = (0_u128, record);
     while steps != 0 {

@@ -1,9 +1,9 @@
-//! Generated records: what outcore is tried, measured and taught with.
+//! Generated records for tests, measurements and examples of outcore.
 //!
 //! A [`Generator`] makes record `n` of a format as a pure function of `n`: keys in the
 //! distributions of PALID (SPAA 2025, section 5), or the records of sortbenchmark.org's gensort,
-//! byte for byte. [`generate()`] writes them to a file, to shards or to a pipe, on the engine's
-//! public API.
+//! byte for byte. [`generate()`] writes them to a file, to shards or to a pipe, through the
+//! engine's public API.
 //!
 //! ```
 //! use outcore::{IoMode, Job, JobOptions, Output, RecordFormat};
@@ -30,11 +30,11 @@
 //! | file | holds |
 //! |---|---|
 //! | `generator` | [`Generator`]: the records of a format by number |
-//! | `distribution` | [`Distribution`]: how keys are distributed, as text and as value |
+//! | `distribution` | [`Distribution`]: the distributions of keys, as text and as values |
 //! | `gensort` | the records of gensort |
 //! | `random` | random numbers by position, Zipf's distribution |
-//! | `generate` | [`generate()`]: records written out |
-//! | `sample` | tables to try things on, with the feature `tables` |
+//! | `generate` | [`generate()`]: writes the records |
+//! | `sample` | example tables, with the feature `tables` |
 
 mod distribution;
 mod generate;

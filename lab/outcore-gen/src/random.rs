@@ -1,14 +1,15 @@
-//! Random numbers by position, and Zipf's distribution from them.
+//! Random numbers by position, and Zipf's distribution built on them.
 //!
-//! Contract: a number is a pure function of seed, stream and index, so any split into blocks and
-//! threads gives the same values; nothing depends on the platform's mathematics library. The
+//! Contract: a number is a pure function of seed, stream and index, so any division into blocks and
+//! threads gives the same values. Nothing depends on the platform's mathematics library. The
 //! generator is splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
-//! OOPSLA 2014) read at any place, which its counter form allows.
-//! [`Zipf`] is exact up to the rounding of doubles: the ranks are cut into segments so short that
-//! the density hardly falls inside one; a segment is drawn by Walker's alias method (1977) with the
-//! weight of its densest rank, a rank of it uniformly, and the rank kept with the ratio of its
-//! density to that weight. At least `1 - s/32` of the draws are kept, so the cost is O(1).
-//! Memory: about 24 bytes for each of 45 segments an octave of ranks.
+//! OOPSLA 2014), whose counter form allows reads at any position.
+//!
+//! [`Zipf`] is exact up to the rounding of doubles. The ranks are cut into segments so short that
+//! the density hardly falls inside one. A segment is drawn by Walker's alias method (1977) with the
+//! weight of its densest rank; then a rank of it is drawn uniformly, and kept with the ratio of its
+//! density to that weight. At least `1 - s/32` of the draws are kept, so the cost is O(1). Memory:
+//! about 24 bytes for each of 45 segments per octave of ranks.
 
 use outcore::{Error, Result};
 
@@ -23,7 +24,7 @@ const fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// An endless row of random words, any of which can be read.
+/// An endless sequence of random words with random access.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stream {
     start: u64,
@@ -42,7 +43,7 @@ impl Stream {
         mix(self.start.wrapping_add(index.wrapping_mul(GAMMA)))
     }
 
-    /// As many words as needed for the element `index`.
+    /// The random words for the element `index`, as many as it needs.
     #[inline(always)]
     pub(crate) const fn draws(self, index: u64) -> Draws {
         Draws {
@@ -86,7 +87,7 @@ impl Draws {
     }
 }
 
-/// All finite doubles, each of the same chance but for those that stand in for infinities and NaNs.
+/// A finite double. All are equally likely, except for those that replace infinities and NaNs.
 #[inline(always)]
 pub(crate) fn finite_f64(word: u64) -> u64 {
     const EXPONENT: u64 = 0x7FF << 52;
@@ -121,10 +122,10 @@ pub(crate) fn finite_f16(word: u64) -> u64 {
     }
 }
 
-/// Ranks up to this have a segment each.
+/// Each rank up to this has its own segment.
 const SINGLE_RANKS: u64 = 64;
 
-/// Segments beyond are this part of their first rank long.
+/// The length of a further segment is its first rank divided by this.
 const SEGMENT_PART: u64 = 32;
 
 /// Neighbouring ranks with nearly the same density.
@@ -132,7 +133,7 @@ const SEGMENT_PART: u64 = 32;
 struct Segment {
     first: u64,
     rank_count: u64,
-    /// Keep this segment if the draw is below, else take `other`.
+    /// Keep this segment if the draw is below this; otherwise take `other`.
     threshold: u64,
     other: usize,
 }
@@ -147,7 +148,7 @@ pub(crate) struct Zipf {
 impl Zipf {
     /// Ranks 1 to `rank_max` with this exponent.
     ///
-    /// Errors (usage): no ranks; an exponent that is negative, above 16 or no number.
+    /// Errors (usage): no ranks; an exponent that is negative, above 16 or not a number.
     pub(crate) fn new(exponent: f64, rank_max: u64) -> Result<Self> {
         if !(0.0..=16.0).contains(&exponent) || rank_max == 0 {
             let cause = format!("exponent {exponent} over {rank_max} ranks");
@@ -198,7 +199,7 @@ impl Zipf {
             let offset = draws.below(segment.rank_count);
             let excess = offset as f64 / segment.first as f64;
             let draw = draws.real();
-            // (1 + x)^-s is convex, so its tangent decides nearly always.
+            // (1 + x)^-s is convex, so its tangent nearly always decides.
             let is_kept = draw < 1.0 - self.exponent * excess
                 || draw < libm::exp(-self.exponent * libm::log1p(excess));
             if is_kept {
@@ -208,7 +209,7 @@ impl Zipf {
     }
 }
 
-/// Walker's table in Vose's linear time: columns of equal height, each of at most two segments.
+/// Walker's table in Vose's linear time: columns of equal height, each with at most two segments.
 fn fill_alias_table(segments: &mut [Segment], weights: &[f64]) {
     let mean = weights.iter().sum::<f64>() / weights.len() as f64;
     let mut heights: Vec<f64> = weights.iter().map(|weight| weight / mean).collect();
@@ -223,7 +224,7 @@ fn fill_alias_table(segments: &mut [Segment], weights: &[f64]) {
             small.push(high);
         }
     }
-    // What is left has height 1 up to rounding: it is always kept.
+    // The remaining columns have height 1 up to rounding, so they are always kept.
     for index in small.into_iter().chain(large) {
         segments[index].other = index;
     }
@@ -288,7 +289,7 @@ mod tests {
     fn ranks_follow_zipfs_law() {
         for exponent in [0.0, 0.6, 1.0, 1.2, 1.5, 3.0] {
             for rank_max in [1, 2, 65, 300] {
-                // 1 on average, with a standard deviation of sqrt(2 / ranks).
+                // The mean is 1, with a standard deviation of sqrt(2 / ranks).
                 let deviation = deviation(exponent, rank_max, 400_000);
                 assert!(
                     deviation < 1.0 + 5.0 * (2.0 / rank_max as f64).sqrt(),

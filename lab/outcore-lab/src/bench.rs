@@ -1,8 +1,8 @@
-//! `outcore bench`: what [`outcore_bench`] measures, shown on the terminal and written where it is
-//! wanted.
+//! `outcore bench`: runs the measurements of [`outcore_bench`], prints the report and writes it to
+//! files.
 //!
-//! Contract: the report goes to standard output as text, or with `--json` into the `summary` event;
-//! files that could not be written are refused before anything is measured. Ctrl-C stops a
+//! Contract: the report goes to standard output as text, or with `--json` into the `summary` event.
+//! Files that could not be written are rejected before anything is measured. Ctrl-C stops a
 //! measurement within a step, and nothing of it stays on the drives.
 
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use std::time::Instant;
 use outcore::Result;
 use outcore_bench::Watch;
 use outcore_bench::args::{BenchCommand, ReportArgs};
-use outcore_bench::report::{Report, Saver};
+use outcore_bench::report::{Report, Saver, diff};
 use outcore_terminal::measure::{Summary, moved_bytes};
 use outcore_terminal::session::Terminal;
 use outcore_terminal::steps::Steps;
@@ -38,10 +38,13 @@ pub(crate) fn run(terminal: &Terminal, command: &BenchCommand) -> Result<u8> {
         BenchCommand::Vectors(args) => report(terminal, &args.report, |watch| {
             outcore_bench::vectors::run(&args.options(), watch)
         }),
+        BenchCommand::Diff(args) => report(terminal, &args.report, |_| {
+            diff::diff(&diff::read(&args.before)?, &diff::read(&args.after)?)
+        }),
     }
 }
 
-/// Measures, with whoever watches told what is under way; then shows and writes what was found.
+/// Measures, passing progress to the terminal; then prints and writes the report.
 pub(crate) fn report(
     terminal: &Terminal,
     args: &ReportArgs,

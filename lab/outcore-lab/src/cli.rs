@@ -1,7 +1,6 @@
-//! The flags of `outcore-lab`, defined once: parsing, help, man pages and completions come from
-//! here.
+//! The options of `outcore-lab`, defined once: parsing, help, man pages and completions use them.
 //!
-//! Contract: pure definitions. The flags of each command stand where its work does, in
+//! Contract: pure definitions. The options of each command are defined next to its code, in
 //! [`outcore_bench::args`] and [`outcore_sim::cli`].
 
 use clap::{Parser, Subcommand};

@@ -1,10 +1,11 @@
 //! The pages of the command: its groups of commands, and their examples.
 //!
-//! Contract: what [`outcore_terminal::pages`] arranges help by. Every command is in one group.
+//! Contract: input for the help pages of [`outcore_terminal::pages`]. Every command is in one
+//! group.
 
 use outcore_terminal::pages::Contents;
 
-/// See the module.
+/// Groups and examples; see the module.
 pub(crate) const CONTENTS: Contents = Contents {
     groups: &[
         ("Drives and measurements", &["bench", "replay"]),
@@ -15,7 +16,7 @@ pub(crate) const CONTENTS: Contents = Contents {
     examples: &EXAMPLES,
 };
 
-/// Examples of commands whose definition has none, by their names below the root.
+/// Examples of commands whose definition has none, by the command's name.
 const EXAMPLES: [(&str, &str); 14] = [
     (
         "bench",

@@ -1,13 +1,13 @@
 //! The `outcore-lab` command: arguments in, exit code out.
 //!
-//! Contract: [`run`] reads the arguments, measures, replays or simulates, and gives the exit code,
-//! as `outcore` does; that command starts this one for `outcore bench`, `outcore replay` and
-//! `outcore sim`. Data go to standard output, all else to standard error. [`definition`] is the
-//! one definition of all flags.
+//! Contract: [`run`] reads the arguments, measures, replays or simulates, and returns the exit
+//! code, as `outcore` does. The command `outcore` starts this one for `outcore bench`,
+//! `outcore replay` and `outcore sim`. Data goes to standard output, everything else to standard
+//! error. [`definition`] is the single definition of all options.
 //!
 //! | file | does |
 //! |---|---|
-//! | `cli` | the flags |
+//! | `cli` | the options |
 //! | `help` | groups and examples of the pages |
 //! | `bench`, `replay`, `sim` | the subcommands |
 
@@ -31,10 +31,10 @@ use outcore_terminal::session::{Session, Terminal, answer, first_file};
 use cli::{Cli, Command};
 use help::CONTENTS;
 
-/// The command that starts this one, by whose name it then goes.
+/// The command that starts this one; this one then uses its name.
 const STARTER: &str = "outcore";
 
-/// The definition of all flags, for help.
+/// The definition of all options, for help.
 pub fn definition() -> clap::Command {
     arranged(Cli::command(), CONTENTS)
 }
@@ -81,7 +81,7 @@ fn dispatch(cli: Cli, arguments: &[OsString]) -> u8 {
         name,
         reporter: Reporter::new(name, &cli.common).with_stdout_taken(is_stdout_taken),
         common: &cli.common,
-        // A simulation has nothing to clean up, and seldom asks whether a signal came.
+        // A simulation has nothing to clean up, and rarely checks for signals.
         cleans_up: !matches!(cli.command, Command::Sim(_)),
         lends_drives: true,
         first_file: first_file(arguments),
@@ -89,7 +89,7 @@ fn dispatch(cli: Cli, arguments: &[OsString]) -> u8 {
     session.run(|terminal| run_command(terminal, cli.command))
 }
 
-/// Runs the command; gives its exit code.
+/// Runs the command and returns its exit code.
 fn run_command(terminal: &Terminal, command: Command) -> Result<u8> {
     match command {
         Command::Bench(command) => bench::run(terminal, &command),

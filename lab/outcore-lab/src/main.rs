@@ -1,6 +1,6 @@
 //! The `outcore-lab` command.
 //!
-//! Contract: hands the arguments to [`outcore_lab::run`] and ends with the exit code that it gives.
+//! Contract: passes the arguments to [`outcore_lab::run`] and exits with the code that it returns.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
-//! `outcore replay`: a trace on drives, or only what is in it.
+//! `outcore replay`: replays a trace on drives, or only summarises it.
 //!
-//! Contract: the report goes the way of all measurements (see [`crate::bench`]); `--summary` prints
-//! the trace's own summary and Falcon's Table 2 row, and touches no drive.
+//! Contract: the report is printed and written as for all measurements (see [`crate::bench`]).
+//! `--summary` prints the trace's own summary and Falcon's Table 2 row, and touches no drive.
 
 use std::time::Instant;
 

@@ -1,6 +1,7 @@
-//! `outcore sim`: the simulator's own command, with the engine's sort for what it cannot reach.
+//! `outcore sim`: the simulator's own command, extended with the engine's sort, which the simulator
+//! cannot call.
 //!
-//! Contract: what a record costs is measured where a plan asks for it, and nowhere else.
+//! Contract: the cost per record is measured only when a plan asks for it.
 
 use outcore::Result;
 use outcore_front::record_cost;

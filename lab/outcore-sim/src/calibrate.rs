@@ -1,15 +1,18 @@
-//! A preset fitted to a drive that was measured: what `outcore drives probe` or `outcore bench io`
-//! found, as a model.
+//! Fits a preset to a drive that `outcore drives probe` or `outcore bench io` measured.
 //!
-//! Model: geometry and policies are those of a base preset; five values are fitted, one after the
-//! other, in rounds: the read latency of the flash to random reads one at a time, the firmware's
-//! time a command to the best rate of random reads, the link's rate to sequential reads, the
-//! program latency to sequential writes, and the flash buses where they would be in the way. Every
-//! value is scaled by target / simulated, which converges where the value is the bottleneck; after
-//! [`ROUNDS`] rounds the largest deviation that is left is reported, not hidden.
+//! Model: geometry and policies are those of a base preset. Five values are fitted, one after the
+//! other, in rounds:
+//! - the read latency of the flash, to random reads one at a time;
+//! - the firmware's time per command, to the best rate of random reads;
+//! - the link's rate, to sequential reads;
+//! - the program latency, to sequential writes;
+//! - the flash buses, where they would limit a figure.
 //!
-//! What was not measured is left as it is. A measurement of a file in memory or through the page
-//! cache fits those, not a drive.
+//! Every value is scaled by target / simulated, which converges if the value is the bottleneck.
+//! After [`ROUNDS`] rounds the largest remaining deviation is reported.
+//!
+//! Values without a measurement stay unchanged. A measurement of a file in memory or through the
+//! page cache describes these, not a drive.
 
 use std::collections::BTreeMap;
 
@@ -23,39 +26,39 @@ use crate::quantities::{NS, SECOND};
 
 const OPERATION: &str = "calibrate drive";
 const ROUNDS: u32 = 6;
-/// A deviation that is good enough to stop.
+/// Largest deviation at which the fit stops.
 const CLOSE: f64 = 0.01;
 
-/// What was measured; 0 where it was not.
+/// Measured figures; 0 if not measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Targets {
     /// Name of the drive.
     pub name: String,
-    /// Sequential reads, bytes a second.
+    /// Sequential reads, bytes per second.
     pub read_bytes_per_s: f64,
-    /// Sequential writes, bytes a second.
+    /// Sequential writes, bytes per second.
     pub write_bytes_per_s: f64,
-    /// Random reads of 4 KiB a second, by requests in flight, in rising order.
+    /// Random reads of 4 KiB per second, by requests in flight, in rising order.
     pub iops_by_depth: Vec<(u32, f64)>,
 }
 
 /// One figure of a fit.
 #[derive(Debug, Clone, Serialize)]
 pub struct Fit {
-    /// What.
+    /// Name of the figure.
     pub figure: String,
-    /// Measured.
+    /// Measured value.
     pub target: f64,
-    /// Simulated with the fitted drive.
+    /// Value simulated with the fitted drive.
     pub simulated: f64,
 }
 
 /// A fitted drive.
 #[derive(Debug, Clone)]
 pub struct Calibrated {
-    /// The drive, of the base's size.
+    /// The drive, with the size of the base.
     pub config: DriveConfig,
-    /// How well it fits.
+    /// Deviation of every figure.
     pub fits: Vec<Fit>,
 }
 
@@ -69,7 +72,7 @@ impl Calibrated {
     }
 }
 
-/// The part of a drives file that matters here.
+/// The part of a drives file that is used here.
 #[derive(serde::Deserialize)]
 struct DrivesFile {
     #[serde(default)]
@@ -78,11 +81,12 @@ struct DrivesFile {
     drives: Vec<toml::Table>,
 }
 
-/// Reads what `outcore drives probe` wrote: its drives file (TOML), or its JSON Lines, which has
-/// the rates by depth as well; or the report of `outcore bench io` (JSON). One entry a drive.
+/// Reads the output of `outcore drives probe`: its drives file (TOML), or its JSON Lines, which
+/// also has the rates by depth; or the report of `outcore bench io` (JSON). Returns one entry per
+/// drive.
 ///
 /// # Errors
-/// None of these, or no drive with a measured value in it.
+/// The text has none of these forms, or contains no drive with a measured value.
 pub fn read_targets(text: &str) -> Result<Vec<Targets>> {
     let is_json = text.trim_start().starts_with('{');
     let found = if is_json {
@@ -139,7 +143,7 @@ fn from_toml(text: &str) -> Result<Vec<Targets>> {
 
 fn from_json(text: &str) -> Result<Vec<Targets>> {
     let mut found = Vec::new();
-    // A report's own file is one object over many lines.
+    // A report's own file is one object over several lines.
     if let Ok(report) = serde_json::from_str::<Value>(text)
         && report["sections"].is_array()
     {
@@ -155,7 +159,7 @@ fn from_json(text: &str) -> Result<Vec<Targets>> {
             found.extend(from_report(&value["report"]));
             continue;
         }
-        // The event itself, or what it carries.
+        // The event itself, or an object in it.
         let Some(drive) = [&value, &value["drive"], &value["data"]]
             .into_iter()
             .find(|value| value["iops_by_depth"].is_array())
@@ -184,11 +188,11 @@ fn from_json(text: &str) -> Result<Vec<Targets>> {
     Ok(found)
 }
 
-/// Requests in flight beyond this measure the machine that asks.
+/// Above this number of requests in flight, a rate measures the machine that submits them.
 const REPORTED_DEPTH_MAX: u64 = 1024;
 
-/// One drive out of a report of `outcore bench io`: its table by number of drives, and where it is
-/// about one drive alone, random reads by threads and depth.
+/// One drive from a report of `outcore bench io`: its table by number of drives and, if the report
+/// covers a single drive, random reads by threads and depth.
 fn from_report(report: &Value) -> Option<Targets> {
     let list = |value: &'_ Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
     let tables: Vec<Value> = list(report, "sections")
@@ -229,7 +233,7 @@ fn from_report(report: &Value) -> Option<Targets> {
         }
     }
     if curve.is_empty() {
-        // What the table by number of drives keeps in flight.
+        // The table by number of drives keeps 32 requests in flight.
         curve.extend(of_one("random reader").map(|rate| (32, rate)));
     }
     Some(Targets {
@@ -240,8 +244,8 @@ fn from_report(report: &Value) -> Option<Targets> {
     })
 }
 
-/// Fits `base` to `targets`. Takes some seconds: every round simulates every figure; `base` should
-/// be small (a scaled preset).
+/// Fits `base` to `targets`. Every round simulates every figure, which takes some seconds; `base`
+/// should be small (a scaled preset).
 ///
 /// # Errors
 /// The base cannot be simulated.
@@ -268,7 +272,7 @@ pub fn calibrate(base: &DriveConfig, targets: &Targets) -> Result<Calibrated> {
     best.ok_or_else(|| Error::usage(OPERATION, "there is nothing to fit"))
 }
 
-/// Gets out of the way what would bound a figure but is not fitted itself.
+/// Relaxes limits that would bound a figure but are not fitted themselves.
 fn prepare(config: &mut DriveConfig, targets: &Targets) {
     let wanted = targets.read_bytes_per_s.max(targets.write_bytes_per_s);
     let channels = f64::from(config.flash.channels) * f64::from(config.flash.bus_bytes);
@@ -319,8 +323,8 @@ fn compare(config: &DriveConfig, targets: &Targets) -> Result<Vec<Fit>> {
 }
 
 fn scale(value: u64, factor: f64) -> u64 {
-    // One round changes a value by at most eight times: where it is not a bottleneck, more is no
-    // use.
+    // One round changes a value by at most a factor of eight: if it is not a bottleneck, a larger
+    // change has no effect.
     ((value as f64) * factor.clamp(0.125, 8.0)).max(1.0) as u64
 }
 
@@ -328,7 +332,8 @@ fn adjust(config: &mut DriveConfig, targets: &Targets, fits: &[Fit]) {
     let mut at = fits.iter();
     let curve: Vec<&Fit> = at.by_ref().take(targets.iops_by_depth.len()).collect();
     if let (Some((1, _)), Some(fit)) = (targets.iops_by_depth.first(), curve.first()) {
-        // One at a time: the difference of the latencies, out of the flash, then the firmware.
+        // One request at a time: the difference of the latencies is taken from the flash, then from
+        // the firmware.
         let lacking = SECOND as f64 / fit.target - SECOND as f64 / fit.simulated;
         for read in &mut config.flash.read {
             let wanted = read.0 as f64 + lacking;
@@ -433,7 +438,7 @@ mod tests {
             json!({"report": one})
         );
         assert_eq!(read_targets(&lines).unwrap()[0], *targets);
-        // Depths of several drives together are not those of one drive.
+        // The depths of several drives together do not apply to one drive.
         let two = report(json!([
             [1.0, 3e9, 1.0, 2e9, 50_000.0],
             [2.0, 6e9, 1.0, 4e9, 99_000.0]

@@ -1,7 +1,7 @@
 //! The subcommands of `outcore sim` as clap arguments and one function that runs them.
 //!
-//! Contract: results go to standard output (a table, or JSON Lines with `--json`), all else to
-//! standard error. [`run`] returns the exit code of a command that worked.
+//! Contract: results go to standard output (a table, or JSON Lines with `--json`), everything else
+//! to standard error. [`run`] returns the exit code of a successful command.
 
 mod calibrate;
 mod presets;
@@ -21,7 +21,7 @@ use crate::plan::cpu::{CpuCost, recorded};
 use crate::plan::{SortJob, plan_sort};
 use crate::presets::preset;
 
-/// Of each thread: as much as the first one of a process has.
+/// Stack of each thread: the size of a process's first thread.
 const STACK_BYTES: usize = 8 << 20;
 
 /// The subcommands.
@@ -68,7 +68,7 @@ pub struct DriveArgs {
 }
 
 impl DriveArgs {
-    /// The configuration that is meant; warnings go to standard error.
+    /// The selected configuration; warnings go to standard error.
     pub fn config(&self) -> Result<DriveConfig> {
         let mut warnings = Vec::new();
         let config = self.config_for(Compat::None, &mut warnings)?;
@@ -140,11 +140,11 @@ pub struct PlanArgs {
     pub json: bool,
 }
 
-/// What a record of this size costs on this machine. The simulator does not reach above the
-/// drives, so whoever has the engine's sort brings it.
+/// Measures the cost of a record of this size on this machine. The simulator has no access to the
+/// engine's sort, so the caller supplies this function.
 pub type MeasureCpu<'a> = &'a (dyn Fn(u64) -> Result<CpuCost> + Sync);
 
-/// The limit that was given; 0 without one.
+/// The limit from the option; 0 without it.
 fn shared(text: Option<&String>) -> Result<u64> {
     let Some(text) = text else {
         return Ok(0);
@@ -158,7 +158,8 @@ fn shared(text: Option<&String>) -> Result<u64> {
     }
 }
 
-/// As said, as recorded, or as measured here; what was not said is told on standard error.
+/// The cost as given, as recorded, or as measured here. A value that the user did not give is
+/// printed on standard error.
 fn cpu_cost(args: &PlanArgs, measure: MeasureCpu<'_>) -> Result<CpuCost> {
     if let (Some(distribute_ns), Some(sort_ns)) = (args.distribute_ns, args.sort_ns) {
         return Ok(CpuCost {
@@ -247,11 +248,11 @@ fn drive(path: &PathBuf, compat: Compat, warnings: &mut Vec<String>) -> Result<D
     import_drive(path, compat, warnings)
 }
 
-/// Runs a subcommand; the exit code of a command that worked. Plans that do not say what a record
-/// costs ask `measure`.
+/// Runs a subcommand and returns the exit code of a successful command. Plans without a given cost
+/// per record call `measure`.
 ///
 /// # Errors
-/// What the subcommand says; [`Error::kind`] has the exit code.
+/// The errors of the subcommand; [`Error::kind`] has the exit code.
 pub fn run(command: &SimCommand, measure: MeasureCpu<'_>) -> Result<u8> {
     match threads() {
         Some(threads) => threads.install(|| run_here(command, measure)),
@@ -259,14 +260,14 @@ pub fn run(command: &SimCommand, measure: MeasureCpu<'_>) -> Result<u8> {
     }
 }
 
-/// As many threads as there are processors, or as the system grants; none where it has none to
-/// give, and what is run then goes on in this one.
+/// A pool with as many threads as processors, or as the system grants. Returns `None` if the system
+/// grants no thread; the command then runs in the current one.
 fn threads() -> Option<ThreadPool> {
     let mut count = std::thread::available_parallelism().map_or(1, usize::from);
     loop {
         let builder = ThreadPoolBuilder::new().stack_size(STACK_BYTES);
         let made = match count {
-            // It asks the system for nothing, and this thread works in it.
+            // This pool needs no thread from the system: the current thread works in it.
             0 => return builder.num_threads(1).use_current_thread().build().ok(),
             count => builder.num_threads(count).build(),
         };

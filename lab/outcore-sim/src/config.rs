@@ -1,10 +1,12 @@
 //! The description of one drive, as TOML with units or as Rust values.
 //!
-//! Contract: every field has a meaning in the model; an unknown key is an error that names the
-//! nearest known one; [`DriveConfig::validate`] refuses values that cannot be simulated (zero dies,
-//! more pages than 2^32 - 2, a read in no time) before anything is allocated. Capacities are
-//! products of the geometry, never given twice. Quirks of MQSim are switched on by `compat =
-//! "mqsim"` alone.
+//! Contract:
+//! - Every field has a meaning in the model. An unknown key is an error that names the nearest
+//!   known key.
+//! - [`DriveConfig::validate`] rejects values that cannot be simulated (zero dies, more pages than
+//!   2^32 - 2, a read that takes no time) before anything is allocated.
+//! - Capacities are products of the geometry and are never given twice.
+//! - Only `compat = "mqsim"` switches on the quirks of MQSim.
 
 mod check;
 mod keys;
@@ -18,7 +20,7 @@ use crate::quantities::{MS, NS, Rate, Size, Time, Transfers, US};
 pub(crate) use keys::split_setting;
 pub(crate) use keys::toml_error;
 
-/// Whose behaviour is reproduced.
+/// The simulator whose behaviour the drive reproduces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compat {
@@ -29,19 +31,19 @@ pub enum Compat {
     Mqsim,
 }
 
-/// What MQSim makes of the first normally distributed size of a flow. Its generator reads a
-/// variable that nobody has set: what memory held there decides.
+/// How the first normally distributed size of a flow is chosen. MQSim's generator reads an
+/// uninitialised variable there, so the content of memory decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MqsimNormal {
-    /// The mean: memory held a number that is far too small to matter, but not zero.
+    /// The mean: memory held a nonzero number that is far too small to matter.
     #[default]
     Mean,
-    /// One that is drawn as all others are: memory held zero.
+    /// Drawn like all other sizes: memory held zero.
     Drawn,
 }
 
-/// How the host reaches the drive.
+/// How the host is connected to the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Interface {
@@ -58,23 +60,23 @@ pub enum Interface {
 pub struct HostConfig {
     /// NVMe or SATA.
     pub interface: Interface,
-    /// Entries of a submission and of a completion queue.
+    /// Entries in a submission queue and in a completion queue.
     pub queue_entries: u32,
     /// Commands of one queue that the drive holds at a time.
     pub fetch_depth: u32,
     /// PCIe lanes.
     pub pcie_lanes: u32,
-    /// Payload rate of one lane and direction.
+    /// Payload rate of one lane in one direction.
     pub pcie_lane_rate: Rate,
     /// Payload rate of a SATA link, both directions together (SATA only).
     pub sata_rate: Rate,
-    /// Handshake and framing of a frame of at most 8 KiB on it (SATA only).
+    /// Handshake and framing time of a frame of at most 8 KiB on that link (SATA only).
     pub sata_frame: Time,
-    /// Host adapter delay a command (SATA only).
+    /// Delay of the host adapter per command (SATA only).
     pub sata_delay: Time,
-    /// Fixed firmware time a command, before its first flash operation.
+    /// Fixed firmware time per command, before its first flash operation.
     pub command_overhead: Time,
-    /// Firmware works on one command at a time for this long, which bounds the request rate.
+    /// Time for which the firmware works on one command alone. It bounds the request rate.
     pub command_interval: Time,
 }
 
@@ -95,7 +97,7 @@ impl Default for HostConfig {
     }
 }
 
-/// How cache space and mapping cache are divided between queues.
+/// How the queues share the data cache or the mapping cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
@@ -110,7 +112,7 @@ pub enum Sharing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CacheConfig {
-    /// Bytes of DRAM for data.
+    /// Bytes of DRAM that hold data.
     pub capacity: Size,
     /// Sharing between queues.
     pub sharing: Sharing,
@@ -118,7 +120,7 @@ pub struct CacheConfig {
     pub row: Size,
     /// DRAM data rate.
     pub rate: Transfers,
-    /// Bytes a transfer.
+    /// Bytes per transfer.
     pub burst: Size,
     /// Row to column delay.
     pub t_rcd: Time,
@@ -162,7 +164,7 @@ pub enum Allocation {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MappingConfig {
-    /// Bytes a mapping entry covers: the page, a part of it, or a sector. 0 means the page.
+    /// Bytes per mapping entry: a page, a part of a page, or a sector. 0 means the page.
     pub unit: Size,
     /// Where writes may go.
     pub allocation: Allocation,
@@ -170,12 +172,12 @@ pub struct MappingConfig {
     pub order: String,
     /// True when the whole table is in DRAM.
     pub resident: bool,
-    /// Bytes of the mapping table cache when it is not.
+    /// Bytes of the cache for the mapping table when the table is not resident.
     pub cache: Size,
     /// Sharing of that cache between queues.
     pub cache_sharing: Sharing,
-    /// How long a partly filled page waits for more data before it is programmed; where every die
-    /// that could take it has programs to do, about as long as those take.
+    /// How long a partly filled page waits for more data before it is programmed. If every die that
+    /// could take the page has programs to do, the page waits about as long as these take.
     pub pack_wait: Time,
 }
 
@@ -193,18 +195,18 @@ impl Default for MappingConfig {
     }
 }
 
-/// Order in which waiting flash operations of one die are taken.
+/// The order in which the waiting flash operations of one die are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
-    /// Reads, writes, erases; within a kind in order of arrival.
+    /// Reads, then writes, then erases; each kind in order of arrival.
     OutOfOrder,
-    /// The same, with weighted priority classes of the queues.
+    /// As `OutOfOrder`, with weighted priority classes of the queues.
     #[default]
     Priority,
 }
 
-/// Which commands may be interrupted.
+/// The commands that may be interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Suspension {
@@ -225,7 +227,7 @@ pub enum Suspension {
 pub struct SchedulingConfig {
     /// Order of service.
     pub policy: Policy,
-    /// What may be suspended.
+    /// The commands that may be suspended.
     pub suspension: Suspension,
     /// A program that ends sooner than this is not suspended.
     pub suspend_program_if_left: Time,
@@ -248,18 +250,19 @@ impl Default for SchedulingConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GcPolicy {
-    /// Most invalid pages of all.
+    /// The block with the most invalid pages.
     Greedy,
-    /// Most invalid pages of log2(blocks) random ones (d-choices, random greedy).
+    /// The block with the most invalid pages among log2(blocks) random ones (d-choices, random
+    /// greedy).
     #[default]
     Rga,
-    /// Any.
+    /// Any block.
     Random,
-    /// Any that is full.
+    /// Any full block.
     RandomP,
-    /// Any that is full and has enough invalid pages.
+    /// Any full block with enough invalid pages.
     RandomPp,
-    /// Oldest first.
+    /// The oldest block.
     Fifo,
 }
 
@@ -269,24 +272,25 @@ pub enum GcPolicy {
 pub struct GcConfig {
     /// Choice of the victim.
     pub policy: GcPolicy,
-    /// Candidates of d-choices; 0 means log2 of the blocks of a plane.
+    /// Number of candidates for d-choices; 0 means log2 of the blocks of a plane.
     pub choices: u32,
     /// Share of free blocks below which collection starts.
     pub threshold: f64,
-    /// Share of free blocks below which user operations yield, when preemptible.
+    /// Share of free blocks below which collection goes before user operations, when preemptible.
     pub hard_threshold: f64,
     /// User operations go before collection until the hard threshold.
     pub preemptible: bool,
-    /// Take the least worn free block next.
+    /// Use the least worn free block next.
     pub dynamic_wear_levelling: bool,
     /// Move cold blocks when erase counts drift apart.
     pub static_wear_levelling: bool,
-    /// Difference of erase counts that starts static levelling.
+    /// Difference of erase counts that starts static wear levelling.
     pub wear_threshold: u32,
-    /// Collections that a plane runs at a time, and its reserve of free blocks.
+    /// Collections that a plane runs at the same time, and the number of free blocks that it keeps
+    /// in reserve.
     pub concurrent: u32,
-    /// Collected data goes into blocks of its own, apart from what users write: what survived a
-    /// collection is colder. Without, both fill the same blocks.
+    /// Writes collected data to separate blocks, apart from user data, because data that survived a
+    /// collection is colder. Without it, both fill the same blocks.
     pub separate: bool,
 }
 
@@ -307,7 +311,7 @@ impl Default for GcConfig {
     }
 }
 
-/// Bits a cell, which decides which page of a word line is slow.
+/// Bits per cell; they decide which pages of a word line are slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cell {
@@ -323,7 +327,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Number of latency classes.
+    /// Bits per cell, which is also the number of latency classes.
     pub(crate) const fn bits(self) -> usize {
         match self {
             Cell::Slc => 1,
@@ -338,25 +342,25 @@ impl Cell {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FlashConfig {
-    /// Bits a cell.
+    /// Bits per cell.
     pub cell: Cell,
-    /// Buses to the flash.
+    /// Flash buses.
     pub channels: u32,
-    /// Packages (ways) a channel.
+    /// Packages (ways) per channel.
     pub chips: u32,
-    /// Dies a chip.
+    /// Dies per chip.
     pub dies: u32,
-    /// Planes a die.
+    /// Planes per die.
     pub planes: u32,
-    /// Blocks a plane.
+    /// Blocks per plane.
     pub blocks: u32,
-    /// Pages a block.
+    /// Pages per block.
     pub pages: u32,
-    /// Bytes of user data a page.
+    /// Bytes of user data per page.
     pub page: Size,
-    /// Read latencies, one a page class (lower, middle, upper); the last is repeated.
+    /// Read latencies, one per page class (lower, middle, upper); the last one is repeated.
     pub read: Vec<Time>,
-    /// Program latencies, likewise.
+    /// Program latencies, in the same form.
     pub program: Vec<Time>,
     /// Erase latency.
     pub erase: Time,
@@ -368,9 +372,9 @@ pub struct FlashConfig {
     pub bus: Transfers,
     /// Bus width in bytes.
     pub bus_bytes: u32,
-    /// Planes of one die may only work together on the same page number.
+    /// Planes of one die may work together only on the same page number.
     pub multiplane_same_page: bool,
-    /// Erases a block endures.
+    /// Erases that a block endures.
     pub endurance: u32,
     /// Share of the capacity that the host does not see.
     pub over_provisioning: f64,
@@ -405,13 +409,13 @@ impl Default for FlashConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ThrottleConfig {
-    /// Bytes a second read; 0 means no limit.
+    /// Bytes per second that may be read; 0 means no limit.
     pub read: Rate,
-    /// Bytes a second written; 0 means no limit.
+    /// Bytes per second that may be written; 0 means no limit.
     pub write: Rate,
-    /// What the rate allows in this time may go at once.
+    /// The amount that the rate allows in this time may pass at once.
     pub slice: Time,
-    /// Pieces in which a request is charged.
+    /// Size of the pieces in which a request is charged.
     pub request: Size,
 }
 
@@ -436,11 +440,11 @@ pub struct EnergyConfig {
     pub program_nj: f64,
     /// A block erase.
     pub erase_nj: f64,
-    /// A byte over a flash bus.
+    /// A byte transferred over a flash bus.
     pub bus_byte_nj: f64,
-    /// A byte over the host link.
+    /// A byte transferred over the host link.
     pub link_byte_nj: f64,
-    /// Everything else, always.
+    /// Constant power of everything else.
     pub idle_watts: f64,
 }
 
@@ -461,11 +465,11 @@ impl Default for EnergyConfig {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DriveConfig {
-    /// For reports.
+    /// Name in reports.
     pub name: String,
-    /// Whose quirks apply.
+    /// The simulator whose quirks apply.
     pub compat: Compat,
-    /// The first of normally distributed sizes (`compat = "mqsim"` only).
+    /// How the first normally distributed size is chosen (`compat = "mqsim"` only).
     pub mqsim_normal: MqsimNormal,
     /// Seed of the drive's own random choices.
     pub seed: i32,
@@ -490,7 +494,7 @@ pub struct DriveConfig {
 }
 
 impl DriveConfig {
-    /// Reads a configuration; an error names line, key and nearest known key.
+    /// Reads a configuration. An error names the line, the key and the nearest known key.
     pub fn from_toml(text: &str) -> Result<Self> {
         let config: DriveConfig = toml::from_str(text)
             .map_err(|error| toml_error("read drive configuration", text, &error))?;

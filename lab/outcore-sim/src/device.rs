@@ -1,19 +1,20 @@
 //! Simulated drives under the engine: real bytes, virtual time.
 //!
-//! Contract: [`SimDevice`] is a [`Device`] that keeps names and bytes in another one (in memory, or
-//! files) and takes the time of every transfer from an [`ArrayConfig`] of simulated drives. Every
-//! file system of the inner device is a drive of the array, in the order in which they are first
-//! seen. The clock ([`Device::now_ns`]) is the simulation's: it moves while somebody waits for I/O,
-//! computation takes none of it. With one thread, an inner device that is deterministic and the
-//! same seed, two runs of a job have the same times to the picosecond; with several threads the
+//! Contract: [`SimDevice`] is a [`Device`] that keeps names and bytes in an inner device (in
+//! memory, or files). The time of every transfer comes from an [`ArrayConfig`] of simulated drives.
+//! Every file system of the inner device is a drive of the array, in the order in which they are
+//! first seen. The clock ([`Device::now_ns`]) is the simulation's: it advances while a thread waits
+//! for I/O, and computation takes no time. With one thread, a deterministic inner device and the
+//! same seed, two runs of a job have the same times to the picosecond. With several threads the
 //! order of their submissions decides.
 //!
-//! Model: bytes move when the simulated transfer is complete; reads of what a transfer under way
-//! writes see the old bytes. Freed ranges are trimmed. Syncs, lengths and names take no time. How
-//! much fits is up to the inner device; what the simulated drives have no room for wraps, and the
-//! report says so.
+//! Model: bytes move when the simulated transfer is complete. A read that overlaps a write under
+//! way sees the old bytes. Freed ranges are trimmed. Syncs, lengths and names take no time. The
+//! inner device decides how much fits. Data beyond the room of the simulated drives wraps, and the
+//! report has a warning.
 //!
-//! Bounds: the drives as in [`crate::drive`], and what is in flight. One lock for all threads.
+//! Bounds: the drives as in [`crate::drive`], and the transfers in flight. One lock for all
+//! threads.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -33,13 +34,13 @@ use crate::fit::Fit;
 use crate::quantities::{NS, Ps};
 
 const OPERATION: &str = "simulate drives";
-/// Transfers of the inner device take as long as they take.
+/// Longest wait for a transfer of the inner device; in effect no limit.
 const INNER_WAIT: Duration = Duration::from_secs(3600);
 
-/// Ticket of what nobody waits for.
+/// Ticket of an operation that no thread waits for.
 const NOBODY: u64 = 0;
 
-/// Drives of an array under the engine. Clones share them.
+/// Simulated drives as the engine's device. Clones share them.
 #[derive(Clone)]
 pub struct SimDevice(Arc<Shared>);
 
@@ -51,16 +52,17 @@ struct Shared {
 struct State {
     array: Array,
     drives_max: usize,
-    /// File systems in the order of their drives.
+    /// File systems, in the order of their drives.
     drives: Vec<u64>,
-    /// Inodes in the order in which they were seen, and open files: (drive, inode's number).
+    /// Number of each (drive, inode) pair in the order of first use.
     inodes: HashMap<(u64, u64), u32>,
     open: HashMap<FileId, (u32, u32)>,
-    /// Transfers that are complete and not yet taken, by ticket.
+    /// Completed transfers that no thread has taken yet, by ticket.
     done: HashMap<u64, Ps>,
     next_ticket: u64,
     finished: Vec<Finished>,
-    /// Why a transfer could not be submitted to its drive; reported by the next call that waits.
+    /// The error of a transfer that could not be submitted to its drive. The next call that waits
+    /// reports it.
     fault: Option<Error>,
 }
 
@@ -88,7 +90,7 @@ impl State {
         self.next_ticket
     }
 
-    /// Hands a transfer to its drive.
+    /// Submits a transfer to its drive.
     fn submit(
         &mut self,
         ticket: u64,
@@ -110,8 +112,8 @@ impl State {
         self.array.submit(now, &request, ticket)
     }
 
-    /// Simulates until something is finished, at most to `until`; false when nothing is left to do
-    /// before.
+    /// Simulates until a request finishes, at most until `until`. Returns false when no event is
+    /// left before that.
     fn advance(&mut self, until: Ps) -> Result<bool> {
         let more = self.array.run_until(until, &mut self.finished)?;
         for finished in self.finished.drain(..) {
@@ -130,7 +132,7 @@ impl Shared {
 }
 
 impl SimDevice {
-    /// `inner` with the times of `config`, whose placement is that of the files and which wraps.
+    /// `inner` with the times of `config`. The placement is that of the files, and places wrap.
     ///
     /// # Errors
     /// The array cannot be built.
@@ -154,7 +156,7 @@ impl SimDevice {
         })))
     }
 
-    /// What the drives have done so far; transfers that are still under way are finished first.
+    /// What the drives have done so far. Transfers that are still under way are finished first.
     ///
     /// # Errors
     /// A drive is stuck (see [`crate::drive::Drive::check_idle`]).
@@ -261,7 +263,8 @@ impl Device for SimDevice {
 }
 
 impl Drop for SimQueue {
-    /// What nobody will take is simulated to its end, so that its tickets are gone.
+    /// Simulates to their end the transfers that no thread will take, so that their tickets are
+    /// gone.
     fn drop(&mut self) {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
@@ -274,7 +277,7 @@ impl Drop for SimQueue {
     }
 }
 
-/// A thread's lane: what it submitted, by ticket.
+/// A thread's queue: its submissions by ticket.
 struct SimQueue {
     shared: Arc<Shared>,
     /// Moves the bytes, one transfer at a time.
@@ -284,7 +287,7 @@ struct SimQueue {
 }
 
 impl SimQueue {
-    /// Takes the transfers that are complete, in the order of their times.
+    /// Takes the completed transfers, in the order of their times.
     fn take_done(&mut self, state: &mut State) -> Vec<(Ps, Request)> {
         let mut taken = Vec::new();
         let mut at = 0;

@@ -1,30 +1,31 @@
-//! The event queue: a sorted lane for every kind of event, and a heap for what fits into none.
+//! The event queue: a sorted lane for every kind of event, and a heap for events that fit into no
+//! lane.
 //!
-//! Contract: [`EventQueue::pop`] returns events in non-decreasing time, and events of one time in
-//! the order in which they were pushed, so that a run is the same on every machine. An event is one
-//! 128-bit number: time in picoseconds, a 32-bit sequence number, and 32 bits that the owner reads
-//! (a kind in the upper 4 bits, an argument in the lower 28); comparing two events is comparing two
-//! numbers. When the sequence is used up the pending events are numbered anew.
+//! Contract: [`EventQueue::pop`] returns events in non-decreasing time. Events with equal times
+//! come in the order in which they were pushed, so that a run is the same on every machine. An
+//! event is one 128-bit number, so comparing events compares numbers: the time in picoseconds, a
+//! 32-bit sequence number, and 32 bits for the owner (a kind in the upper 4 bits, an argument in
+//! the lower 28). When the sequence numbers run out, the pending events are renumbered.
 //!
-//! The events of one kind nearly always fire in the order in which they were set: a direction of
-//! the link has one at a time, transfers and reads of one size take the same time. So each of the
-//! first [`LANES`] kinds has a lane to which an event is appended, and the earliest event is the
-//! least of the lanes' heads: eight comparisons without a branch. An event that comes before others
-//! of its lane is moved into its place; in a lane of more than [`LANE_MAX`] it goes to the heap, as
-//! events of the other kinds do.
+//! Events of one kind nearly always fire in the order in which they were set: a direction of the
+//! link has one at a time, and transfers or reads of one size take equally long. Therefore each of
+//! the first [`LANES`] kinds has a lane to which events are appended. The earliest event is the
+//! minimum of the lanes' heads: eight comparisons without a branch. An event that precedes others
+//! of its lane is inserted; in a lane of more than [`LANE_MAX`] events it goes to the heap, as do
+//! events of the other kinds.
 //!
-//! N.B. with one list of all near events random reads took 30 % longer, with a 4-ary heap of all
-//! events 60 %; a tournament of the heads and a wheel of short lists were no faster
-//! (docs/decisions/0022, and docs/sim/validity.md, "Speed and memory").
+//! N.B. One list of all near events and a 4-ary heap of all events were slower; a tournament of the
+//! heads and a wheel of short lists were no faster (docs/decisions/0022, and docs/sim/validity.md,
+//! "Speed and memory").
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 /// Kinds that have a lane of their own.
 pub(crate) const LANES: usize = 7;
-/// Longest lane into which events are inserted before others: 4 KiB to move, half of it at most.
+/// Longest lane into which events are inserted: 4 KiB, of which an insertion moves at most half.
 const LANE_MAX: usize = 256;
-/// No event: later than all others.
+/// Marks the absence of an event: later than all events.
 const NOTHING: u128 = u128::MAX;
 const KIND_SHIFT: u32 = 28;
 
@@ -42,9 +43,9 @@ pub(crate) struct Event {
 pub(crate) struct EventQueue {
     /// The earliest event of every lane, then that of the heap.
     heads: [u128; LANES + 1],
-    /// What comes after the head of its lane, in order.
+    /// The events after the head of each lane, in order.
     lanes: [VecDeque<u128>; LANES],
-    /// What comes after the last head.
+    /// The events after the head of the heap.
     heap: BinaryHeap<Reverse<u128>>,
     seq: u32,
     pending_count: usize,
@@ -114,7 +115,7 @@ impl EventQueue {
         }
     }
 
-    /// Adds an event before others of its lane, or to the heap.
+    /// Adds an event in front of others of its lane, or to the heap.
     fn insert(&mut self, lane: usize, key: u128) {
         let mut key = key;
         if key < self.heads[lane] {
@@ -141,8 +142,8 @@ impl EventQueue {
         }
     }
 
-    /// Removes the event whose data is `data`; false when there is none. Linear; only used by
-    /// suspension, which is rare.
+    /// Removes the event whose data is `data`. Returns false when there is none. Linear; used only
+    /// by suspension, which is rare.
     pub(crate) fn cancel(&mut self, data: u32) -> bool {
         let is_it = |key: &u128| *key != NOTHING && unpack(*key).data == data;
         if let Some(at) = self.heads.iter().position(is_it) {
@@ -164,7 +165,7 @@ impl EventQueue {
         removed > 0
     }
 
-    /// Takes the head of a lane, or of the heap, away.
+    /// Removes the head of a lane or of the heap.
     #[inline]
     fn drop_head(&mut self, lane: usize) {
         self.pending_count -= 1;
@@ -197,7 +198,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Marks of all kinds, in turn, or all of one.
+    /// Event data: all kinds round-robin, or all of one kind.
     fn mark(index: usize, kinds: usize) -> u32 {
         index as u32 | ((index % kinds) as u32) << KIND_SHIFT
     }

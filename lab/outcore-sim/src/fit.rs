@@ -1,8 +1,8 @@
-//! What becomes of requests that reach beyond the drives they are played on.
+//! Handles requests that reach beyond the drives on which they are played.
 //!
-//! Contract: [`Fit::Refuse`], the default, makes such a workload an error that names the request;
-//! [`Fit::Wrap`] and [`Fit::Scale`] are those of `outcore replay --fit`, and whoever applies them
-//! says how many requests were changed. `compat = "mqsim"` wraps, as MQSim does.
+//! Contract: [`Fit::Refuse`], the default, makes such a workload an error that names the request.
+//! [`Fit::Wrap`] and [`Fit::Scale`] work as in `outcore replay --fit`; the caller that applies them
+//! reports how many requests were changed. `compat = "mqsim"` wraps, as MQSim does.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ use crate::workload::{FlowConfig, ListItem, Origin, Synthetic};
 
 const OPERATION: &str = "fit workload to drive";
 const SECTOR_BYTES: u64 = 512;
-/// Scaled offsets keep their place inside a block of this size.
+/// Scaled offsets keep their position inside a block of this size.
 const BLOCK_BYTES: u64 = 4096;
 
 /// How addresses are brought into the drives.
@@ -48,7 +48,7 @@ impl FromStr for Fit {
     }
 }
 
-/// What an operation is called.
+/// The name of an operation.
 pub(crate) fn name_of(op: Op) -> &'static str {
     match op {
         Op::Read => "read",
@@ -57,7 +57,7 @@ pub(crate) fn name_of(op: Op) -> &'static str {
     }
 }
 
-/// Offsets up to `span_bytes` in proportion over `room_bytes`.
+/// Scales offsets up to `span_bytes` proportionally to `room_bytes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scale {
     pub(crate) span_bytes: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// Where `offset_bytes` lies; `None` if `bytes` from there are more than the room has.
+    /// The scaled `offset_bytes`; `None` if `bytes` from there exceed the room.
     pub(crate) fn offset(self, offset_bytes: u64, bytes: u64) -> Option<u64> {
         let room_blocks = u128::from(self.room_bytes / BLOCK_BYTES);
         let span_blocks = u128::from(self.span_bytes.div_ceil(BLOCK_BYTES).max(1));
@@ -75,7 +75,7 @@ impl Scale {
         if scaled <= most {
             return Some(scaled);
         }
-        // Back from the end, on the same place in a block where there is one.
+        // Moves back from the end, if possible to the same position in a block.
         let back = most - most % BLOCK_BYTES + offset_bytes % BLOCK_BYTES;
         Some(if back <= most {
             back
@@ -90,11 +90,11 @@ fn end(item: &ListItem) -> u64 {
     item.lba.saturating_add(u64::from(item.sectors))
 }
 
-/// The flows with their lists brought into `drive`, and what there is to say about that.
+/// The flows with their lists fitted to `drive`, and the warnings about that.
 ///
 /// # Errors
-/// [`Fit::Refuse`] and a request beyond the flow's part of the drive, which is named; a request
-/// that is larger than the drive.
+/// [`Fit::Refuse`] with a request beyond the flow's part of the drive; the error names it. A
+/// request that is larger than the drive.
 pub(crate) fn lists<'a>(
     flows: &'a [FlowConfig],
     config: &DriveConfig,
@@ -169,7 +169,7 @@ pub(crate) fn lists<'a>(
     Ok((fitted, said))
 }
 
-/// Refuses a generator whose requests do not fit into what its flow may touch, `room` sectors.
+/// Rejects a generator whose requests do not fit into the `room` sectors that its flow may touch.
 fn generated(flow: &str, spec: &Synthetic, room: u64) -> Result<()> {
     let sectors = u64::from(spec.sizes.mean());
     if sectors <= room {

@@ -1,7 +1,7 @@
 //! Flows: workloads that run on a drive.
 //!
-//! Contract: a flow submits each of its requests once, in the order that its generator or list
-//! gives; completed requests are counted by flow.
+//! Contract: a flow submits each of its requests once, in the order of its generator or list.
+//! Completed requests are counted per flow.
 
 use crate::drive::{Done, Drive, Host};
 use crate::quantities::{NS, Ps};
@@ -46,7 +46,8 @@ impl Generator {
 
     fn next(&mut self) -> (Op, u64, u32) {
         let streams = &mut self.streams;
-        // The stream of kinds serves nothing else, and all it gives is below 1: no need to ask.
+        // This stream is used for nothing else and all its values are below 1, so a ratio of 1
+        // needs no draw.
         let op = if self.spec.read_ratio >= 1.0 || streams.kind.unit() <= self.spec.read_ratio {
             Op::Read
         } else {
@@ -82,7 +83,7 @@ impl Generator {
         if self.streams.is_compat {
             return (op, lba, (sectors & 0xffff).max(1));
         }
-        // Nothing reaches beyond the flow's range: MQSim's patterns let some do.
+        // No request reaches beyond the flow's range, although some of MQSim's patterns would.
         let sectors = u64::from(sectors).min(self.last - self.first + 1) as u32;
         if lba + u64::from(sectors) > self.last + 1 {
             lba = self.first;
@@ -126,12 +127,12 @@ enum Running {
 pub(crate) struct Flow {
     running: Running,
     generated: u64,
-    /// It has made its last request.
+    /// True when it has made its last request.
     is_exhausted: bool,
     pub(crate) stats: FlowStats,
 }
 
-/// All flows of a run on one drive; the drive's [`Host`].
+/// All flows of a run on one drive. Implements [`Host`] for the drive.
 #[derive(Debug)]
 pub(crate) struct Flows {
     pub(crate) flows: Vec<Flow>,
@@ -139,8 +140,8 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// Prepares the flows for `drive`, whose queues are those of the flows, in order. With
-    /// `keep_log` every completed request is kept.
+    /// Prepares the flows for `drive`, whose queues belong to the flows in order. With `keep_log`
+    /// every completed request is kept.
     pub(crate) fn new(configs: &[FlowConfig], drive: &Drive, keep_log: bool) -> Self {
         let flows =
             configs
@@ -179,7 +180,7 @@ impl Flows {
         }
     }
 
-    /// Begins to count anew, with what is in flight as generated and nothing as completed.
+    /// Restarts the counters: requests in flight count as generated, none as completed.
     pub(crate) fn restart_counters(&mut self) {
         for flow in &mut self.flows {
             let in_flight = flow.stats.generated - flow.stats.serviced;
@@ -191,12 +192,12 @@ impl Flows {
         }
     }
 
-    /// Completed requests, when they are kept.
+    /// Completed requests, if they are kept.
     pub(crate) fn take_log(&mut self) -> Vec<Done> {
         self.log.take().unwrap_or_default()
     }
 
-    /// Whether every flow has made all of its requests, and all of those have been completed.
+    /// Whether every flow has made all of its requests and all of them have been completed.
     pub(crate) fn have_ended(&self) -> bool {
         self.flows
             .iter()
@@ -227,7 +228,7 @@ impl Flows {
         }
     }
 
-    /// Generates and submits the next request of a flow; false when it has none left.
+    /// Generates and submits the next request of a flow. Returns false when it has none left.
     fn submit_next(&mut self, drive: &mut Drive, at: usize) -> bool {
         let flow = &mut self.flows[at];
         let now = drive.now();

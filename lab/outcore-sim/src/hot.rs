@@ -1,19 +1,20 @@
-//! What the hot path asks of the machine and safe Rust cannot say: bring this entry near, give this
-//! table large pages.
+//! Hints of the hot path that safe Rust cannot express: prefetch an entry, use large pages for a
+//! table.
 //!
-//! Contract: hints only. They change nothing that a program can observe but the time it takes (and,
-//! for large pages, how much of a table is resident), where there are none they do nothing, and a
-//! wrong one costs a little. Kept in one file because it is the simulator's only unsafe code.
+//! Contract: hints only. They change nothing that a program can observe except for the time (and,
+//! for large pages, how much of a table is resident). Where the machine lacks a hint, it does
+//! nothing; a wrong hint costs little. They are in a file of their own because it holds the
+//! simulator's only unsafe code.
 //!
 //! A mapping table is larger than the processor's caches, and reads go anywhere in it. The address
-//! of an entry is known some events before the entry is needed, when the request is submitted.
+//! of an entry is known at submission, some events before the entry is needed.
 //!
-//! N.B. without the hints, loading entries took a third of the time of random reads on a large
-//! drive, and faults on pages of 4 KiB another fifth (docs/decisions/0022).
+//! N.B. Without the hints, loads of entries and faults on pages of 4 KiB take a large part of the
+//! time of random reads on a large drive (docs/decisions/0022).
 
 #![allow(unsafe_code)]
 
-/// Begins to load `table[at]`, if there is such an entry.
+/// Prefetches `table[at]`, if there is such an entry.
 #[inline]
 pub(crate) fn prefetch<T>(table: &[T], at: usize) {
     let Some(entry) = table.get(at) else {
@@ -22,18 +23,18 @@ pub(crate) fn prefetch<T>(table: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing that the program sees and never faults; the address is
-        // that of a live entry anyway. SSE, which has it, is a part of x86-64.
+        // SAFETY: a prefetch changes nothing that the program sees and never faults, and the
+        // address is that of a live entry. The instruction belongs to SSE, which is part of x86-64.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(entry).cast()) }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = entry;
 }
 
-/// The kernel's large pages.
+/// Size of the kernel's large pages.
 const LARGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Lets the kernel give `table` large pages when it is touched.
+/// Allows the kernel to back `table` with large pages when it is touched.
 pub(crate) fn use_large_pages<T>(table: &[T]) {
     let first = table.as_ptr().addr();
     let end = first + std::mem::size_of_val(table);
@@ -45,6 +46,6 @@ pub(crate) fn use_large_pages<T>(table: &[T]) {
     let at = table.as_ptr().cast_mut().cast::<std::ffi::c_void>();
     let at = at.wrapping_byte_add(inside.start - first);
     // SAFETY: the range is a part of the table's own memory, and this advice changes no byte of it.
-    // A kernel that has no large pages says so, which is as good.
+    // A kernel without large pages returns an error, which is harmless.
     let _ = unsafe { rustix::mm::madvise(at, inside.len(), rustix::mm::Advice::LinuxHugepage) };
 }

@@ -1,4 +1,5 @@
-//! Timing model of SSDs and of what runs on them: answers before the hardware is bought.
+//! Timing model of SSDs and of the programs that use them. It answers questions about hardware
+//! before anyone buys it.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -6,20 +7,20 @@
 //! | [`mqsim`] | import of MQSim's XML files and traces |
 //! | [`presets`] | drives by name, with the provenance of their values |
 //! | [`workload`] | generators and lists of requests |
-//! | [`drive`] | the model itself |
-//! | [`run`] | a drive and its flows from the first to the last event |
-//! | [`fit`] | what becomes of requests beyond the drives |
+//! | [`drive`] | the model of one drive |
+//! | [`run`] | runs a drive and its flows from the first event to the last |
+//! | [`fit`] | handles requests that reach beyond the drives |
 //! | [`array`] | several drives, and the replay of a recorded trace on them |
-//! | `sweep`, [`plot`] | any parameter over values, as table, CSV and SVG; charts of one run |
+//! | `sweep`, [`plot`] | varies any parameter (table, CSV, SVG); charts of one run |
 //! | [`requests`] | every request of a run as CSV or Parquet |
-//! | [`calibrate`] | a drive fitted to one that was measured |
+//! | [`calibrate`] | fits a drive to a measured one |
 //! | [`workload_file`] | workloads as TOML |
-//! | [`device`] | simulated drives under the engine: real bytes, virtual time |
-//! | [`plan`] | a sort predicted from its plan |
-//! | [`allegro`] | which kernel launches to simulate so that the whole is known well enough |
-//! | [`activesort`] | a drive that merges sorted runs while they are read |
+//! | [`device`] | simulated drives as devices of the engine: real bytes, virtual time |
+//! | [`plan`] | predicts a sort from its plan |
+//! | [`allegro`] | chooses the kernel launches to simulate so that they represent all of them |
+//! | [`activesort`] | a drive that merges sorted runs while the host reads them |
 //! | [`gpu`] | a GPU inside the storage and its workloads |
-//! | [`policies`] | allocation, mapping and scheduling compared |
+//! | [`policies`] | compares allocation, mapping and scheduling |
 //! | [`report`] | latencies, counters, summary |
 //!
 //! ```

@@ -1,20 +1,22 @@
-//! How long a sort would take on drives that one does not own, from the plan alone.
+//! Predicts from its plan alone how long a sort would take on drives that the user does not own.
 //!
-//! Model: PALID (Li, Khan, Dhulipala, SPAA 2025): N bytes, M of memory. What fits is read, sorted
-//! and written once. Otherwise records are distributed into buckets that fit (one read and one
-//! write of the data), then each bucket is read, sorted and written; where the buckets of one pass
-//! do not fit, distribution is repeated. A phase takes the largest of its I/O time (bandwidth of
-//! one simulated drive times the drives, bounded by the shared ceiling), its computation, and the
-//! time in which the memory bus moves what both need.
+//! Model: PALID (Li, Khan, Dhulipala, SPAA 2025): N bytes of data, M bytes of memory.
+//! - Data that fits into memory is read, sorted and written once.
+//! - Otherwise records are distributed into buckets that fit (one read and one write of the data);
+//!   then each bucket is read, sorted and written. If one pass cannot create enough buckets, the
+//!   distribution is repeated.
+//! - A phase takes the largest of three times: its I/O (bandwidth of one simulated drive times the
+//!   number of drives, bounded by the shared ceiling), its computation, and the time in which the
+//!   memory bus moves the data for both.
 //!
-//! Bytes cross the memory bus more often than they cross the link. Distribution: a drive writes
-//! them to memory, a core reads them, a bucket's buffer is filled from memory and written back, a
-//! drive reads them: five times. Sorting a bucket: in and out, and two levels of reading, filling
-//! and writing back, the rest being within the caches: eight times. PALID's own figures agree with
-//! such counts (docs/sim/experiments.md, step 6).
+//! Bytes cross the memory bus more often than the link. In the distribution they cross five times:
+//! a drive writes them to memory, a core reads them, the bucket's buffer is loaded from memory and
+//! written back, and a drive reads them. In the sort of a bucket they cross eight times: in and
+//! out, and two levels of reading, loading and writing back; other levels are within the caches.
+//! PALID's own figures agree with such counts (docs/sim/experiments.md, step 6).
 //!
-//! Pure: nothing is measured here but the drive model; CPU cost a record is an input, which the
-//! caller measures, or [`cpu`] takes from a job that was recorded.
+//! Only the drive model is measured here. The CPU cost per record is an input: the caller measures
+//! it, or [`cpu`] takes it from a recorded job.
 
 pub mod cpu;
 
@@ -25,35 +27,36 @@ use crate::config::DriveConfig;
 use crate::presets::{Figure, measure};
 use cpu::CpuCost;
 
-/// The job.
+/// The sort to predict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SortJob {
     /// Bytes to sort.
     pub size_bytes: u64,
-    /// Bytes of a record.
+    /// Bytes per record.
     pub record_bytes: u64,
-    /// Memory.
+    /// Bytes of memory.
     pub memory_bytes: u64,
-    /// Cores.
+    /// Number of cores.
     pub cores: u32,
-    /// Core time a record.
+    /// Core time per record.
     pub cpu: CpuCost,
-    /// What the memory bus moves, bytes a second; 0 for no bound.
+    /// Bytes per second that the memory bus moves; 0 means no bound.
     pub memory_bytes_per_s: u64,
-    /// Bytes of one bucket's write buffer and of its read window, which bound the buckets a pass.
+    /// Bytes of one bucket's write buffer and of its read window. They bound the number of buckets
+    /// per pass.
     pub bucket_buffer_bytes: u64,
 }
 
 /// One phase of the job.
 #[derive(Debug, Clone, Serialize)]
 pub struct Phase {
-    /// What.
+    /// Name of the phase.
     pub name: String,
     /// Seconds of I/O.
     pub io_seconds: f64,
     /// Seconds of computation.
     pub cpu_seconds: f64,
-    /// Seconds of the memory bus.
+    /// Seconds in which the memory bus moves the data.
     pub memory_seconds: f64,
     /// Seconds, the largest of the three.
     pub seconds: f64,
@@ -64,19 +67,19 @@ pub struct Phase {
 pub struct SortPlan {
     /// Phases in order.
     pub phases: Vec<Phase>,
-    /// All together.
+    /// Total time.
     pub seconds: f64,
-    /// Bandwidth of the array, bytes a second: reading, writing.
+    /// Read bandwidth of the array in bytes per second.
     pub read_bytes_per_s: f64,
-    /// Writing.
+    /// Write bandwidth of the array in bytes per second.
     pub write_bytes_per_s: f64,
-    /// `io`, `cpu` or `memory`, whichever takes longest in sum.
+    /// `io`, `cpu` or `memory`: the one with the largest total.
     pub bottleneck: &'static str,
 }
 
-/// How often a byte crosses the memory bus while it is distributed.
+/// How often a byte crosses the memory bus during distribution.
 const DISTRIBUTE_CROSSINGS: f64 = 5.0;
-/// The same while its bucket is sorted.
+/// How often a byte crosses the memory bus while its bucket is sorted.
 const SORT_CROSSINGS: f64 = 8.0;
 
 fn check(job: &SortJob, drives: u32) -> Result<()> {
@@ -106,7 +109,7 @@ fn check(job: &SortJob, drives: u32) -> Result<()> {
     Ok(())
 }
 
-/// Predicts a sort on `drives` drives like `drive` with a shared ceiling (0: none).
+/// Predicts a sort on `drives` drives like `drive` with a shared ceiling (0 means none).
 pub fn plan_sort(
     job: &SortJob,
     drive: &DriveConfig,
@@ -133,7 +136,7 @@ pub fn plan_sort(
     let write = (measure(drive, Figure::SequentialWrite)? * f64::from(drives)).min(ceiling);
     let bytes = job.size_bytes as f64;
     let records = bytes / job.record_bytes as f64;
-    // Reads and writes of one phase share the ceiling.
+    // The reads and writes of one phase share the ceiling.
     let io = (bytes / read + bytes / write).max(2.0 * bytes / ceiling);
     let memory_rate = match job.memory_bytes_per_s {
         0 => f64::MAX,
@@ -293,8 +296,8 @@ mod tests {
         assert_eq!(of(0).seconds, of(1 << 40).seconds);
     }
 
-    /// 8 TB, 200 GB, 64 cores, 30 drives, where only the memory bus counts: map and reduce on the
-    /// same machine took what 5 and 2 crossings of a bus of 145 GB/s take.
+    /// 8 TB, 200 GB, 64 cores, 30 drives, with only the memory bus as a bound. Map and reduce on
+    /// the same machine took as long as 5 and 2 crossings of a bus of 145 GB/s.
     #[test]
     fn memory_crossings_are_those_of_the_phases() {
         let mut one = job(8_000_000_000_000);

@@ -1,7 +1,7 @@
-//! Charts of one run: how long requests took, and how many there were over time.
+//! Charts of one run: response times, and request rates over time.
 //!
 //! Contract: pure; the same log gives the same text. A line has at most [`POINTS_MAX`] points,
-//! whatever the number of requests.
+//! independent of the number of requests.
 
 use std::str::FromStr;
 
@@ -12,15 +12,15 @@ use outcore_io::{Error, Result};
 use crate::drive::Done;
 use crate::quantities::{Ps, SECOND};
 
-/// Most points of a line over time.
+/// Maximum number of points of a line over time.
 const POINTS_MAX: usize = 200;
 
-/// What a chart of a run shows.
+/// A kind of chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// Response time over the share of requests that stay below it.
+    /// Response time over the share of requests that are faster.
     Latency,
-    /// Completed requests a second over time.
+    /// Completed requests per second over time.
     Iops,
 }
 
@@ -39,10 +39,10 @@ impl FromStr for View {
     }
 }
 
-/// Draws the requests of `log`, a line for each flow of `names`, as SVG.
+/// Draws the requests of `log` as SVG, one line per flow of `names`.
 ///
 /// # Errors
-/// Nothing was completed.
+/// No request was completed.
 pub fn run_svg(title: &str, names: &[String], log: &[Done], view: View) -> Result<String> {
     let chart = match view {
         View::Latency => {
@@ -82,7 +82,7 @@ pub fn run_svg(title: &str, names: &[String], log: &[Done], view: View) -> Resul
     .svg()
 }
 
-/// A line for each flow, from its requests.
+/// One line per flow, computed from its requests.
 fn by_flow(
     names: &[String],
     log: &[Done],
@@ -95,7 +95,7 @@ fn by_flow(
     names.iter().enumerate().map(line).collect()
 }
 
-/// Percentiles that are drawn: what stands at the axis, and the share.
+/// Percentiles that are drawn: label at the axis, and share.
 const PERCENTILES: [(&str, f64); 9] = [
     ("50 %", 0.5),
     ("75 %", 0.75),
@@ -123,13 +123,13 @@ fn latencies(responses: impl Iterator<Item = Ps>) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Requests a second over seconds.
+/// Requests per second over seconds.
 fn rates(completions: impl Iterator<Item = Ps>, end: Ps) -> Vec<(f64, f64)> {
     let all: Vec<Ps> = completions.collect();
     if all.is_empty() {
         return Vec::new();
     }
-    // Enough requests in a step that its count means something.
+    // A step holds enough requests for its count to be meaningful.
     let steps = (all.len() / 50).clamp(1, POINTS_MAX);
     let step_ps = (end / steps as u64 + 1).max(1);
     let mut counts = vec![0u64; steps];
@@ -186,7 +186,7 @@ mod tests {
         for (seen, expected) in ms.iter().zip(expected) {
             assert!((seen - expected).abs() < 0.0011, "{seen} {expected}");
         }
-        // One request a microsecond.
+        // One request per microsecond.
         let rates = rates((0..100_000).map(|us| us * NS * 1000), 100_000 * NS * 1000);
         assert!(
             rates

@@ -1,9 +1,10 @@
-//! Drives by name, with the provenance of every value.
+//! Named drives, with the provenance of every value.
 //!
-//! Contract: a preset is a TOML file that [`DriveConfig::from_toml`] reads, in which every value is
-//! marked with where it is from (datasheet, fitted or guessed); it carries the published figures
-//! that it was checked against. Internal geometry and latencies of commercial drives are not
-//! published: they are chosen so that the published figures come out, and say so.
+//! Contract: a preset is a TOML file that [`DriveConfig::from_toml`] reads. Every value carries a
+//! mark with its source (datasheet, fitted or guessed). The preset also has the published figures
+//! that it was checked against. Vendors do not publish the internal geometry and latencies of
+//! commercial drives; these values are chosen to reproduce the published figures, and marked
+//! accordingly.
 
 use outcore_io::units::{self, nearest};
 use outcore_io::{Error, Result};
@@ -15,46 +16,46 @@ use crate::report::Summary;
 use crate::run::{RunOptions, run};
 use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
 
-/// Where a value is from.
+/// Source of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Provenance {
     /// The vendor's data sheet.
     Datasheet,
-    /// Chosen so that published figures come out.
+    /// Chosen to reproduce published figures.
     Fitted,
     /// Typical for the technology and the year.
     Guessed,
-    /// The simulator's own for every drive: a guess as well, or off.
+    /// The simulator's default for every drive: also a guess, or a disabled feature.
     Default,
-    /// That of MQSim's default drive.
+    /// From MQSim's default drive.
     Mqsim,
 }
 
 /// A published figure.
 #[derive(Debug, Clone, Copy)]
 pub struct Published {
-    /// What was measured.
+    /// The workload of the figure.
     pub workload: Figure,
-    /// Bytes a second, or requests a second.
+    /// Bytes per second, or requests per second.
     pub value: f64,
 }
 
-/// The workloads that data sheets give figures for.
+/// The workloads for which data sheets give figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
-    /// 128 KiB sequential reads, bytes a second.
+    /// 128 KiB sequential reads, bytes per second.
     SequentialRead,
-    /// 128 KiB sequential writes, bytes a second.
+    /// 128 KiB sequential writes, bytes per second.
     SequentialWrite,
-    /// 4 KiB random reads, requests a second.
+    /// 4 KiB random reads, requests per second.
     RandomRead,
-    /// 4 KiB random writes, requests a second, sustained.
+    /// 4 KiB random writes, requests per second, sustained.
     RandomWrite,
 }
 
-/// A drive by name.
+/// A named drive.
 #[derive(Debug, Clone, Copy)]
 pub struct Preset {
     /// Name.
@@ -66,22 +67,22 @@ pub struct Preset {
     pub published: &'static [Published],
 }
 
-/// One value of a preset and where it is from.
+/// One value of a preset and its source.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Value {
     /// Table of the configuration.
     pub table: String,
-    /// Key in it.
+    /// Key in that table.
     pub key: String,
     /// The value as it is written.
     pub value: String,
-    /// Where it is from.
+    /// Source of the value.
     pub provenance: Provenance,
-    /// What there is to say about it; often nothing.
+    /// A remark about the value; often empty.
     pub note: String,
 }
 
-/// The settings of a drive's TOML that are in tables and have a provenance by their mark.
+/// The settings in the tables of a drive's TOML whose mark names a provenance.
 fn settings(text: &str, provenance_of: impl Fn(&str) -> Option<Provenance>) -> Vec<Value> {
     let mut table = "";
     let mut values = Vec::new();
@@ -112,7 +113,7 @@ const fn published(workload: Figure, value: f64) -> Published {
     Published { workload, value }
 }
 
-/// The drives that are known by name.
+/// The named drives.
 pub const PRESETS: [Preset; 8] = [
     Preset {
         name: "mqsim-default",
@@ -193,7 +194,7 @@ pub const PRESETS: [Preset; 8] = [
     },
 ];
 
-/// Finds a preset; an unknown name is an error that names the nearest.
+/// Finds a preset. The error for an unknown name contains the nearest known name.
 pub fn preset(name: &str) -> Result<&'static Preset> {
     if let Some(found) = PRESETS.iter().find(|preset| preset.name == name) {
         return Ok(found);
@@ -220,7 +221,7 @@ impl Preset {
         DriveConfig::from_toml(self.text)
     }
 
-    /// The configuration as TOML, with the mark of every value where it has marks.
+    /// The configuration as TOML, with the marks of the values that have one.
     pub fn text(&self) -> Result<String> {
         if self.text.is_empty() {
             self.config()?.to_toml()
@@ -229,8 +230,8 @@ impl Preset {
         }
     }
 
-    /// Every value of the drive and where it is from: those of the preset's file first, with their
-    /// marks, then those that it leaves as they are.
+    /// Every value of the drive and its source: first the values in the preset's file with their
+    /// marks, then the defaults.
     ///
     /// # Errors
     /// As [`Preset::config`].
@@ -262,18 +263,18 @@ impl Preset {
         Ok(values)
     }
 
-    /// The same drive with smaller planes: parallelism and times are the same, a run builds and
-    /// fills it in a moment. At least 128 blocks of 32 pages stay.
+    /// The same drive with smaller planes. Parallelism and times stay the same, and building and
+    /// filling it takes a moment. It keeps at least 128 blocks of 32 pages.
     ///
-    /// What does not shrink with a drive is kept: collection starts with as many blocks free as on
-    /// the whole drive, up to [`FREE_BLOCKS`], because what a plane can take while it collects is
-    /// blocks, no share of them. The host sees less of it, so that its data fill as large a share
-    /// of what collection leaves, as those blocks are more of few than of many and would eat the
-    /// over-provisioning.
+    /// Quantities that do not shrink with a drive stay the same. Collection starts with as many
+    /// free blocks as on the whole drive, up to [`FREE_BLOCKS`], because a plane needs a number of
+    /// blocks, not a share, while it collects. On a smaller drive these blocks are a larger share
+    /// and would use up the over-provisioning. Therefore the host sees less of the drive, so that
+    /// its data fills the same share of the blocks that collection leaves.
     ///
-    /// An erase takes as much less time as a block has fewer pages, so that erasing costs the same
-    /// a page; it may be suspended for the same share of that time. What one read waits for an
-    /// erase that is not suspended is shorter all the same.
+    /// The time of an erase shrinks with the pages of a block, so that erasing costs the same per
+    /// page. It may be suspended for the same share of that time. A read that waits for an erase
+    /// without suspension therefore waits less than on the whole drive.
     pub fn scaled(&self, blocks: u32, pages: u32) -> Result<DriveConfig> {
         let mut config = self.config()?;
         let usable = usable_share(&config);
@@ -296,10 +297,10 @@ impl Preset {
         Ok(config)
     }
 
-    /// As [`Preset::sized`] for a size that a user gave: none is larger than the product itself.
+    /// As [`Preset::sized`] for a size that the user gave, which cannot exceed the product's.
     ///
     /// # Errors
-    /// Usage: no flash, or more than the drive has.
+    /// Usage: zero bytes of flash, or more than the drive has.
     pub fn of_size(&self, flash_bytes: u64) -> Result<DriveConfig> {
         const OPERATION: &str = "size drive";
         let whole_bytes = self.config()?.physical_bytes();
@@ -307,8 +308,9 @@ impl Preset {
             let cause = "a drive of 0 bytes leaves no room";
             return Err(Error::usage(OPERATION, cause).hint("leave the size out for 16GiB"));
         }
-        // Up to the default, a smaller drive is taken whole; and a product is sold by a round
-        // number that is not quite what its flash holds.
+        // A size up to the default is accepted even for a smaller product, which is then simulated
+        // as a whole. The nominal size of a product is a round number that differs slightly from
+        // its flash.
         let most_bytes = DEFAULT_FLASH_BYTES.max(whole_bytes + whole_bytes / 8);
         if flash_bytes > most_bytes {
             let (asked, whole) = (units::bytes(flash_bytes), units::bytes(whole_bytes));
@@ -324,8 +326,8 @@ impl Preset {
         self.sized(flash_bytes)
     }
 
-    /// The same drive with about `flash_bytes` of flash (see [`Preset::scaled`]): from 128 blocks
-    /// of 32 pages a plane up to its full size.
+    /// The same drive with about `flash_bytes` of flash (see [`Preset::scaled`]), from 128 blocks
+    /// of 32 pages per plane up to its full size.
     pub fn sized(&self, flash_bytes: u64) -> Result<DriveConfig> {
         let full = self.config()?;
         if flash_bytes >= full.physical_bytes() {
@@ -334,29 +336,29 @@ impl Preset {
         let f = &full.flash;
         let planes = u64::from(f.channels) * u64::from(f.chips * f.dies * f.planes);
         let pages = flash_bytes / (planes * f.page.0).max(1);
-        // Blocks first: collection needs many of them more than it needs long ones, and with few
-        // its reserve is a larger share of them than on the drive itself.
+        // Keeps blocks rather than pages. Collection needs many blocks more than long ones, and
+        // with few blocks its reserve is a larger share than on the drive itself.
         let blocks = (pages / 32).clamp(128, u64::from(f.blocks));
         let a_block = pages.div_ceil(blocks).clamp(32, u64::from(f.pages));
         self.scaled(blocks as u32, a_block as u32)
     }
 }
 
-/// The flash of a drive whose size nobody gave.
+/// The flash of a drive if the user gives no size.
 const DEFAULT_FLASH_BYTES: u64 = 16 << 30;
 
-/// Free blocks a plane of a smaller drive with which collection starts, at most. With 4 a drive of
-/// static allocation starves (as simulated, pm9a3 at 16 GiB: 32 thousand sustained writes a second
-/// where it does 52 with 8, 54 with 16 and as many on a drive of 32 GiB); more would cost room.
+/// Maximum number of free blocks per plane with which collection starts on a smaller drive. With
+/// fewer, a drive with static allocation starves (4 instead of 8 cost pm9a3 at 16 GiB more than a
+/// third of its sustained writes); with more, the drive loses room and gains little.
 const FREE_BLOCKS: f64 = 8.0;
 
-/// And with which it stops at nothing.
+/// Free blocks per plane below which collection goes before everything.
 const HARD_FREE_BLOCKS: f64 = 3.0;
 
-/// Share of a plane's blocks that can be full of data at a time: without those that collection
-/// keeps free, the two that are being written, and one that is being collected. As simulated, the
-/// write amplification of pm1733, pm963 and pm9a3 is then the same from 256 blocks a plane on, to a
-/// tenth; with 128 it is a sixth lower.
+/// Share of a plane's blocks that can be full of data at a time: all except for those that
+/// collection keeps free, the two that are being written, and one that is being collected. With
+/// this rule, simulated write amplification is independent of the size from 256 blocks per plane
+/// on, to a tenth; with 128 blocks it is a sixth lower.
 fn usable_share(config: &DriveConfig) -> f64 {
     const IN_USE: f64 = 3.0;
     let blocks = f64::from(config.flash.blocks);
@@ -364,7 +366,7 @@ fn usable_share(config: &DriveConfig) -> f64 {
     (1.0 - (free + IN_USE) / blocks).max(0.01)
 }
 
-/// Random reads of 4 KiB a second, at each of `depths`: how a drive saturates.
+/// Random reads of 4 KiB per second at each of `depths`, which shows how a drive saturates.
 pub(crate) fn depth_curve(config: &DriveConfig, depths: &[u32]) -> Result<Vec<(u32, f64)>> {
     depths
         .iter()
@@ -426,7 +428,7 @@ impl Load {
     }
 }
 
-/// Simulates the workload that a data sheet's figure stands for.
+/// Simulates the workload of a data sheet's figure.
 pub fn measure(config: &DriveConfig, figure: Figure) -> Result<f64> {
     let (reads, sectors, depth, requests, addresses) = match figure {
         Figure::SequentialRead => (1.0, 256, 64, 20_000, Addresses::Streaming),
@@ -436,7 +438,7 @@ pub fn measure(config: &DriveConfig, figure: Figure) -> Result<f64> {
             (0.0, 256, 64, requests, Addresses::Streaming)
         }
         Figure::RandomRead => (1.0, 8, 512, 300_000, Addresses::Uniform),
-        // An eighth of the drive, after enough writes for its planes to be out of step.
+        // An eighth of the drive, after enough writes to desynchronise its planes.
         Figure::RandomWrite => (
             0.0,
             8,
@@ -447,12 +449,12 @@ pub fn measure(config: &DriveConfig, figure: Figure) -> Result<f64> {
     };
     let warm_up = match figure {
         Figure::RandomWrite => requests / 4 * 3,
-        // What the drive's DRAM takes at once is not a rate.
+        // The part that the drive's DRAM absorbs at once is not a sustained rate.
         Figure::SequentialWrite => requests / 4,
         _ => 0,
     };
     let mut config = config.clone();
-    // Data sheets give sequential writes to a fresh drive, random ones to a full one.
+    // Data sheets measure sequential writes on a fresh drive, random ones on a full one.
     config.precondition = figure != Figure::SequentialWrite;
     let load = Load {
         reads,
@@ -571,8 +573,8 @@ mod tests {
     fn the_published_figures_come_out() {
         for preset in &PRESETS {
             for published in preset.published {
-                // Random writes bring a drive into its steady state first: the smallest stands for
-                // all.
+                // Random writes first bring a drive into its steady state; the smallest drive
+                // represents all.
                 let blocks = match published.workload {
                     Figure::RandomWrite if preset.name != "pm963" => continue,
                     Figure::RandomWrite => 256,

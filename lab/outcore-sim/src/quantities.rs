@@ -1,8 +1,8 @@
 //! Quantities of configuration files: `"4KiB"`, `"75us"`, `"1.2GB/s"`, `"333MT/s"`.
 //!
-//! Contract: text is read and written by [`outcore_io::units`], so that sizes, times and rates are
-//! spelt here as everywhere in outcore; this file only has what the simulator counts in. Times are
-//! kept as integer picoseconds, sizes as bytes, rates as bytes a second.
+//! Contract: [`outcore_io::units`] reads and writes the text, so sizes, times and rates have the
+//! same form as everywhere in outcore. This file adds the units of the simulator. Times are integer
+//! picoseconds, sizes are bytes, rates are bytes per second.
 
 use outcore_io::Result;
 use outcore_io::units;
@@ -20,7 +20,7 @@ pub const MS: Ps = 1_000_000_000;
 /// Picoseconds in a second.
 pub(crate) const SECOND: Ps = 1_000_000_000_000;
 
-/// Units that sizes are written in, largest first.
+/// Units of sizes, largest first.
 const SIZE_UNITS: [(&str, u64); 5] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
@@ -44,14 +44,14 @@ const TRANSFER_UNITS: [(&str, u64); 2] = [("GT/s", 1_000_000_000), ("MT/s", 1_00
 
 /// Reads a duration such as `75us` as picoseconds.
 ///
-/// Errors (usage): no number, no unit or an unknown one, more than 213 days.
+/// Errors (usage): no number, a missing or unknown unit, more than 213 days.
 pub(crate) fn parse_time(text: &str) -> Result<Ps> {
     units::parse_in(&TIME_UNITS, "time", text, "500ps, 75us, 3.5ms or 2s")
 }
 
 /// Reads a bus rate such as `1200MT/s` as transfers a second.
 ///
-/// Errors (usage): no number, no unit or an unknown one.
+/// Errors (usage): no number, a missing or unknown unit.
 pub(crate) fn parse_transfers(text: &str) -> Result<u64> {
     units::parse_in(&TRANSFER_UNITS, "bus rate", text, "1200MT/s")
 }

@@ -1,11 +1,11 @@
 //! Results: latency by flow, totals, and the summary that is printed or written as JSON.
 //!
-//! Contract: sums and the longest response are exact; percentiles come from an HDR histogram of
-//! nanoseconds with three significant digits, and never exceed the longest. Rates count what was
-//! completed over the time until the last of it was: what the drive does for itself afterwards,
-//! such as writing its cache to flash, makes no rate smaller. With `compat = "mqsim"` they count
-//! over the whole simulated time, as MQSim's do. A run in which nothing was completed has zeros,
-//! never infinities.
+//! Contract: sums and the longest response are exact. Percentiles come from an HDR histogram of
+//! nanoseconds with three significant digits, and never exceed the longest response. Rates count
+//! completed requests over the time until the last completion, so the drive's own work afterwards,
+//! such as writing its cache to flash, does not reduce them. With `compat = "mqsim"` rates count
+//! over the whole simulated time, as in MQSim. A run without completions has zeros, never
+//! infinities.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::drive::stats::{DriveStats, Wear};
 use crate::drive::{Done, Drive, Op};
 use crate::quantities::{NS, Ps, SECOND};
 
-/// What one flow experienced.
+/// Results of one flow.
 #[derive(Debug, Clone)]
 pub(crate) struct FlowStats {
     /// Name of the flow.
@@ -23,7 +23,7 @@ pub(crate) struct FlowStats {
     pub generated: u64,
     /// Requests completed.
     pub serviced: u64,
-    /// Reads among them.
+    /// Completed reads.
     pub reads: u64,
     /// Bytes read and written.
     pub bytes: u64,
@@ -31,7 +31,7 @@ pub(crate) struct FlowStats {
     end_to_end_ps: u128,
     histogram: Histogram<u64>,
     longest_ps: Ps,
-    /// When the last request was completed.
+    /// Time of the last completion.
     last_ps: Ps,
     /// Order-sensitive digest of all completions.
     pub digest: u64,
@@ -103,24 +103,23 @@ impl FlowStats {
         self.digest = self.digest.rotate_left(7) ^ other.digest;
     }
 
-    /// Latency below which `share` (0 to 1) of the requests stay, in nanoseconds.
+    /// Latency in nanoseconds that `share` (0 to 1) of the requests do not exceed.
     pub(crate) fn percentile_ns(&self, share: f64) -> u64 {
         if self.serviced == 0 {
             0
         } else {
-            // What a bucket stands for may be longer than anything that was in it.
+            // The upper bound of a bucket may exceed every value in it.
             let bucket = self.histogram.value_at_quantile(share);
             bucket.min((self.longest_ps / NS).max(1))
         }
     }
 
-    /// The longest response in nanoseconds, exactly (to the nanosecond); 0 when nothing was
-    /// completed.
+    /// The longest response in nanoseconds, exact to the nanosecond; 0 when nothing was completed.
     pub(crate) fn longest_ns(&self) -> u64 {
         self.longest_ps / NS
     }
 
-    /// When the last request was completed; 0 when none was.
+    /// Time of the last completion; 0 when nothing was completed.
     pub(crate) fn last_ps(&self) -> Ps {
         self.last_ps
     }
@@ -160,7 +159,7 @@ impl FlowStats {
     }
 }
 
-/// The times that a summary is about, from where the counting began.
+/// The times of a summary, from the start of counting.
 #[derive(Debug, Clone, Copy)]
 struct Times {
     /// Until the last request of any flow was completed.
@@ -169,7 +168,7 @@ struct Times {
     end_ps: Ps,
 }
 
-/// The figures of one flow, or of all together.
+/// The figures of one flow, or of all flows together.
 #[derive(Debug, Clone, Serialize)]
 pub struct FlowSummary {
     /// Name of the flow; `total` for all.
@@ -178,53 +177,53 @@ pub struct FlowSummary {
     pub requests: u64,
     /// Requests generated.
     pub generated: u64,
-    /// Completed requests a second, over `rates_over_ns`.
+    /// Completed requests per second, over `rates_over_ns`.
     pub iops: f64,
-    /// Bytes of completed requests a second, over `rates_over_ns`.
+    /// Bytes of completed requests per second, over `rates_over_ns`.
     pub bytes_per_s: f64,
-    /// From the submission queue to the completion, mean.
+    /// Mean time from the submission queue to the completion.
     pub mean_response_ns: f64,
-    /// From the wish to the completion, mean.
+    /// Mean time from the host's issue to the completion.
     pub mean_end_to_end_ns: f64,
-    /// Percentiles of the response time.
+    /// 50th percentile of the response time.
     pub p50_response_ns: u64,
-    /// 95 %.
+    /// 95th percentile.
     pub p95_response_ns: u64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99_response_ns: u64,
-    /// 99.9 %.
+    /// 99.9th percentile.
     pub p999_response_ns: u64,
-    /// 99.99 %.
+    /// 99.99th percentile.
     pub p9999_response_ns: u64,
-    /// Longest, exactly.
+    /// Longest response, exact.
     pub max_response_ns: u64,
-    /// What the rates are counted over: from the start, or the end of the warm-up, until the last
-    /// request of any flow was completed (`compat = "mqsim"`: until the last event).
+    /// The time over which rates are computed: from the start, or the end of the warm-up, until the
+    /// last request of any flow was completed (`compat = "mqsim"`: until the last event).
     pub rates_over_ns: u64,
     /// Time of the last event, such as the last write of the drive's cache to flash; after a
-    /// warm-up that of the last request.
+    /// warm-up, the time of the last completion.
     pub sim_end_ns: u64,
 }
 
-/// Where the time went, means in nanoseconds: the link a request, the rest a flash operation of the
+/// Mean times in nanoseconds: link time per request, all other times per flash operation of the
 /// host.
 #[derive(Debug, Clone, Serialize)]
 pub struct Breakdown {
-    /// Using the link, both directions together, a request.
+    /// Link use per request, both directions together.
     pub link_ns: f64,
     /// Queued for the die.
     pub wait_die_ns: f64,
-    /// Waiting for the bus, or suspended, once the die had begun.
+    /// Waiting for the bus, or suspended, after the die had begun.
     pub wait_bus_ns: f64,
     /// Using the bus.
     pub bus_ns: f64,
     /// In the flash array.
     pub array_ns: f64,
-    /// From the beginning of the command to its end: the last three together.
+    /// From the beginning of the command to its end: the sum of the last three.
     pub flash_ns: f64,
-    /// Share of the dies' time that went to garbage collection and wear levelling.
+    /// Share of the dies' time that garbage collection and wear levelling used.
     pub collection_share: f64,
-    /// Share of time by resource.
+    /// Share of time for which each resource was used.
     pub utilisation: Vec<(&'static str, f64)>,
 }
 
@@ -247,12 +246,12 @@ impl Breakdown {
     }
 }
 
-/// Everything that a run of one drive tells.
+/// All results of a run of one drive.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
-    /// The drive.
+    /// Name of the drive.
     pub drive: String,
-    /// By flow.
+    /// Results of each flow.
     pub flows: Vec<FlowSummary>,
     /// All flows together.
     pub total: FlowSummary,
@@ -260,23 +259,22 @@ pub struct Summary {
     pub lost_requests: u64,
     /// Counters.
     pub counters: DriveStats,
-    /// Slots programmed for every unit that the host wrote.
+    /// Slots programmed per unit that the host wrote.
     pub write_amplification: f64,
     /// Energy of the run.
     pub energy_joules: f64,
     /// Erases of the blocks.
     pub wear: Wear,
-    /// Time.
+    /// Where the time went.
     pub breakdown: Breakdown,
-    /// Digest of all completions: equal runs have equal digests on every machine.
+    /// Digest of all completions. Equal runs have equal digests on every machine.
     pub digest: String,
-    /// What the user should know about the run.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
 impl Summary {
-    /// The figures as they stand, counted since `from`; the run adds what was lost and its
-    /// warnings.
+    /// The current figures, counted since `from`. The run adds lost requests and its warnings.
     pub(crate) fn new<'a>(
         name: &str,
         from: Ps,

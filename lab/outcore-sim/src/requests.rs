@@ -1,9 +1,9 @@
-//! Every request of a run as a table: CSV, or Parquet where that is built in.
+//! Every request of a run as a table: CSV, or Parquet if that is built in.
 //!
-//! Contract: one row a request in the order of completion, columns [`COLUMNS`]; times in
-//! nanoseconds with all three digits of the picoseconds, addresses and lengths in sectors of 512
-//! bytes. The file is whole or not there ([`NewFile`]). The format is that of the name's extension.
-//! Bounds: a buffer of 64 KiB; Parquet a row group of 128 Ki rows.
+//! Contract: one row per request in the order of completion, with columns [`COLUMNS`]. Times are in
+//! nanoseconds with all three digits of the picoseconds; addresses and lengths are in sectors of
+//! 512 bytes. The file is either complete or absent ([`NewFile`]). The extension of the name
+//! selects the format. Bounds: a buffer of 64 KiB; for Parquet, a row group of 128 Ki rows.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -43,17 +43,17 @@ pub(crate) fn op_name(op: Op) -> &'static str {
 /// A format of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Table {
-    /// Text.
+    /// Text (CSV).
     Csv,
-    /// Columns.
+    /// Columns (Parquet).
     Parquet,
 }
 
 impl Table {
-    /// The format of a file by its name, if it can be written.
+    /// The format of a file according to its name, if it can be written.
     ///
     /// # Errors
-    /// Another extension than `.csv` and `.parquet`, or Parquet where it is not built in.
+    /// An extension other than `.csv` and `.parquet`, or Parquet if it is not built in.
     pub(crate) fn of(path: &Path) -> Result<Self> {
         let extension = path.extension().and_then(|text| text.to_str());
         match extension.map(str::to_ascii_lowercase).as_deref() {
@@ -114,7 +114,7 @@ fn parquet(file: &File, log: &[Done]) -> Result<()> {
 
 #[cfg(not(feature = "parquet"))]
 fn parquet(_file: &File, _log: &[Done]) -> Result<()> {
-    // `Table::of` has refused the name.
+    // `Table::of` has rejected the name.
     Err(Error::usage(
         OPERATION,
         "this program was built without Parquet",

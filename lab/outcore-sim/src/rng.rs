@@ -1,12 +1,12 @@
 //! The random number generator: L'Ecuyer's combined multiple recursive generator MRG32k3a.
 //!
-//! Model: P. L'Ecuyer, "Good parameters and implementations for combined multiple recursive
-//! random number generators", Operations Research 47(1), 1999. State and step are integers, so a
-//! seed gives the same stream on every machine; logarithm and square root come from the `libm`
-//! crate for the same reason. The way a seed selects a start is MQSim's: it means to skip
+//! Model: P. L'Ecuyer, "Good parameters and implementations for combined multiple recursive random
+//! number generators", Operations Research 47(1), 1999. State and step are integers, so a seed
+//! gives the same stream on every machine; logarithm and square root come from the `libm` crate for
+//! the same reason. A seed selects the start as in MQSim. MQSim means to skip
 //! `(seed / 200 + 1) * 2^(seed % 200)` steps, but its products wrap at 64 bits, which leads to
-//! another start of the same generator. It is reproduced, so that MQSim's synthetic workloads are
-//! regenerated here request by request; as a start it is as good as any.
+//! another start of the same generator. That start is as good as any, and reproducing it
+//! regenerates MQSim's synthetic workloads request by request.
 //!
 //! Bounds: 48 bytes of state; one draw is two modular multiplications.
 
@@ -20,8 +20,8 @@ const NORM: f64 = 2.328_306_549_295_728e-10;
 
 type Matrix = [[i64; 3]; 3];
 
-/// `(a b + c) mod m` as MQSim computes it: in 64 bits, products wrap. The remainder may be
-/// negative; the step below copes with that.
+/// `(a b + c) mod m` as MQSim computes it: in 64 bits, where products wrap. The remainder may be
+/// negative; the step below handles that.
 fn mul_add(a: i64, b: i64, c: i64, m: i64) -> i64 {
     a.wrapping_mul(b).wrapping_add(c) % m
 }
@@ -114,7 +114,7 @@ impl Rng {
     }
 
     /// Makes the first [`Rng::normal`] return the mean. MQSim leaves the spare deviate of a new
-    /// generator uninitialised; what was there in all runs seen was not zero, but far too small to
+    /// generator uninitialised. In all observed runs its value was nonzero but far too small to
     /// matter.
     pub(crate) fn start_normal_at_mean(&mut self) {
         self.normal_spare = f64::MIN_POSITIVE;
@@ -158,8 +158,8 @@ mod tests {
 
     #[test]
     fn the_addresses_of_an_mqsim_workload_are_regenerated() {
-        // Seed 798, so 799 for addresses; the range of the reference run val_rr4k_q1, whose request
-        // log begins with these five addresses (aligned to 8 sectors).
+        // Seed 798 gives 799 for addresses. The range is that of the reference run val_rr4k_q1,
+        // whose request log begins with these five addresses (aligned to 8 sectors).
         let mut rng = Rng::new(799);
         let addresses: Vec<u64> = (0..5)
             .map(|_| rng.between(0, 62_411_199))

@@ -1,13 +1,16 @@
-//! One drive, its flows, from the start to the last event.
+//! Runs one drive and its flows from the start to the last event.
 //!
-//! Contract: [`run`] builds the drive, preconditions it when the configuration says so, executes
+//! Contract: [`run`] builds the drive, preconditions it if the configuration asks for it, executes
 //! every event and checks that nothing is left over. The same inputs give the same
-//! [`Summary::digest`](crate::report::Summary) on every machine. With a warm-up everything that is
-//! reported begins when it has ended and ends with the last request: a drive in the steady state of
-//! its own load, made by writing. What the drive's cache then still has to write was there when the
-//! counting began, too, and counts no second time. Rates end with the last request in every run;
-//! without a warm-up the counters of the drive (its write amplification, energy, wear, use) go on
-//! to the last event.
+//! [`Summary::digest`](crate::report::Summary) on every machine.
+//!
+//! With a warm-up, everything that is reported begins after the warm-up and ends with the last
+//! request. The drive is then in the steady state of its own load, reached by writing. Data that
+//! the drive's cache still has to write at the end is not counted, because the cache held as much
+//! when the counting began.
+//!
+//! Rates end with the last request in every run. Without a warm-up the counters of the drive (write
+//! amplification, energy, wear, utilisation) continue to the last event.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,14 +26,14 @@ use crate::flows::Flows;
 use crate::report::Summary;
 use crate::workload::{FlowConfig, Origin};
 
-/// Events between two questions whether to go on: less than a millisecond.
+/// Events between two calls of [`Watch`]: less than a millisecond.
 pub(crate) const WATCH_EVENTS: u32 = 4096;
 
-/// The same where the run looks for the end of the warm-up and of the flows: how finely they are
-/// found.
+/// Events between two checks for the end of the warm-up or of the flows; the precision of these
+/// ends.
 const WARM_UP_EVENTS: u32 = 64;
 
-/// Asks now and then whether a run is to go on, for callers that may be interrupted.
+/// Asks regularly whether a run should continue, for callers that may be interrupted.
 #[derive(Clone)]
 pub struct Watch(Arc<dyn Fn() -> Result<()> + Send + Sync>);
 
@@ -57,19 +60,20 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// What a run is to keep and say.
+/// Options of a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Keep every completed request.
     pub keep_log: bool,
-    /// Requests that are served before anything is counted, to within a few. Times are counted from
-    /// there until the last request has been served; requests in flight then are counted whole.
+    /// Requests that are served before counting begins, to within a few. Times are counted from
+    /// there until the last request has been served. Requests in flight at that point count in
+    /// full.
     pub warm_up: u64,
-    /// What becomes of lists of requests that reach beyond the drive.
+    /// Treatment of requests that reach beyond the drive.
     pub fit: Fit,
-    /// Warnings that came up while the input was read.
+    /// Warnings from reading the input.
     pub warnings: Vec<String>,
-    /// Asked while the events run.
+    /// Asked during the run whether to continue.
     pub watch: Watch,
 }
 
@@ -78,13 +82,13 @@ pub struct RunOptions {
 pub struct Outcome {
     /// Results.
     pub summary: Summary,
-    /// Completed requests, when they were to be kept.
+    /// Completed requests, if [`RunOptions::keep_log`] is set.
     pub log: Vec<Done>,
     /// Wall-clock seconds of the event loop alone, without the warm-up.
     pub loop_seconds: f64,
 }
 
-/// Requests that a flow will make; 0 where only its end in time is known.
+/// Requests that a flow will make; 0 if only its end time is known.
 fn expected_requests(flow: &FlowConfig) -> u64 {
     match &flow.origin {
         Origin::Synthetic(spec) => spec.requests,
@@ -95,9 +99,9 @@ fn expected_requests(flow: &FlowConfig) -> u64 {
 /// Simulates `flows` on one drive.
 ///
 /// # Errors
-/// A configuration or flow that makes no sense; a list that reaches beyond the drive
-/// ([`RunOptions::fit`]); a run that cannot end, with the resource that blocks it; flows that end
-/// within the warm-up; what [`RunOptions::watch`] says.
+/// An invalid configuration or flow; a list that reaches beyond the drive ([`RunOptions::fit`]); a
+/// run that cannot end, with the resource that blocks it; flows that end within the warm-up; an
+/// error from [`RunOptions::watch`].
 pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> Result<Outcome> {
     let queues: Vec<_> = flows.iter().map(|flow| flow.queue.clone()).collect();
     if options.keep_log {

@@ -1,9 +1,9 @@
-//! What the commands print on standard output.
+//! Prints the commands' results on standard output.
 //!
-//! Contract: nothing that cannot be written is passed over. A reader that has seen enough and went
-//! away ends the process quietly, with the exit code of one that SIGPIPE ended; any other failure
-//! ends it with an error and the exit code of its kind. The commands print when their work is done,
-//! so nothing is left half.
+//! Contract: a failed write is never ignored. If the reader has closed the pipe, the process ends
+//! quietly with the exit code of a process that SIGPIPE ended. Any other failure ends it with an
+//! error and the exit code of its kind. The commands print when their work is done, so no work is
+//! left unfinished.
 
 use std::fmt::Arguments;
 use std::fs::File;
@@ -12,12 +12,12 @@ use std::os::fd::AsFd;
 
 use outcore_io::Error;
 
-/// As for a process that SIGPIPE ended.
+/// Exit code of a process that SIGPIPE ended.
 const CLOSED_PIPE: i32 = 141;
 
-/// A text as it is.
+/// Prints a text unchanged.
 pub(crate) fn text(text: &str) {
-    // Not the library's stream, which takes a closed one for written.
+    // Not the library's stream, which treats a closed output as written.
     let stdout = io::stdout().as_fd().try_clone_to_owned();
     let written = stdout.and_then(|stdout| File::from(stdout).write_all(text.as_bytes()));
     match written {
@@ -27,14 +27,14 @@ pub(crate) fn text(text: &str) {
             let error = Error::io("write standard output", &error).hint(
                 "what was printed there is not complete: send standard output to another place",
             );
-            // Standard error may be closed or full as well: then the exit code says it.
+            // Standard error may also be closed or full; then only the exit code reports the error.
             let _ = writeln!(io::stderr(), "outcore: error: {error}");
             std::process::exit(i32::from(error.kind().exit_code()));
         }
     }
 }
 
-/// One line.
+/// Prints one line.
 pub(crate) fn line(line: Arguments<'_>) {
     text(&format!("{line}\n"));
 }

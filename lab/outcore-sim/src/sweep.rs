@@ -1,8 +1,8 @@
-//! Any parameter over values: one run of the simulator a combination, on all cores.
+//! Sweeps any parameter over values: one run of the simulator per combination, on all cores.
 //!
-//! Contract: points come in the order of the axes, the last one fastest, whatever core ran them,
-//! and each equals the run of its settings alone. An error names the settings it belongs to.
-//! Memory: one drive a core at a time.
+//! Contract: points come in the order of the axes, the last axis fastest, independent of the core
+//! that ran them. Each point equals a single run with its settings. An error names its settings.
+//! Memory: one drive per core at a time.
 
 #[cfg(feature = "cli")]
 pub(crate) mod show;
@@ -18,13 +18,13 @@ use crate::run::{RunOptions, run};
 use crate::workload_file::WorkloadFile;
 
 const OPERATION: &str = "sweep parameters";
-/// Most combinations of one sweep.
+/// Maximum number of combinations of one sweep.
 const POINTS_MAX: usize = 100_000;
 
 /// A parameter and its values: `flash.channels=4,8,16`, or `flow.depth=1,16,64` of the workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Axis {
-    /// The key, as in the drive's TOML; `flow.` and a key for the workload's.
+    /// The key, as in the drive's TOML; keys of the workload begin with `flow.`.
     pub(crate) key: String,
     /// The values.
     pub(crate) values: Vec<String>,
@@ -54,18 +54,18 @@ impl std::str::FromStr for Axis {
 pub(crate) struct Point {
     /// Key and value of every axis.
     pub(crate) settings: Vec<(String, String)>,
-    /// What came out.
+    /// Result of the run.
     pub(crate) summary: Summary,
 }
 
-/// What of a run is shown and drawn.
+/// A figure of a run that is shown and drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Metric {
-    /// Requests a second.
+    /// Requests per second.
     #[default]
     Iops,
-    /// Bytes a second.
+    /// Bytes per second.
     BytesPerS,
     /// Mean response in nanoseconds.
     MeanNs,
@@ -78,7 +78,7 @@ pub(crate) enum Metric {
 }
 
 impl Metric {
-    /// All, by name.
+    /// All metrics, with their names.
     pub(crate) const ALL: [(&'static str, Metric); 6] = [
         ("iops", Metric::Iops),
         ("bytes_per_s", Metric::BytesPerS),
@@ -178,7 +178,7 @@ fn combination(axes: &[Axis], at: usize) -> Vec<(String, String)> {
     settings
 }
 
-/// A combination, for errors that belong to it.
+/// Text of a combination, for its errors.
 fn place_of(settings: &[(String, String)]) -> String {
     let at = settings.iter().map(|(key, value)| format!("{key}={value}"));
     format!("at {}", at.collect::<Vec<_>>().join(" "))

@@ -1,16 +1,17 @@
-//! Workloads: what requests a drive gets, from generators and lists, closed or open loop.
+//! Workloads: the requests that a drive receives, from generators and lists, in closed or open
+//! loop.
 //!
 //! Model: the generators are MQSim's (uniform, hot/cold and streaming addresses; fixed or normal
-//! sizes; a fixed number outstanding, or Poisson arrivals), drawn from the same random stream, so
-//! a workload file gives the same requests here as there. A list replays given requests in order,
-//! keeping `depth` outstanding or at their recorded times.
+//! sizes; a fixed number of outstanding requests, or Poisson arrivals). They draw from the same
+//! random stream, so a workload file gives the same requests as in MQSim. A list replays given
+//! requests in order, keeping `depth` of them outstanding or issuing them at their recorded times.
 //!
-//! [`flows`](crate::flows) submits them.
+//! [`flows`](crate::flows) submits the requests.
 
 use crate::quantities::Ps;
 use crate::rng::Rng;
 
-/// What the host asks.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
     /// Read sectors.
@@ -21,16 +22,16 @@ pub enum Op {
     Trim,
 }
 
-/// Which caching a queue's data gets.
+/// How the data cache treats a queue's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Caching {
-    /// None: a write is acknowledged after its program.
+    /// No caching: a write is acknowledged after its program.
     Off,
     /// Writes are acknowledged from DRAM.
     #[default]
     Write,
-    /// Reads are kept.
+    /// Data that was read is cached.
     Read,
     /// Both.
     WriteRead,
@@ -41,7 +42,7 @@ pub enum Caching {
 pub struct QueueConfig {
     /// Priority class: 0 urgent, 1 high, 2 medium, 3 low.
     pub class: u8,
-    /// Data cache use.
+    /// Use of the data cache.
     pub caching: Caching,
     /// Channels, chips, dies and planes that its data may use; empty means all.
     pub ids: [Vec<u32>; 4],
@@ -66,7 +67,7 @@ impl Default for QueueConfig {
 /// How addresses are drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Addresses {
-    /// One after the other from a random start.
+    /// Sequential from a random start.
     Streaming,
     /// Anywhere in the working set.
     Uniform,
@@ -80,7 +81,7 @@ pub enum Addresses {
 /// How sizes are drawn, in sectors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sizes {
-    /// All alike.
+    /// All equal.
     Fixed(u32),
     /// Normal, at least one sector.
     Normal {
@@ -103,16 +104,16 @@ impl Sizes {
 /// When requests are issued.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
-    /// This many outstanding.
+    /// When one of this many outstanding requests completes.
     Depth(u32),
-    /// Poisson arrivals with this mean distance in nanoseconds.
+    /// Poisson arrivals with this mean interval in nanoseconds.
     Interval(u64),
 }
 
 /// A generator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Synthetic {
-    /// Share of the flow's range that is touched, above 0 and at most 1; the queue's
+    /// Share of the flow's range that is touched, above 0 and at most 1. The queue's
     /// [`QueueConfig::working_set`] must agree.
     pub working_set: f64,
     /// Closed or open loop.
@@ -127,7 +128,7 @@ pub struct Synthetic {
     pub sizes: Sizes,
     /// Seed.
     pub seed: i32,
-    /// No request is generated after this time; 0 means no such limit.
+    /// No request is generated after this time; 0 means no limit.
     pub stop_at: Ps,
     /// Requests to generate when `stop_at` is 0.
     pub requests: u64,
@@ -136,13 +137,13 @@ pub struct Synthetic {
 /// One request of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListItem {
-    /// When it is issued (open loop).
+    /// Time at which it is issued (open loop).
     pub at: Ps,
-    /// What.
+    /// Read, write or trim.
     pub op: Op,
     /// First sector.
     pub lba: u64,
-    /// Sectors.
+    /// Number of sectors.
     pub sectors: u32,
 }
 
@@ -151,13 +152,13 @@ pub struct ListItem {
 pub struct List {
     /// The requests, in the order of issue.
     pub items: Vec<ListItem>,
-    /// Keep this many outstanding; 0 issues each at its time.
+    /// Number of requests to keep outstanding; 0 issues each at its time.
     pub depth: u32,
     /// How often the list is replayed.
     pub rounds: u32,
 }
 
-/// Where a flow's requests come from.
+/// Source of a flow's requests.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Origin {
     /// A generator.
@@ -169,15 +170,15 @@ pub enum Origin {
 /// One flow: a source of requests with a queue pair of its own.
 #[derive(Debug, Clone)]
 pub struct FlowConfig {
-    /// For reports.
+    /// Name in reports.
     pub name: String,
-    /// Queue pair.
+    /// Configuration of its queue pair.
     pub queue: QueueConfig,
-    /// Requests.
+    /// Source of its requests.
     pub origin: Origin,
 }
 
-/// How values are drawn where MQSim's way is not the only one.
+/// How values are drawn where there are alternatives to MQSim's way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DrawRules {
     /// As MQSim draws, with its quirks.
@@ -226,8 +227,8 @@ impl Streams {
         }
     }
 
-    /// Draws a size in sectors. MQSim turns a negative one into an unsigned number, of which the
-    /// command carries the lower 16 bits: a request of almost 32 MiB.
+    /// Draws a size in sectors. MQSim turns a negative size into an unsigned number, and the
+    /// command carries its lower 16 bits: a request of almost 32 MiB.
     pub(crate) fn draw_size(&mut self, sizes: Sizes) -> u32 {
         let (Sizes::Normal { mean, deviation }, Some(rng)) = (sizes, self.size.as_mut()) else {
             return sizes.mean();

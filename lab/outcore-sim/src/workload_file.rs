@@ -1,8 +1,8 @@
-//! Workloads as TOML: one table a flow, quantities with units.
+//! Workloads as TOML: one table per flow, quantities with units.
 //!
-//! Contract: an unknown key is an error with line and nearest known key; a value that makes no
-//! sense is an error that names the flow and the key. What is left out has the default of
-//! [`FlowFile`]: random reads of 4 KiB, 64 in flight, on a full drive.
+//! Contract: an unknown key is an error with the line and the nearest known key. An invalid value
+//! is an error that names the flow and the key. Missing keys have the defaults of [`FlowFile`]:
+//! random reads of 4 KiB, 64 in flight, on a full drive.
 
 use outcore_io::units::nearest;
 use outcore_io::{Error, Result};
@@ -15,16 +15,16 @@ use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
 
 const OPERATION: &str = "read workload";
 
-/// Where requests go.
+/// How addresses are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
-    /// Anywhere.
+    /// Anywhere in the range.
     #[default]
     Uniform,
-    /// One after the other.
+    /// Sequential.
     Streaming,
-    /// `1 - hot` of the requests to the first `hot` of the range.
+    /// `1 - hot` of the requests go to the first `hot` of the range.
     HotCold,
 }
 
@@ -32,14 +32,14 @@ pub enum Pattern {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// Before everything.
+    /// Goes before everything else.
     Urgent,
-    /// Four turns.
+    /// Weight of four turns.
     #[default]
     High,
-    /// Two turns.
+    /// Weight of two turns.
     Medium,
-    /// One turn.
+    /// Weight of one turn.
     Low,
 }
 
@@ -47,11 +47,11 @@ pub enum Class {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FlowFile {
-    /// For reports.
+    /// Name in reports.
     pub name: String,
     /// Share of reads.
     pub read: f64,
-    /// Bytes of a request; the mean if `deviation` is not 0.
+    /// Bytes per request; the mean if `deviation` is not 0.
     pub size: Size,
     /// Standard deviation of the size.
     pub deviation: Size,
@@ -59,15 +59,15 @@ pub struct FlowFile {
     pub depth: u32,
     /// Mean time between Poisson arrivals, instead of `depth`.
     pub interval: Time,
-    /// Where.
+    /// How addresses are chosen.
     pub pattern: Pattern,
     /// Share of the range that is hot.
     pub hot: f64,
-    /// Start addresses are multiples of this; 0 is the size.
+    /// Start addresses are multiples of this; 0 means multiples of the size.
     pub align: Size,
-    /// Requests to make; 0 if `stop` ends them.
+    /// Requests to make; 0 if `stop` ends the flow.
     pub requests: u64,
-    /// Time after which none is made, instead of `requests`; 0 is no such time.
+    /// Time after which no request is made, instead of `requests`; 0 means no limit.
     pub stop: Time,
     /// Share of the flow's range that is touched.
     pub working_set: f64,
@@ -75,15 +75,15 @@ pub struct FlowFile {
     pub occupancy: f64,
     /// Use of the drive's cache.
     pub caching: Caching,
-    /// Priority.
+    /// Priority class.
     pub class: Class,
-    /// Channels that the flow's data may use; none means all, as for the next three.
+    /// Channels that the flow's data may use; empty means all, as for the next three.
     pub channels: Vec<u32>,
-    /// Chips of a channel.
+    /// Chips within a channel.
     pub chips: Vec<u32>,
-    /// Dies of a chip.
+    /// Dies within a chip.
     pub dies: Vec<u32>,
-    /// Planes of a die.
+    /// Planes within a die.
     pub planes: Vec<u32>,
     /// Seed.
     pub seed: i32,
@@ -128,7 +128,7 @@ impl WorkloadFile {
     /// Reads a workload.
     ///
     /// # Errors
-    /// No TOML, an unknown key, a value that makes no sense.
+    /// Invalid TOML, an unknown key or an invalid value.
     pub fn from_toml(text: &str) -> Result<Self> {
         let file: WorkloadFile =
             toml::from_str(text).map_err(|error| toml_error(OPERATION, text, &error))?;
@@ -140,17 +140,17 @@ impl WorkloadFile {
         Ok(file)
     }
 
-    /// One flow of defaults.
+    /// A workload of one flow with all defaults.
     pub fn one() -> Self {
         WorkloadFile {
             flow: vec![FlowFile::default()],
         }
     }
 
-    /// The same workload with `key` of every flow set to `value`, or of one with `1.key`.
+    /// The same workload with `key` of every flow set to `value`; `1.key` sets it in one flow only.
     ///
     /// # Errors
-    /// An unknown key or flow, a value that does not fit.
+    /// An unknown key or flow, or a value that does not fit.
     pub fn set(&self, key: &str, value: &str) -> Result<Self> {
         let mut file = self.clone();
         let (only, key) = match key.split_once('.') {
@@ -177,10 +177,10 @@ impl WorkloadFile {
         Ok(file)
     }
 
-    /// The flows as the simulator takes them.
+    /// The flows in the form that the simulator needs.
     ///
     /// # Errors
-    /// A value that makes no sense.
+    /// A value is invalid.
     pub fn flows(&self) -> Result<Vec<FlowConfig>> {
         self.flow
             .iter()
@@ -224,7 +224,7 @@ fn set_flow(flow: &FlowFile, key: &str, value: &str) -> Result<FlowFile> {
                     error.message().replace('\n', " ")
                 ))
             })?;
-    // One or the other.
+    // `depth` and `interval` exclude each other.
     match key {
         "depth" => flow.interval = Time(0),
         "interval" => flow.depth = 0,

@@ -1,13 +1,17 @@
-//! Makes a trace fit the volume it is replayed on: times, offsets, block size, request size.
+//! Makes a trace fit the volume that it is replayed on: times, offsets, block size, request size.
 //!
-//! Contract: an iterator adapter in constant memory; every change is counted, so a report can say
-//! how far the replayed requests are from the recorded ones. In this order: time is rebased to the
-//! first request and divided by `speedup`; empty reads and writes are dropped; offsets are wrapped
-//! or scaled into the volume, keeping their place inside a block; requests off the block grid are
-//! widened (a write then needs a read-modify-write) and trims shrunk; what is longer than the
-//! largest request allowed is split. Requests keep their order; the pieces of one follow each
-//! other. What cannot be done is an error that names the request: one that is longer than
-//! [`AdaptOptions::longest_bytes`], or that ends beyond 64 bits once it is widened.
+//! Contract: an iterator adapter in constant memory. Every change is counted, so a report can state
+//! how far the replayed requests are from the recorded ones. The steps, in this order:
+//! - Times are rebased to the first request and divided by `speedup`.
+//! - Empty reads and writes are dropped.
+//! - Offsets are wrapped or scaled into the volume, keeping their position inside a block.
+//! - Requests that are not aligned to blocks are widened (a write then needs a read-modify-write),
+//!   and trims are shrunk.
+//! - Requests longer than the largest allowed one are split.
+//!
+//! Requests keep their order; the pieces of one request follow each other. A request that is longer
+//! than [`AdaptOptions::longest_bytes`], or that ends beyond 64 bits after widening, is an error
+//! that names it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,22 +21,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::request::{Op, Request};
 
-/// Devices that get a region of their own by order of appearance; later ones share them in turn.
+/// Number of devices that get a region of their own, in order of appearance; later ones share the
+/// regions round-robin.
 const REGIONS_MAX: usize = 65_536;
 
 /// How offsets of the trace become offsets of the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fit {
-    /// As they are.
+    /// Unchanged.
     #[default]
     Keep,
-    /// Modulo the volume's size: locality stays, distant parts overlap.
+    /// Modulo the volume's size: locality is preserved, distant parts overlap.
     Wrap {
         /// Size of the volume.
         volume_bytes: u64,
     },
-    /// In proportion: order and relative distance stay, neighbours move together.
+    /// In proportion: order and relative distance are preserved, neighbours move together.
     Scale {
         /// Size of the volume.
         volume_bytes: u64,
@@ -41,28 +46,28 @@ pub enum Fit {
     },
 }
 
-/// What to change.
+/// How to adapt a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AdaptOptions {
     /// 2.0 replays twice as fast as recorded.
     pub speedup: f64,
     /// How offsets are mapped.
     pub fit: Fit,
-    /// With `fit`: the volume is divided into this many equal regions and the trace's devices take
-    /// them in order of appearance, in turn. 1 lays all devices over each other.
+    /// With `fit`: the volume is divided into this many equal regions, which the trace's devices
+    /// take round-robin in order of appearance. With 1, all devices overlap.
     pub regions: u32,
-    /// Requests start and end on multiples of this; a power of two, 1 changes nothing.
+    /// Requests start and end on multiples of this power of two; 1 changes nothing.
     pub block_bytes: u64,
     /// Longest read or write (`max_sectors_kb`), a multiple of `block_bytes`; `None` splits
     /// nothing.
     pub request_bytes_max: Option<u64>,
-    /// A read or write in the trace that is longer than this is an error (before it is split):
-    /// nothing could take it. `None` takes any.
+    /// A longer read or write in the trace is an error (before it is split), because no volume
+    /// could hold it. `None` accepts any length.
     pub longest_bytes: Option<u64>,
 }
 
 impl Default for AdaptOptions {
-    /// Real time, offsets as they are, blocks of 4 KiB, nothing split.
+    /// Real time, unchanged offsets, blocks of 4 KiB, no splitting.
     fn default() -> Self {
         AdaptOptions {
             speedup: 1.0,
@@ -75,26 +80,26 @@ impl Default for AdaptOptions {
     }
 }
 
-/// What was changed.
+/// Counts of all changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Changes {
     /// Requests taken from the trace.
     pub taken: u64,
-    /// Requests given out.
+    /// Requests returned.
     pub given: u64,
     /// Requests earlier than the first, whose time became 0.
     pub early: u64,
-    /// Reads and writes of no bytes, and trims of less than a block, that were left out.
+    /// Empty reads and writes, and trims of less than a block, that were dropped.
     pub dropped: u64,
     /// Requests whose offset changed to fit the volume.
     pub mapped: u64,
-    /// Of these, requests moved back because they would have crossed the end.
+    /// Mapped requests that were moved back because they would have crossed the end.
     pub moved: u64,
     /// Requests longer than the whole volume, cut to it.
     pub cut: u64,
     /// Reads widened to whole blocks.
     pub widened_reads: u64,
-    /// Writes widened to whole blocks: on a real drive a read-modify-write each.
+    /// Writes widened to whole blocks; on a real drive each needs a read-modify-write.
     pub widened_writes: u64,
     /// Bytes added by widening.
     pub widened_bytes: u64,
@@ -131,7 +136,7 @@ pub struct Adapted<I> {
     changes: Changes,
     first_ns: Option<u64>,
     regions: BTreeMap<u32, u64>,
-    /// What is left of a request that is being split.
+    /// The remaining part of a request that is being split.
     rest: Option<Request>,
 }
 
@@ -139,9 +144,9 @@ impl<I: Iterator<Item = Result<Request>>> Adapted<I> {
     /// Adapts `inner`.
     ///
     /// # Errors
-    /// The options make no sense: a speed-up that is not positive, a block that is not a power of
-    /// two, a largest request that is not a multiple of it, a volume smaller than one block a
-    /// region.
+    /// The options are invalid: a speed-up that is not positive, a block that is not a power of
+    /// two, a largest request that is not a multiple of the block, or a volume smaller than one
+    /// block per region.
     pub fn new(inner: I, options: AdaptOptions) -> Result<Self> {
         options.check()?;
         Ok(Adapted {
@@ -154,12 +159,12 @@ impl<I: Iterator<Item = Result<Request>>> Adapted<I> {
         })
     }
 
-    /// What was changed so far.
+    /// The changes so far.
     pub fn changes(&self) -> &Changes {
         &self.changes
     }
 
-    /// The iterator that is adapted.
+    /// The adapted iterator.
     pub fn inner(&self) -> &I {
         &self.inner
     }
@@ -196,7 +201,8 @@ impl<I: Iterator<Item = Result<Request>>> Adapted<I> {
                 let blocks = u128::from(region / block);
                 let span_blocks = u128::from(span.div_ceil(block).max(1));
                 let scaled = u128::from(before / block) * blocks / span_blocks;
-                // A span that is too small would lead out of the region: stay inside.
+                // If the recorded span is too small, the result would leave the region; this keeps
+                // it inside.
                 scaled.min(blocks - 1) as u64 * block + before % block
             }
         };
@@ -229,7 +235,7 @@ impl<I: Iterator<Item = Result<Request>>> Adapted<I> {
         region
     }
 
-    /// The request that was taken last cannot be given out.
+    /// The error for the last request, which cannot be returned.
     fn refused(&self, request: &Request, cause: &str) -> Error {
         Error::usage(
             "adapt trace",
@@ -244,7 +250,7 @@ impl<I: Iterator<Item = Result<Request>>> Adapted<I> {
         )
     }
 
-    /// Refuses what nothing could take.
+    /// Rejects requests that no volume could hold.
     fn check(&self, request: &Request) -> Result<()> {
         match self.options.longest_bytes {
             Some(longest) if request.op.moves_data() && request.len_bytes > longest => {
@@ -258,7 +264,7 @@ impl<I: Iterator<Item = Result<Request>>> Adapted<I> {
         }
     }
 
-    /// Brings the request to whole blocks; `false` if nothing is left of it.
+    /// Aligns the request to whole blocks. Returns `false` if nothing of it is left.
     fn align(&mut self, request: &mut Request) -> Result<bool> {
         let block = self.options.block_bytes;
         if request.is_aligned(block) {
@@ -267,7 +273,7 @@ impl<I: Iterator<Item = Result<Request>>> Adapted<I> {
         let (start, end) = (request.offset_bytes, request.end_bytes());
         let floor = |bytes: u64| bytes - bytes % block;
         if request.op == Op::Trim {
-            // At the very end of the 64-bit space there is no next block: nothing is left.
+            // At the very end of the 64-bit space there is no next block, so nothing is left.
             let start = start.checked_next_multiple_of(block).unwrap_or(u64::MAX);
             request.offset_bytes = start;
             request.len_bytes = floor(end).saturating_sub(start);
@@ -290,7 +296,7 @@ impl<I: Iterator<Item = Result<Request>>> Adapted<I> {
         Ok(len > 0)
     }
 
-    /// The next piece of `request`; keeps what is left.
+    /// The next piece of `request`; keeps the rest.
     fn piece(&mut self, mut request: Request) -> Request {
         let max = self.options.request_bytes_max.unwrap_or(u64::MAX);
         if request.op.moves_data() && request.len_bytes > max {
@@ -475,13 +481,13 @@ mod tests {
         let text = refused(far, AdaptOptions::default());
         assert!(text.contains("request 2 (read of 100 B"), "{text}");
         assert!(text.contains("beyond 2^64 bytes"), "{text}");
-        // A discard of what is not a whole block is dropped, as everywhere.
+        // A discard of less than a block is dropped, as in all modes.
         let (out, changes) = adapt(
             &[request(Op::Trim, 0, u64::MAX - 100, 100)],
             AdaptOptions::default(),
         );
         assert_eq!((out.len(), changes.dropped), (0, 1));
-        // A volume takes every request: what is longer is cut to it, and counted.
+        // A volume accepts every request: longer ones are cut to it and counted.
         let fit = Fit::Wrap {
             volume_bytes: 1 << 20,
         };
@@ -592,7 +598,7 @@ mod tests {
             } else {
                 Fit::Wrap { volume_bytes }
             };
-            // Not below a 64th of the volume: the number of pieces stays small.
+            // At least a 64th of the volume, to keep the number of pieces small.
             let max = (volume_blocks / 64).max(1) * block_bytes;
             let options = AdaptOptions {
                 fit, regions, block_bytes, request_bytes_max: Some(max), speedup: 3.0,

@@ -1,15 +1,15 @@
-//! Traces of block devices and GPUs: streaming readers for the formats that exist, one record type
-//! each, adapters that make a trace fit a volume, writers, summaries, and the pure part of a
-//! replay.
+//! Traces of block devices and GPUs: streaming readers for the existing formats, one record type
+//! for each kind, adapters that make a trace fit a volume, writers, summaries, and the pure part of
+//! a replay.
 //!
-//! Contract: files of any length in constant memory; what cannot be read is counted with its place
-//! and reason, never silently lost; nothing here does I/O on drives, so that `outcore replay` and
-//! the simulator see exactly the same requests.
+//! Contract: files of any length are read in constant memory. Entries that cannot be read are
+//! counted with their place and reason. Nothing here does I/O on drives, so that `outcore replay`
+//! and the simulator see exactly the same requests.
 //!
-//! The formats themselves are described in `docs/formats/traces.md`.
+//! `docs/formats/traces.md` describes the formats.
 //!
-//! - (root): [`TraceReader`]: SPC, FIU, MSR, fio, blktrace, Alibaba, Tencent, vscsi, MQSim and our
-//!   own, as [`Request`]s
+//! - (root): [`TraceReader`] reads SPC, FIU, MSR, fio, blktrace, Alibaba, Tencent, vscsi, MQSim and
+//!   outcore's own traces as [`Request`]s
 //! - [`summary`]: Falcon's Table 2 and the footprint, in one pass
 //! - [`adapt`]: speed, wrapping or scaling into a volume, widening to blocks, splitting, sorting
 //! - [`replay_plan`]: when each request is released: open, closed or dependent loop

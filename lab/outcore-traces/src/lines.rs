@@ -1,9 +1,9 @@
-//! Lines and numbers out of a byte stream, without copying where the buffer allows it.
+//! Reads lines and numbers from a byte stream, without copying where the buffer allows it.
 //!
-//! Contract: memory is the reader's buffer plus one line of at most `line_bytes_max`; a longer
-//! line is read over and reported as such. Line ends are LF or CR LF; the last line needs none; a
-//! byte-order mark at the start is dropped. Numbers are exact: decimal fractions become integers
-//! of nanoseconds without passing through floating point.
+//! Contract: memory is the reader's buffer plus one line of at most `line_bytes_max`; a longer line
+//! is skipped and reported as such. Line ends are LF or CR LF; the last line needs none; a
+//! byte-order mark at the start is dropped. Numbers are exact: decimal fractions become integer
+//! nanoseconds without floating point.
 
 use std::io::{self, BufRead, ErrorKind};
 
@@ -11,15 +11,15 @@ use std::io::{self, BufRead, ErrorKind};
 pub(crate) enum Line<'a> {
     /// Its bytes, without the line end.
     Text(&'a [u8]),
-    /// It was longer than allowed; these are its first bytes.
+    /// It was longer than allowed; contains its first bytes.
     TooLong(&'a [u8]),
 }
 
-/// Cuts a stream into lines.
+/// Splits a stream into lines.
 pub(crate) struct Lines<R> {
     inner: R,
     line_bytes_max: usize,
-    /// Bytes of the buffer that belong to the line handed out last.
+    /// Bytes of the buffer that belong to the line returned last.
     pending: usize,
     /// Holds a line that crosses the end of the buffer.
     spill: Vec<u8>,
@@ -41,12 +41,12 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// Number of the line handed out last, from 1.
+    /// Number of the line returned last, from 1.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Bytes read so far: before `next`, the offset of the line that it will give.
+    /// Bytes read so far; before `next`, the offset of the line that it will return.
     pub(crate) fn bytes(&self) -> u64 {
         self.next_bytes
     }
@@ -64,7 +64,7 @@ impl<R: BufRead> Lines<R> {
         };
         self.pending = len + 1;
         self.next_bytes += self.pending as u64;
-        // The borrow checker wants the buffer fetched again; it is the same one.
+        // The borrow checker requires fetching the buffer again; it is the same one.
         let buffer = self.inner.fill_buf()?;
         Ok(Some(Line::Text(trim_line(
             buffer.get(..len).unwrap_or(buffer),
@@ -103,7 +103,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// `fill_buf` that is not stopped by a signal.
+/// `fill_buf` that retries after a signal.
 pub(crate) fn fill<R: BufRead>(reader: &mut R) -> io::Result<&[u8]> {
     loop {
         match reader.fill_buf() {
@@ -131,7 +131,7 @@ pub(crate) fn parse_u64(text: &[u8]) -> Option<u64> {
         return None;
     }
     if text.len() <= 19 {
-        // 19 digits cannot overflow: the checks are left out.
+        // 19 digits cannot overflow, so the checks are omitted.
         let mut value = 0_u64;
         for byte in text {
             let digit = byte.wrapping_sub(b'0');
@@ -173,8 +173,8 @@ pub(crate) fn parse_hex(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// A time `text` in units of `unit_ns` nanoseconds, as whole nanoseconds (the rest is cut off).
-/// Takes a decimal point; refuses signs, exponents and what does not fit 64 bits.
+/// Parses a time in units of `unit_ns` nanoseconds into whole nanoseconds (truncated). Accepts a
+/// decimal point; rejects signs, exponents and values beyond 64 bits.
 #[inline]
 pub(crate) fn parse_time(text: &[u8], unit_ns: u64) -> Option<u64> {
     let (whole, fraction) = match memchr::memchr(b'.', text) {
@@ -189,7 +189,8 @@ pub(crate) fn parse_time(text: &[u8], unit_ns: u64) -> Option<u64> {
     } else {
         parse_u64(whole)?.checked_mul(unit_ns)?
     };
-    // Digits beyond the 18th weigh less than a nanosecond of any unit; they must still be digits.
+    // Digits after the 18th decimal are less than a nanosecond in any unit; they must still be
+    // digits.
     let (mut digits, mut scale) = (0_u64, 1_u64);
     for byte in fraction {
         let digit = byte.wrapping_sub(b'0');
@@ -209,8 +210,8 @@ pub(crate) fn parse_time(text: &[u8], unit_ns: u64) -> Option<u64> {
     whole_ns.checked_add(fraction_ns)
 }
 
-/// Cuts `line` at every `delimiter` into trimmed fields; `None` if there are more than `N`.
-/// Returns the fields and how many there are.
+/// Splits `line` at every `delimiter` into trimmed fields; `None` if there are more than `N`.
+/// Returns the fields and their number.
 #[inline]
 pub(crate) fn split<const N: usize>(line: &[u8], delimiter: u8) -> Option<([&[u8]; N], usize)> {
     let mut fields: [&[u8]; N] = [&[]; N];
@@ -222,7 +223,7 @@ pub(crate) fn split<const N: usize>(line: &[u8], delimiter: u8) -> Option<([&[u8
     Some((fields, count))
 }
 
-/// Cuts `line` at white space; `None` if there are more than `N` words.
+/// Splits `line` at white space; `None` if there are more than `N` words.
 #[inline]
 pub(crate) fn words<const N: usize>(line: &[u8]) -> Option<([&[u8]; N], usize)> {
     let mut fields: [&[u8]; N] = [&[]; N];

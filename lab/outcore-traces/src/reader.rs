@@ -1,10 +1,10 @@
-//! A block trace as an iterator of requests, whatever its format and packing.
+//! A block trace as an iterator of requests, independent of its format and compression.
 //!
-//! Contract: files of any length in constant memory; corrupt lines are skipped and counted or, on
-//! wish, an error with file and line; several files (blktrace's one per CPU, a trace in parts) are
-//! merged by time, stably, each file keeping its own order. Nothing is sorted: traces that are not
-//! ordered by time stay so. A file without one request is an error at its end. Cost: one pass, no
-//! allocation a line.
+//! Contract: files of any length are read in constant memory. Corrupt lines are skipped and
+//! counted, or an error with file and line if the caller chooses so. Several files (one per CPU
+//! from blktrace, or the parts of a trace) are merged by time, stably; each file keeps its own
+//! order. Nothing is sorted, so traces that are not ordered by time stay so. A file without any
+//! request is an error at its end. Cost: one pass, no allocation per line.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,33 +21,33 @@ use crate::request::Request;
 use crate::skips::{OnError, Reason, Skips, Tally, excerpt};
 use crate::source::{self, Bytes};
 
-/// Longest line of a text trace; names of processes and files are the only long parts.
+/// Longest line of a text trace; only names of processes and files are long.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// How a trace is read.
+/// Options for reading a trace.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadOptions {
-    /// The format; guessed from the content where it is `None`.
+    /// The format; if `None`, it is guessed from the content.
     pub format: Option<Format>,
     /// What to do with lines that cannot be read.
     pub on_error: OnError,
-    /// Nanoseconds of one unit of the time field, for traces that use another unit than their
-    /// format defines. Such times may have decimals in every format of lines.
+    /// Nanoseconds per unit of the time field, for traces that use a different unit from their
+    /// format's. Such times may have decimals in every text format.
     pub time_unit_ns: Option<u64>,
 }
 
-/// Requests of one trace, in the order of the file or, for several files, merged by time.
+/// The requests of one trace, in the order of the file; several files are merged by time.
 pub struct TraceReader {
     sources: Vec<Source>,
     shared: Shared,
-    /// The next request of each file, where there are several.
+    /// The next request of each file, if there are several.
     heads: BinaryHeap<Reverse<(u64, usize, OrderedRequest)>>,
     is_primed: bool,
     is_done: bool,
     requests: u64,
 }
 
-/// A request that takes no part in the order of the heap beyond time and file.
+/// A request that does not take part in the heap's order, which depends only on time and file.
 #[derive(Debug, Clone, Copy)]
 struct OrderedRequest(Request);
 
@@ -71,7 +71,7 @@ impl Ord for OrderedRequest {
     }
 }
 
-/// What all files of a trace have in common.
+/// State that all files of a trace share.
 struct Shared {
     tally: Tally,
     names: Names,
@@ -91,11 +91,11 @@ enum Body {
 }
 
 impl TraceReader {
-    /// Opens one trace; `-` is standard input. A blktrace file `NAME.blktrace.N`, or the `NAME` or
-    /// `NAME.blktrace` that stands for such files, brings in the files of all CPUs.
+    /// Opens one trace; `-` is standard input. For a blktrace file `NAME.blktrace.N`, or for the
+    /// `NAME` or `NAME.blktrace` of such files, it opens the files of all CPUs.
     ///
     /// # Errors
-    /// The file cannot be read, its packing is unknown, or its format cannot be told.
+    /// The file cannot be read, its compression is unknown, or its format is not recognised.
     pub fn open(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self> {
         let path = path.as_ref();
         let per_cpu = per_cpu_files(path)?;
@@ -106,10 +106,10 @@ impl TraceReader {
         }
     }
 
-    /// Opens the parts of one trace and merges them by time. Empty files are passed over.
+    /// Opens the parts of one trace and merges them by time. Empty files are skipped.
     ///
     /// # Errors
-    /// As [`TraceReader::open`]; and the parts are of different formats.
+    /// As [`TraceReader::open`]; also if the parts have different formats.
     pub fn open_many<P: AsRef<Path>>(paths: &[P], options: &ReadOptions) -> Result<Self> {
         let mut sources = Vec::new();
         for path in paths {
@@ -120,7 +120,7 @@ impl TraceReader {
         Self::from_sources(sources, first_path, options)
     }
 
-    /// Reads a trace from a stream, unpacking it where needed; `name` is used in messages.
+    /// Reads a trace from a stream, decompressing it if needed; `name` appears in messages.
     ///
     /// # Errors
     /// As [`TraceReader::open`].
@@ -167,19 +167,19 @@ impl TraceReader {
         })
     }
 
-    /// The format, given or found.
+    /// The format, given or detected.
     pub fn format(&self) -> Format {
         self.sources
             .first()
             .map_or(Format::Spc, |source| source.format)
     }
 
-    /// The files that are read.
+    /// The files of the trace.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.sources.iter().map(|source| source.path.as_path())
     }
 
-    /// Requests handed out so far.
+    /// Requests returned so far.
     pub fn requests(&self) -> u64 {
         self.requests
     }
@@ -189,7 +189,7 @@ impl TraceReader {
         &self.shared.tally.skips
     }
 
-    /// Lines so far that are sound but no request: headers, comments, file opens, other events.
+    /// Valid lines so far that are no requests: headers, comments, file opens, other events.
     pub fn ignored(&self) -> u64 {
         self.shared.tally.ignored
     }
@@ -199,7 +199,7 @@ impl TraceReader {
         self.sources.iter().map(Source::bytes).sum()
     }
 
-    /// What there is to know about how the trace is read.
+    /// A note on how the trace is read, if there is one.
     pub fn note(&self) -> Option<&'static str> {
         let is_issued = |source: &Source| match &source.body {
             Body::Blktrace(events) => events.stage() == Stage::Issued,
@@ -210,7 +210,7 @@ impl TraceReader {
         )
     }
 
-    /// The name of device `number`, where the format has names (MSR: host and disk; fio: file).
+    /// The name of device `number`, if the format has names (MSR: host and disk; fio: file).
     pub fn device_name(&self, number: u32) -> Option<&str> {
         self.shared.names.name(number)
     }
@@ -240,7 +240,7 @@ impl TraceReader {
         Ok(())
     }
 
-    /// At the end: every line could be read, and none was a request.
+    /// The error at the end of a trace whose lines were all readable but contained no request.
     fn nothing_in_it(&self) -> Error {
         let (format, seen) = (self.format(), self.ignored());
         let part = format.part();
@@ -263,7 +263,7 @@ impl TraceReader {
         }
     }
 
-    /// At the end: a file without one readable line is not a trace of this format.
+    /// The error at the end of a file without a readable line: it is not a trace of this format.
     fn nothing_read(&self) -> Option<Error> {
         let skips = self.skips();
         if self.requests > 0 {
@@ -296,8 +296,8 @@ impl TraceReader {
     }
 }
 
-/// Whether requests are the events that were queued, or, where no file has any, those that were
-/// issued.
+/// Chooses the events that count as requests: the queued ones, or, if no file has any, the issued
+/// ones.
 fn choose_stage(sources: &mut [Source]) -> Result<()> {
     let mut stage = None;
     for source in sources.iter_mut() {
@@ -345,7 +345,7 @@ impl Iterator for TraceReader {
 }
 
 impl Source {
-    /// Finds out the format; `None` for an empty file.
+    /// Detects the format; `None` for an empty file.
     fn new(bytes: Bytes, path: &Path, options: &ReadOptions) -> Result<Option<Self>> {
         let (head, is_whole, bytes) = source::peek(bytes, path)?;
         if head.is_empty() {
@@ -460,8 +460,8 @@ fn next_of_text(
     }
 }
 
-/// A time with decimals in a format that has none: every other time would be wrong by the same
-/// factor.
+/// The error for a time with decimals in a format that has none: all other times would be wrong by
+/// the same factor.
 fn decimals(format: &str, number: u64, line: &[u8]) -> Error {
     Error::corrupt(
         "read trace",
@@ -493,7 +493,7 @@ fn unknown(head: &[u8], path: &Path) -> Error {
     .hint(format!("`--format` names it: {}", names_of_all()))
 }
 
-/// The per-CPU files of a blktrace run that `path` belongs to or stands for; empty if it is none.
+/// The per-CPU files of the blktrace run that `path` belongs to; empty if there is none.
 fn per_cpu_files(path: &Path) -> Result<Vec<PathBuf>> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
         return Ok(Vec::new());
@@ -509,7 +509,7 @@ fn per_cpu_files(path: &Path) -> Result<Vec<PathBuf>> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    // A folder that cannot be listed leaves the error to the opening of the file itself.
+    // If the folder cannot be listed, opening the file itself reports the error.
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Ok(Vec::new());
     };

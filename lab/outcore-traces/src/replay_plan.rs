@@ -1,11 +1,14 @@
-//! When each request of a trace is released: the pure part of a replay.
+//! Decides when each request of a trace is released: the pure part of a replay.
 //!
-//! Contract: no clocks, no threads, no I/O. The caller asks what may go out, sends it to drives or
-//! to a simulator, and reports completions. Three ways: [`OpenLoop`] releases by the trace's times,
-//! whatever the drives do; [`ClosedLoop`] keeps a number of requests in flight and takes no notice
-//! of time; [`DependentLoop`] replays outcore's own traces, where each request waits for what its
-//! thread had waited for. Memory: a batch, or for the dependent loop the requests that were read
-//! but not yet released ([`READ_AHEAD`], at most [`READ_AHEAD_MAX`]).
+//! Contract: no clocks, no threads, no I/O. The caller asks which requests may start, sends them to
+//! drives or to a simulator, and reports completions. There are three ways:
+//! - [`OpenLoop`] releases by the trace's times, independent of the drives.
+//! - [`ClosedLoop`] keeps a number of requests in flight and ignores times.
+//! - [`DependentLoop`] replays outcore's own traces. Each request waits for the same completions as
+//!   its thread did.
+//!
+//! Memory: a batch; for the dependent loop the requests that were read but not yet released
+//! ([`READ_AHEAD`], at most [`READ_AHEAD_MAX`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -16,26 +19,27 @@ use outcore_io::{Error, Kind, Result};
 use crate::io_trace::{Entry, Record};
 use crate::request::Request;
 
-/// Entries that [`DependentLoop`] reads ahead of the ones released.
+/// Entries that [`DependentLoop`] reads ahead of the released ones.
 pub(crate) const READ_AHEAD: usize = 1 << 16;
 
-/// Entries that it reads ahead at most, where everything it has waits for a later one.
+/// Maximum number of entries that it reads ahead, reached if all of them wait for a later one.
 pub(crate) const READ_AHEAD_MAX: usize = 1 << 20;
 
 /// Requests to submit together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// When, in nanoseconds after the replay's start.
+    /// Release time, in nanoseconds after the replay's start.
     pub release_ns: u64,
-    /// What, in the order of the trace.
+    /// The requests, in the order of the trace.
     pub requests: Vec<Request>,
 }
 
 /// Releases requests at the trace's times.
 ///
-/// A batch holds the requests of `window_ns` from its first one on, at most `requests_max`, and is
-/// released at the time of its last request: none goes out early. Times must have been rebased
-/// (`adapt`); a request earlier than the one before it is released with it and counted.
+/// A batch holds the requests of `window_ns` from its first one on, at most `requests_max`. It is
+/// released at the time of its last request, so no request starts early. Times must have been
+/// rebased (`adapt`). A request with an earlier time than the one before it is released together
+/// with it and counted.
 pub struct OpenLoop<I: Iterator<Item = Result<Request>>> {
     inner: Peekable<I>,
     window_ns: u64,
@@ -45,7 +49,8 @@ pub struct OpenLoop<I: Iterator<Item = Result<Request>>> {
 }
 
 impl<I: Iterator<Item = Result<Request>>> OpenLoop<I> {
-    /// Batches of `window_ns` (0: only equal times) and at most `requests_max` (at least 1).
+    /// Batches of `window_ns` (0: only equal times) with at most `requests_max` requests (at least
+    /// 1).
     pub fn new(inner: I, window_ns: u64, requests_max: usize) -> Self {
         OpenLoop {
             inner: inner.peekable(),
@@ -81,7 +86,7 @@ impl<I: Iterator<Item = Result<Request>>> Iterator for OpenLoop<I> {
             self.last_ns = self.last_ns.max(request.time_ns);
             requests.push(request);
             next = if requests.len() < self.requests_max {
-                // An error stays in front for the next call.
+                // An error remains in front for the next call.
                 self.inner
                     .next_if(|next| matches!(next, Ok(next) if next.time_ns <= until_ns))
                     .and_then(Result::ok)
@@ -96,7 +101,7 @@ impl<I: Iterator<Item = Result<Request>>> Iterator for OpenLoop<I> {
     }
 }
 
-/// Keeps `depth` requests in flight, as fast as the drives answer.
+/// Keeps `depth` requests in flight, as fast as the drives complete them.
 pub struct ClosedLoop<I> {
     inner: I,
     depth: usize,
@@ -105,7 +110,7 @@ pub struct ClosedLoop<I> {
 }
 
 impl<I: Iterator<Item = Result<Request>>> ClosedLoop<I> {
-    /// At most `depth` (at least 1) in flight.
+    /// Keeps at most `depth` (at least 1) requests in flight.
     pub fn new(inner: I, depth: usize) -> Self {
         ClosedLoop {
             inner,
@@ -115,7 +120,8 @@ impl<I: Iterator<Item = Result<Request>>> ClosedLoop<I> {
         }
     }
 
-    /// What may go out now that `completed` more requests are complete. Call it with 0 first.
+    /// The requests that may start now that `completed` more requests are complete. Call it with 0
+    /// first.
     ///
     /// # Errors
     /// The first error of the trace.
@@ -142,27 +148,29 @@ impl<I: Iterator<Item = Result<Request>>> ClosedLoop<I> {
 
 /// Replays outcore's own trace in a closed loop over its dependencies.
 ///
-/// A request is released at the later of: the release of the previous request of its thread plus
-/// the time that the thread was busy in between (`busy_ns`); and the moment when its thread's
-/// `reaped`-th completion came back, plus the time that the thread then computed (`think_ns`). In a
-/// phase's beginning, the phase's start stands for both. A phase starts when everything before it
-/// is complete. Given the recorded completion times, no request is released later than recorded
-/// and, for threads that took completions only by waiting for them, each exactly then.
+/// A request is released at the later of two times. The first is the release of its thread's
+/// previous request plus the time for which the thread was busy in between (`busy_ns`). The second
+/// is the moment of its thread's `reaped`-th completion plus the time for which the thread then
+/// computed (`think_ns`). At the beginning of a phase, the phase's start replaces both.
+///
+/// A phase starts when everything before it is complete. Given the recorded completion times, no
+/// request is released later than recorded. For threads that took completions only by waiting for
+/// them, each request is released exactly then.
 pub struct DependentLoop<I> {
     inner: Option<I>,
     threads: BTreeMap<u16, Thread>,
-    /// Releases that are known, earliest first: time, arrival, thread.
+    /// Known releases, earliest first: time, arrival, thread.
     due: BinaryHeap<Reverse<(u64, u64, u16)>>,
     arrivals: u64,
     read_ahead: usize,
     in_flight: u64,
-    /// A phase mark or the trace's end was read: nothing after it may start before everything has
-    /// completed.
+    /// A phase mark or the trace's end was read: nothing after it may start before everything
+    /// before it has completed.
     is_at_barrier: bool,
     now_ns: u64,
     /// When the current phase started.
     phase_ns: u64,
-    /// When the job would end: the latest completion or end of a thread.
+    /// End of the job so far: the latest completion or end of a thread.
     end_ns: u64,
 }
 
@@ -175,16 +183,16 @@ struct Thread {
     last_release_ns: u64,
     /// Completions before the phase.
     phase_reaped: u64,
-    /// Times of the completions from `kept_from + 1` on; earlier ones nobody waits for.
+    /// Times of the completions from `kept_from + 1` on; no step waits for earlier ones.
     completions: VecDeque<u64>,
     kept_from: u64,
 }
 
-/// What a thread does next.
+/// The next step of a thread.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Submit(Record),
-    /// The thread ends after this much work.
+    /// The thread ends after this much computation.
     End {
         reaped: u64,
         think_ns: u64,
@@ -206,7 +214,7 @@ impl Step {
 }
 
 impl Thread {
-    /// When the front may go, if what it waits for has happened.
+    /// The release time of the front, if everything that it waits for has happened.
     fn release_ns(&self, phase_ns: u64) -> Option<u64> {
         let (reaped, think_ns, busy_ns) = self.waiting.front()?.dependency();
         let base_ns = if reaped <= self.phase_reaped {
@@ -219,7 +227,8 @@ impl Thread {
         Some(base_ns.saturating_add(think_ns).max(after_submit))
     }
 
-    /// Forgets completions that no later step can wait for: `reaped` never falls in a thread.
+    /// Forgets completions that no later step can wait for, because `reaped` never falls in a
+    /// thread.
     fn forget(&mut self, reaped: u64) {
         while self.kept_from + 1 < reaped && self.completions.pop_front().is_some() {
             self.kept_from += 1;
@@ -248,18 +257,18 @@ impl<I: Iterator<Item = Result<Entry>>> DependentLoop<I> {
         }
     }
 
-    /// When the next request is due, as far as it is known now; `None` if everything waits for
-    /// completions, or the replay is over.
+    /// The time at which the next request is due, as far as it is known now; `None` if everything
+    /// waits for completions, or the replay is over.
     ///
     /// # Errors
-    /// The first error of the trace; a trace that needs more than [`READ_AHEAD_MAX`] entries in
+    /// The first error of the trace, or a trace that needs more than [`READ_AHEAD_MAX`] entries in
     /// memory.
     pub fn next_due_ns(&mut self) -> Result<Option<u64>> {
         self.advance()?;
         Ok(self.due.peek().map(|Reverse((time_ns, _, _))| *time_ns))
     }
 
-    /// Releases the next request due at `now_ns` or before; the time is that of its release.
+    /// Releases the next request due at `now_ns` or before, and returns its release time.
     ///
     /// # Errors
     /// As [`DependentLoop::next_due_ns`].
@@ -299,10 +308,11 @@ impl<I: Iterator<Item = Result<Entry>>> DependentLoop<I> {
         }
     }
 
-    /// A request of `thread` completed at `now_ns`. Completions must be reported in order of time.
+    /// Reports that a request of `thread` completed at `now_ns`. Completions must be reported in
+    /// order of time.
     ///
     /// # Errors
-    /// The thread has nothing in flight.
+    /// The thread has no request in flight.
     pub fn completed(&mut self, thread: u16, now_ns: u64) -> Result<()> {
         let known = self.threads.get_mut(&thread).filter(|_| self.in_flight > 0);
         let Some(state) = known else {
@@ -319,7 +329,7 @@ impl<I: Iterator<Item = Result<Entry>>> DependentLoop<I> {
         Ok(())
     }
 
-    /// When the job ends in the replay, as far as it went.
+    /// End of the job in the replay, up to its current state.
     pub fn end_ns(&self) -> u64 {
         self.end_ns
     }
@@ -329,7 +339,7 @@ impl<I: Iterator<Item = Result<Entry>>> DependentLoop<I> {
         self.inner.is_none() && self.read_ahead == 0 && self.in_flight == 0
     }
 
-    /// The error for a replay in which nothing is due and nothing in flight before its end.
+    /// The error for a replay that has nothing due and nothing in flight before its end.
     ///
     /// # Errors
     /// Always, unless the replay is finished.
@@ -353,7 +363,7 @@ impl<I: Iterator<Item = Result<Entry>>> DependentLoop<I> {
             .hint("the trace misses records; record it again"))
     }
 
-    /// Puts a thread's next step into the queue of due ones, once its time is known.
+    /// Queues a thread's next step as due once its time is known.
     fn enqueue_front(&mut self, number: u16) {
         let Some(thread) = self.threads.get_mut(&number) else {
             return;
@@ -368,7 +378,8 @@ impl<I: Iterator<Item = Result<Entry>>> DependentLoop<I> {
         }
     }
 
-    /// Reads the trace up to the next barrier; passes the barrier when all before it is done.
+    /// Reads the trace up to the next barrier. Passes the barrier when everything before it has
+    /// completed.
     fn advance(&mut self) -> Result<()> {
         loop {
             if self.is_at_barrier {

@@ -1,15 +1,15 @@
-//! One request of a block trace, the same for every format.
+//! One request of a block trace, in the same form for every format.
 //!
-//! Contract: a `Request` is what a trace says that somebody asked a block device for. Units are
-//! bytes and nanoseconds, whatever the file uses. `time_ns` counts from the format's own origin
-//! (`Format` says which); only differences mean anything across formats, so replays rebase it.
-//! `offset_bytes + len_bytes` never exceeds `u64::MAX`: parsers reject such lines.
+//! Contract: a `Request` is a recorded request to a block device. Units are bytes and nanoseconds,
+//! independent of the file's units. `time_ns` counts from the format's own origin (see `Format`).
+//! Across formats only differences have a meaning, so replays rebase it. `offset_bytes + len_bytes`
+//! never exceeds `u64::MAX`: parsers reject such lines.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
@@ -19,7 +19,7 @@ pub enum Op {
     Write,
     /// Discard the range.
     Trim,
-    /// Make earlier writes durable; offset and length mean nothing and are 0.
+    /// Make earlier writes durable; offset and length have no meaning and are 0.
     Flush,
 }
 
@@ -49,16 +49,16 @@ impl fmt::Display for Op {
 /// One request of a block trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Request {
-    /// When it was issued, in nanoseconds of the trace's own clock.
+    /// Time of issue, in nanoseconds of the trace's own clock.
     pub time_ns: u64,
-    /// Which device, volume or file of the trace; formats that name devices number them in order
-    /// of appearance (`TraceReader::device_name` gives the name back).
+    /// The device, volume or file of the trace. Formats that name devices number them in order of
+    /// appearance (`TraceReader::device_name` returns the name).
     pub device: u32,
-    /// What it asks for.
+    /// The operation.
     pub op: Op,
     /// First byte on that device.
     pub offset_bytes: u64,
-    /// Bytes asked for; zero is legal in some traces.
+    /// Requested bytes; zero is legal in some traces.
     pub len_bytes: u64,
 }
 

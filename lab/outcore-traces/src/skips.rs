@@ -1,9 +1,9 @@
-//! Lines that could not be read: counted by reason, with the first places kept.
+//! Counts lines that could not be read, by reason, and keeps the first places.
 //!
 //! Contract: published traces contain corrupt lines, so by default a bad line is skipped and
-//! counted, never fatal and never silent. `OnError::Fail` turns the first one into an error that
-//! names file, line, byte offset, reason and the line itself. Memory is bounded: one counter for
-//! each reason and at most [`PLACES_MAX`] places.
+//! counted; it is neither fatal nor silent. `OnError::Fail` turns the first one into an error with
+//! file, line, byte offset, reason and the line itself. Memory is bounded: one counter per reason
+//! and at most [`PLACES_MAX`] places.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// How many places of bad lines are kept for the report.
+/// Maximum number of places of bad lines that are kept for the report.
 pub(crate) const PLACES_MAX: usize = 8;
 
 /// Bytes of a bad line that a report shows.
@@ -44,35 +44,35 @@ impl std::str::FromStr for OnError {
     }
 }
 
-/// Why a line or record was not read.
+/// The reason why a line or record was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// Too few or too many fields.
     Fields,
-    /// A field that must be a number is none, or does not fit.
+    /// A field that must be a number is not one, or does not fit.
     Number,
     /// The time is not a number, does not fit 64 bits of nanoseconds, or runs backwards in a
     /// record.
     Time,
-    /// The time has decimals, and the format counts whole units: the trace counts another unit.
-    /// Never skipped.
+    /// The time has decimals although the format counts whole units, so the trace uses another
+    /// unit. Never skipped.
     Decimals,
-    /// The operation is none that the format defines.
+    /// The operation is not defined by the format.
     Operation,
-    /// Offset and length run past the end of a 64-bit address space.
+    /// Offset and length exceed a 64-bit address space.
     Range,
-    /// A line longer than any the format can have.
+    /// A line longer than any line of the format.
     LineTooLong,
-    /// More device or file names than are kept.
+    /// More device or file names than the reader keeps.
     Devices,
     /// Bytes that are not a record (binary formats).
     Magic,
     /// The file ends inside a record.
     Truncated,
-    /// A field that must be there is missing (JSON).
+    /// A required field is missing (JSON).
     Missing,
-    /// Lines that belong together come in an order that cannot be right.
+    /// Lines that belong together are in an impossible order.
     Order,
 }
 
@@ -93,7 +93,7 @@ impl Reason {
         Reason::Order,
     ];
 
-    /// A few words for people.
+    /// A short description for people.
     pub const fn text(self) -> &'static str {
         match self {
             Reason::Fields => "wrong number of fields",
@@ -118,18 +118,18 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Where a bad line was.
+/// The place of a bad line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedLine {
     /// The file.
     pub path: PathBuf,
-    /// Line number from 1; for binary formats the record's number from 1.
+    /// Line number from 1; for binary formats, the record's number from 1.
     pub line: u64,
     /// Byte offset of the line's start in the decompressed file.
     pub offset_bytes: u64,
     /// Why it was not read.
     pub reason: Reason,
-    /// The line's beginning, with everything unprintable escaped.
+    /// The line's beginning, with all unprintable bytes escaped.
     pub excerpt: String,
 }
 
@@ -143,7 +143,7 @@ impl fmt::Display for SkippedLine {
     }
 }
 
-/// How many lines were skipped, why, and where the first were.
+/// How many lines were skipped, the reasons, and the first places.
 ///
 /// As JSON: `{"total": 2, "by_reason": {"number": 2}, "places": [...]}`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -203,7 +203,7 @@ impl Skips {
             .filter(|(_, n)| *n > 0)
     }
 
-    /// The first places, at most [`PLACES_MAX`], in order of reading.
+    /// The first places in order of reading, at most [`PLACES_MAX`].
     pub fn places(&self) -> &[SkippedLine] {
         &self.places
     }
@@ -217,7 +217,8 @@ impl Skips {
 }
 
 impl fmt::Display for Skips {
-    /// Nothing skipped: `no line skipped`; else counts by reason and the first places, a line each.
+    /// Without skipped lines, `no line skipped`; otherwise counts by reason and the first places,
+    /// one per line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.total();
         if total == 0 {
@@ -254,12 +255,12 @@ pub(crate) fn excerpt(line: &[u8]) -> String {
     text
 }
 
-/// What a reader keeps while it reads: the policy and the counts.
+/// The state of a reader: the policy and the counts.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) on_error: OnError,
     pub(crate) skips: Skips,
-    /// Lines that are fine but no request: headers, comments, file opens.
+    /// Valid lines that are no requests: headers, comments, file opens.
     pub(crate) ignored: u64,
 }
 
@@ -271,7 +272,7 @@ impl Tally {
         }
     }
 
-    /// Counts a bad line, or turns it into an error. `what` names a part of the file ("line") and
+    /// Counts a bad line, or turns it into an error. `what` is the part of the file ("line") and
     /// the format.
     pub(crate) fn bad(
         &mut self,

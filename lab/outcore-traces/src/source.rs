@@ -1,10 +1,10 @@
-//! Bytes of a trace file: plain, gzip or Zstandard, told apart by their first bytes.
+//! Opens the bytes of a trace file: plain, gzip or Zstandard, distinguished by their first bytes.
 //!
-//! Contract: whatever the name says, the content decides, so a pipe works too. Concatenated gzip
-//! members and Zstandard frames are read one after the other, skippable frames passed over, and
-//! Zstandard checksums verified. Memory: a few buffers of 256 KiB and the decoder's window (at
-//! most 128 MiB, the limit that the `zstd` command has by default). bzip2 and xz are named in the
-//! error, with the command that unpacks them.
+//! Contract: the content decides, independent of the name, so a pipe works as well. Concatenated
+//! gzip members and Zstandard frames are read one after the other; skippable frames are skipped,
+//! and Zstandard checksums are verified. Memory: a few buffers of 256 KiB and the decoder's window
+//! (at most 128 MiB, the default limit of the `zstd` command). For bzip2 and xz the error contains
+//! the command that decompresses them.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
@@ -16,16 +16,16 @@ use outcore_io::{Error, Result};
 /// Bytes of a read buffer.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// The exponent of the largest window that is decoded, as for the `zstd` command without options.
+/// The exponent of the largest window that is decoded; the default of the `zstd` command.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
-/// Bytes looked at to tell formats apart.
+/// Bytes examined to detect a format.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
 /// A decompressed byte stream.
 pub(crate) type Bytes = Box<dyn BufRead + Send>;
 
-/// Opens `path` (`-` is standard input) and decompresses it where needed.
+/// Opens `path` (`-` is standard input) and decompresses it if needed.
 pub(crate) fn open(path: &Path) -> Result<Bytes> {
     if path == Path::new("-") {
         return decompress(Box::new(io::stdin()), path);
@@ -41,7 +41,7 @@ pub(crate) fn open(path: &Path) -> Result<Bytes> {
     decompress(Box::new(file), path)
 }
 
-/// Wraps `raw` in the decoder that its first bytes ask for. `path` is named in errors.
+/// Wraps `raw` in the decoder for its first bytes. `path` appears in errors.
 pub(crate) fn decompress(raw: Box<dyn Read + Send>, path: &Path) -> Result<Bytes> {
     let mut raw = raw;
     let mut head = [0_u8; 6];
@@ -83,8 +83,8 @@ pub(crate) fn decompress(raw: Box<dyn Read + Send>, path: &Path) -> Result<Bytes
     })
 }
 
-/// The first bytes of `stream`, at most [`HEAD_BYTES`], whether that is all, and the stream with
-/// them in front again.
+/// The first bytes of `stream` (at most [`HEAD_BYTES`]), whether these are all, and a stream that
+/// starts with them again.
 pub(crate) fn peek(mut stream: Bytes, path: &Path) -> Result<(Vec<u8>, bool, Bytes)> {
     let mut head = vec![0_u8; HEAD_BYTES];
     let len = read_full(&mut stream, &mut head).map_err(|error| read_error(&error, path, 0))?;
@@ -100,7 +100,8 @@ pub(crate) fn peek(mut stream: Bytes, path: &Path) -> Result<(Vec<u8>, bool, Byt
 /// The error for a failed read after `offset_bytes` decompressed bytes.
 pub(crate) fn read_error(error: &io::Error, path: &Path, offset_bytes: u64) -> Error {
     match error.kind() {
-        // What decoders report for damaged or cut input; the system never does for plain reads.
+        // Decoders report these kinds for damaged or incomplete input; the system never reports
+        // them for plain reads.
         ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::UnexpectedEof => {
             Error::corrupt(
                 "unpack trace",
@@ -116,7 +117,7 @@ pub(crate) fn read_error(error: &io::Error, path: &Path, offset_bytes: u64) -> E
     }
 }
 
-/// Reads until `out` is full or the stream ends; returns the bytes got.
+/// Reads until `out` is full or the stream ends. Returns the number of bytes.
 fn read_full(stream: &mut dyn Read, out: &mut [u8]) -> io::Result<usize> {
     let mut len = 0;
     while len < out.len() {
@@ -152,8 +153,7 @@ impl<R: BufRead> Zstd<R> {
 
 impl<R: BufRead> Read for Zstd<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        // The decoder has no kind of error for bytes that are wrong; what the system reports has a
-        // number.
+        // The decoder has no error kind for damaged bytes; errors of the system have a number.
         self.0.read(out).map_err(|error| match error.kind() {
             ErrorKind::Other if error.raw_os_error().is_none() => {
                 io::Error::new(ErrorKind::InvalidData, error)
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_window_larger_than_the_zstd_command_allows_is_refused_before_it_is_allocated() {
-        // A frame of one empty raw block, with a checksum of nothing, and a window of 2^exponent
+        // A frame of one empty raw block, with the checksum of no bytes, and a window of 2^exponent
         // bytes.
         let frame = |exponent: u8| [0x28, 0xb5, 0x2f, 0xfd, 0, (exponent - 10) << 3, 1, 0, 0];
         assert_eq!(unpack(&frame(27)).unwrap(), b"");

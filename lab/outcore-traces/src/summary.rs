@@ -1,10 +1,10 @@
-//! What a trace contains, in one pass: Falcon's Table 2 and what a replay needs to know.
+//! Summarises a trace in one pass: Falcon's Table 2, and the values that a replay needs.
 //!
-//! Contract: constant memory. Counts, sizes, bytes and times are exact; the footprint (distinct
-//! 4 KiB blocks that were read or written) is a HyperLogLog estimate of 2^14 registers (Flajolet
-//! et al., 2007: standard error 0.8 %), with linear counting for small sets, and the number of
-//! devices is exact up to 65,536. Read share, sizes and bytes count reads and writes; trims and
-//! flushes are counted apart. Source of the columns: Kumar and Huang, "Falcon", ATC 2017, Table 2.
+//! Contract: constant memory. Counts, sizes, bytes and times are exact. The footprint (distinct 4
+//! KiB blocks that were read or written) is a HyperLogLog estimate of 2^14 registers (Flajolet et
+//! al., 2007: standard error 0.8 %), with linear counting for small sets. The number of devices is
+//! exact up to 65,536. Read share, sizes and bytes count reads and writes; trims and flushes are
+//! counted separately. Source of the columns: Kumar and Huang, "Falcon", ATC 2017, Table 2.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -20,8 +20,8 @@ use crate::skips::Skips;
 /// Unit of the footprint.
 pub(crate) const FOOTPRINT_BLOCK_BYTES: u64 = 4096;
 
-/// Blocks of one request that are counted for the footprint (256 MiB): a corrupt length must not
-/// stall the pass.
+/// Maximum number of blocks of one request that count for the footprint (256 MiB): a corrupt length
+/// must not stall the pass.
 const BLOCKS_PER_REQUEST_MAX: u64 = 65_536;
 
 /// The result of a pass over a trace.
@@ -49,9 +49,9 @@ pub struct Summary {
     pub size_min_bytes: u64,
     /// Largest read or write.
     pub size_max_bytes: u64,
-    /// Reads and writes of no bytes.
+    /// Empty reads and writes.
     pub empty: u64,
-    /// Reads and writes that do not start and end on a border of 4 KiB.
+    /// Reads and writes that do not start and end on a 4 KiB boundary.
     pub unaligned: u64,
     /// Earliest time, in the trace's clock.
     pub time_min_ns: u64,
@@ -59,19 +59,19 @@ pub struct Summary {
     pub time_max_ns: u64,
     /// Requests earlier than the one before them.
     pub out_of_order: u64,
-    /// Devices; more than 65,536 count as 65,536.
+    /// Number of devices; more than 65,536 count as 65,536.
     pub devices: u64,
-    /// End of the furthest read, write or trim on any device.
+    /// Largest end of a read, write or trim on any device.
     pub span_bytes: u64,
     /// Distinct 4 KiB blocks read or written, estimated, times 4 KiB.
     pub footprint_bytes: u64,
     /// Lines that could not be read.
     pub skipped: Skips,
-    /// Lines that are sound but no request.
+    /// Valid lines that are no requests.
     pub ignored: u64,
     /// The format's name.
     pub format: String,
-    /// What there is to know about how it was read.
+    /// Notes on how it was read.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -91,7 +91,7 @@ impl Summary {
         Ok(summary)
     }
 
-    /// Adds what the reader of the trace knows.
+    /// Adds the values that the reader of the trace knows.
     pub fn add_reader(&mut self, trace: &TraceReader) {
         self.skipped = trace.skips().clone();
         self.ignored = trace.ignored();
@@ -104,7 +104,7 @@ impl Summary {
         self.read_bytes.saturating_add(self.write_bytes)
     }
 
-    /// From the earliest to the latest request.
+    /// Time from the earliest to the latest request.
     pub fn duration_ns(&self) -> u64 {
         self.time_max_ns - self.time_min_ns
     }
@@ -126,7 +126,7 @@ fn gb(bytes: u64) -> f64 {
     bytes as f64 / 1e9
 }
 
-/// A size as the paper prints it: `512B`, `256.5KB` (1 KB is 1024 bytes there).
+/// A size in the paper's format: `512B`, `256.5KB` (1 KB is 1024 bytes there).
 fn short_size(bytes: u64) -> String {
     if bytes < 1024 {
         return format!("{bytes}B");
@@ -218,7 +218,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Nothing seen yet.
+    /// A summary of nothing.
     pub fn new() -> Self {
         Builder {
             summary: Summary {
@@ -306,7 +306,7 @@ impl Builder {
         }
     }
 
-    /// The summary of what was added; the parts that only a reader knows are empty.
+    /// The summary of the added requests. The fields that only a reader knows are empty.
     pub fn finish(self) -> Summary {
         let mut summary = self.summary;
         let data = summary.reads + summary.writes;

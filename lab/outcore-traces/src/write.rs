@@ -1,8 +1,8 @@
 //! Writes traces that other programs replay: fio's iolog version 3 and MQSim's ASCII trace.
 //!
-//! Contract: one line a request, in the order given; give them a `BufWriter`. What a format cannot
-//! say is counted: fio's log has whole microseconds, MQSim's has neither trims nor flushes and
-//! counts sectors of 512 bytes.
+//! Contract: one line per request, in the given order; pass a `BufWriter`. Information that a
+//! format cannot represent is counted: fio's log has whole microseconds; MQSim's has neither trims
+//! nor flushes and counts sectors of 512 bytes.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ pub struct FioWriter<W: Write, N: Fn(u32) -> String> {
 }
 
 impl<W: Write, N: Fn(u32) -> String> FioWriter<W, N> {
-    /// Writes the first line. `name_of` names the file that stands for a device.
+    /// Writes the first line. `name_of` returns the file name of a device.
     ///
     /// # Errors
     /// The stream fails.
@@ -54,7 +54,7 @@ impl<W: Write, N: Fn(u32) -> String> FioWriter<W, N> {
         writeln!(self.out, "{time_us} {name} {action} {offset} {len}")
     }
 
-    /// Closes the files, flushes and gives the stream back.
+    /// Closes the files, flushes and returns the stream.
     ///
     /// # Errors
     /// The stream fails.
@@ -86,7 +86,7 @@ pub struct MqsimWriter<W: Write> {
 }
 
 impl<W: Write> MqsimWriter<W> {
-    /// Nothing is written yet; the format has no header.
+    /// Writes nothing yet; the format has no header.
     pub fn new(out: W) -> Self {
         MqsimWriter {
             out,
@@ -95,8 +95,8 @@ impl<W: Write> MqsimWriter<W> {
         }
     }
 
-    /// Adds a read or write, widened to whole sectors; trims, flushes and empty requests are
-    /// counted and left out.
+    /// Adds a read or write, widened to whole sectors. Trims, flushes and empty requests are
+    /// counted and omitted.
     ///
     /// # Errors
     /// The stream fails.
@@ -129,7 +129,7 @@ impl<W: Write> MqsimWriter<W> {
         self.widened
     }
 
-    /// Flushes and gives the stream back.
+    /// Flushes and returns the stream.
     ///
     /// # Errors
     /// The stream fails.

@@ -1,8 +1,8 @@
 //! The list of exceptions: `xtask/tidy.toml`.
 //!
-//! Contract: an entry names a check, a place (`path` for the whole file, `path::item` for one
-//! item in it) and a reason of at least ten characters. An entry that excuses nothing is a
-//! finding; `hard` findings (a file above 900 lines) cannot be excused.
+//! Contract: an entry has a check, a place (`path` for the whole file, `path::item` for one item in
+//! it) and a reason of at least ten characters. An entry that excuses nothing is a finding. `hard`
+//! findings (a file above 900 lines) cannot be excused.
 //!
 //! ```toml
 //! [[allow]]
@@ -41,7 +41,7 @@ impl Allowances {
     /// Reads the list; a tree without one has no exceptions.
     ///
     /// # Errors
-    /// Where the list is not TOML.
+    /// The list is not valid TOML.
     pub(super) fn of(tree: &Tree) -> Result<Allowances, String> {
         let text = tree.text(LIST).unwrap_or_default();
         let table: toml::Table = text.parse().map_err(|e| format!("{LIST}: {e}"))?;
@@ -81,12 +81,12 @@ impl Allowances {
         Ok(allowances)
     }
 
-    /// How many exceptions there are.
+    /// The number of exceptions.
     pub(super) fn count(&self) -> usize {
         self.entries.len()
     }
 
-    /// Drops what is excused; adds what is wrong with the list itself.
+    /// Removes excused findings; adds faults of the list itself.
     pub(super) fn apply(&self, findings: Vec<Finding>) -> Vec<Finding> {
         let mut kept: Vec<_> = findings.into_iter().filter(|f| !self.excuses(f)).collect();
         kept.extend(self.wrong.iter().cloned());

@@ -1,9 +1,9 @@
-//! Rules that the tree does not keep everywhere yet: how many breaches each file may have.
+//! Ceilings on the breaches per file, for rules that the tree does not keep everywhere yet.
 //!
 //! Contract: `xtask/ceilings.toml` has one table per rule, which maps a file to its number of
-//! breaches. More breaches than that are an error, and so are fewer: the list then has to be
-//! lowered (`cargo xtask tidy --lower`), so that it only shrinks. A file that is not listed keeps
-//! the rule. Only the rules of [`RULES`] may be listed.
+//! breaches. More breaches are an error. Fewer are also an error: the list must then be lowered
+//! (`cargo xtask tidy --lower`), so that it only shrinks. A file that is not listed must keep the
+//! rule. Only the rules in [`RULES`] may be listed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,7 +31,7 @@ impl Ceilings {
     /// Reads the list; a tree without one has no ceilings.
     ///
     /// # Errors
-    /// Where the list is not TOML, names an unknown rule, or holds something else than numbers.
+    /// The list is not valid TOML, contains an unknown rule, or holds something other than numbers.
     pub(super) fn of(tree: &Tree) -> Result<Ceilings, String> {
         let text = tree.text(LIST).unwrap_or_default();
         let table: toml::Table = text.parse().map_err(|e| format!("{LIST}: {e}"))?;
@@ -90,7 +90,7 @@ impl Ceilings {
             .unwrap_or(0)
     }
 
-    /// Drops the findings of files that keep to their ceiling; adds what is wrong with the list.
+    /// Removes the findings of files that keep to their ceiling; adds faults of the list.
     pub(super) fn apply(&self, findings: Vec<Finding>) -> Vec<Finding> {
         let counted = Ceilings::counted(&findings);
         let mut kept: Vec<Finding> = findings
@@ -112,7 +112,7 @@ impl Ceilings {
         kept
     }
 
-    /// The list as its file has it.
+    /// The list as the text of its file.
     fn text(&self) -> String {
         let mut text = OPENING.to_owned();
         for (rule, files) in &self.rules {

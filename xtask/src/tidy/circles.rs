@@ -1,24 +1,24 @@
-//! Circles of imports: files of one crate, its folders, or packages, that need each other.
+//! Finds circles of imports: files of one crate, its folders, or packages, that need each other.
 //!
-//! Contract: two files of one crate are tied when one names an item of the other: by `use`, by a
+//! Contract: two files of one crate are tied when one uses an item of the other: by `use`, by a
 //! path in code, or inside a macro. A circle is a set of at least two files each of which leads to
-//! every other one (a strongly connected component); each circle is one finding, placed at its
-//! first file by name, with the item `circle of N files`, so that an exception holds for a circle
-//! of that size alone. The rule, in order:
+//! every other one (a strongly connected component). Each circle is one finding, placed at its
+//! first file by name, with the item `circle of N files`. An exception therefore holds only for a
+//! circle of that size. The rule, in order:
 //! 1. Test code (test files, and lines under `#[test]` or `cfg(test)`) ties nothing.
 //! 2. `mod x;` ties nothing, and neither does a re-export (`pub use x::Y`, `pub(crate) use`): a
 //!    module that only declares and re-exports has no arrows of its own.
-//! 3. A name that a file has from elsewhere leads to where it is defined: `super::Y`, where the
-//!    parent says `use x::Y`, is an arrow to `x`.
-//! 4. A file may name what stands in the modules that it is part of (`super::Y`, defined there): a
-//!    child sees even its parent's private items, and is read as a part of it. A parent that names
-//!    its child is tied.
+//! 3. A name that a file gets from elsewhere leads to its definition: `super::Y`, if the parent has
+//!    `use x::Y`, is an arrow to `x`.
+//! 4. A file may use names that the modules around it define (`super::Y`, defined there), because a
+//!    child can access even its parent's private items and counts as a part of it. A parent that
+//!    uses a name of its child is tied.
 //!
 //! The same arrows tie rooms: an arrow between two files is one between the first folders or files
-//! in which their paths differ. A circle of rooms has the check `room-circles` and names its rooms.
+//! in which their paths differ. A circle of rooms has the check `room-circles` and lists its rooms.
 //!
-//! Methods are not seen: a call through a value ties no files by itself. Between packages every
-//! kind of dependency counts, those of tests too, which cargo lets go in circles.
+//! Methods are not seen: a call through a value does not tie files by itself. Between packages
+//! every kind of dependency counts, including those of tests, for which cargo allows circles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,9 +29,9 @@ use super::tree::Tree;
 use super::{Finding, Severity};
 
 const WHY: &str = "files that need each other can only be understood, tested and moved together";
-/// Re-exports that are followed to reach a definition.
+/// Maximum number of re-exports that are followed to reach a definition.
 const REEXPORTS_MAX: usize = 8;
-/// Arrows of a circle that are printed.
+/// Maximum number of arrows of a circle that are printed.
 const ARROWS_SHOWN: usize = 12;
 
 /// Checks the files of every crate, and the packages.
@@ -58,7 +58,7 @@ pub(super) fn check(tree: &Tree, sources: &Sources, modules: &Modules) -> Vec<Fi
     findings
 }
 
-/// Files that one file names, each with the first line that does.
+/// The files that one file uses, each with the first line of a use.
 type Arrows = BTreeMap<usize, usize>;
 
 /// The modules of one crate that are files, by their paths.
@@ -170,7 +170,7 @@ impl<'a> Names<'a> {
         Some(base.into_iter().chain(rest.iter().cloned()).collect())
     }
 
-    /// The file that defines what a path names; `None` if it names a module and nothing in it.
+    /// The file that defines the target of a path; `None` if the path ends at a module.
     fn definition(&self, path: &[String]) -> Option<usize> {
         let mut path = path.to_vec();
         for _ in 0..REEXPORTS_MAX {
@@ -202,7 +202,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The lines of each re-export: it may go over several.
+/// The lines of each re-export, which may span several.
 fn spans_of_reexports(
     source: &Source,
     first_lines: &BTreeSet<usize>,
@@ -251,7 +251,7 @@ fn circle_of_files(circle: &[usize], files: &[&Source], arrows: &[Arrows]) -> Fi
     }
 }
 
-/// The rooms of one folder that need each other.
+/// The circles among the rooms of one folder.
 fn circles_of_rooms(files: &[&Source], arrows: &[Arrows]) -> Vec<Finding> {
     let mut floors: BTreeMap<Vec<String>, Floor> = BTreeMap::new();
     for (from, targets) in arrows.iter().enumerate() {
@@ -271,17 +271,17 @@ fn circles_of_rooms(files: &[&Source], arrows: &[Arrows]) -> Vec<Finding> {
     floors.values().flat_map(Floor::circles).collect()
 }
 
-/// Rooms next to each other, and who imports whom.
+/// Rooms next to each other, and their imports of each other.
 #[derive(Debug, Default)]
 pub(super) struct Floor {
     names: Vec<String>,
     arrows: Vec<Arrows>,
-    /// The first place of each arrow, by the numbers of its rooms.
+    /// The first place of each arrow, by the indices of its rooms.
     places: BTreeMap<(usize, usize), String>,
 }
 
 impl Floor {
-    /// Adds an import that stands at `place` (`path:line`).
+    /// Adds an import found at `place` (`path:line`).
     pub(super) fn tie(&mut self, from: &str, to: &str, place: String) {
         let (from, to) = (self.number(from), self.number(to));
         self.arrows[from].entry(to).or_insert(1);
@@ -297,7 +297,7 @@ impl Floor {
         })
     }
 
-    /// A finding for each circle, whose item has the names of its rooms.
+    /// One finding per circle; its item lists the rooms.
     pub(super) fn circles(&self) -> Vec<Finding> {
         let finding = |circle: Vec<usize>| {
             let mut names: Vec<_> = circle.iter().map(|at| self.names[*at].as_str()).collect();
@@ -366,7 +366,8 @@ fn check_packages(tree: &Tree) -> Vec<Finding> {
     circles(&arrows).into_iter().map(finding).collect()
 }
 
-/// Strongly connected components of more than one node, each sorted, in order of their first.
+/// Strongly connected components of more than one node, each sorted, in the order of their first
+/// nodes.
 fn circles(arrows: &[Arrows]) -> Vec<Vec<usize>> {
     let reached: Vec<BTreeSet<usize>> = (0..arrows.len()).map(|from| reach(arrows, from)).collect();
     let mut found = Vec::new();
@@ -388,7 +389,7 @@ fn circles(arrows: &[Arrows]) -> Vec<Vec<usize>> {
     found
 }
 
-/// All nodes that arrows lead to from `from`; itself only if it lies on a circle.
+/// All nodes reachable from `from`, which is included only if it is on a circle.
 fn reach(arrows: &[Arrows], from: usize) -> BTreeSet<usize> {
     let mut reached = BTreeSet::new();
     let mut open = vec![from];

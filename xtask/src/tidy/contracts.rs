@@ -1,4 +1,4 @@
-//! Every source opens with its contract: what it is for and what it promises.
+//! Checks that every source begins with its contract: its purpose and its guarantees.
 //!
 //! Contract: the first thing in a `.rs` file (after a shebang) is a `//!` comment of two lines or
 //! more; the first in a `.py` file (after comments) is a docstring.

@@ -1,12 +1,12 @@
 //! Rules whose breaches are counted per file, against the ceilings of [`super::ceilings`].
 //!
-//! Contract: each rule gives one finding per breach. Test code and fixtures are left out, except
-//! for the width of comments, which holds everywhere.
+//! Contract: each rule gives one finding per breach. Test code and fixtures are exempt, except for
+//! the width of comments, which applies everywhere.
 //!
 //! | rule | breach |
 //! |---|---|
 //! | `comment-width` | a comment line of a `.rs` file with more than 100 characters |
-//! | `flag-words` | a string of a crate below the front that has a `--flag` in it |
+//! | `flag-words` | a string of a crate below the front that contains a `--flag` |
 //! | `std-fs` | a path through `std::fs` in a crate above `outcore-io` |
 //! | `tuple-parameters` | a parameter of a function whose type holds a tuple |
 
@@ -16,7 +16,7 @@ use super::tree::{TextFile, Tree};
 use super::{Finding, Severity};
 
 const COMMENT_CHARS_MAX: usize = 100;
-/// The crates that know no command and no options.
+/// The crates that know neither commands nor options.
 const BELOW_THE_FRONT: [&str; 6] = [
     "crates/outcore-io/",
     "crates/outcore-store/",
@@ -27,7 +27,7 @@ const BELOW_THE_FRONT: [&str; 6] = [
 ];
 /// The crate that opens files for all others.
 const OPENS_FILES: &str = "crates/outcore-io/";
-/// Folders whose programs are part of what is shipped.
+/// Folders whose programs are shipped.
 const SHIPPED: [&str; 3] = ["crates/", "lab/", "python/"];
 
 /// Checks all four rules.

@@ -1,16 +1,16 @@
-//! Who may depend on whom between the packages of the workspace, read from their manifests.
+//! Checks the dependencies between the packages of the workspace, read from their manifests.
 //!
-//! Contract: every kind of dependency counts (normal, build, development, per target), by the
-//! name of the package, so that renaming one hides nothing. A package missing from the table is a
-//! finding: its place must be decided; so is a place that no package takes. The fuzz package is a
-//! workspace of its own and may use all.
+//! Contract: every kind of dependency counts (normal, build, development, per target), by the name
+//! of the package, so that renaming hides nothing. A package that is missing from the table is a
+//! finding, because its place must be decided. An entry without a package is also a finding. The
+//! fuzz package is a separate workspace and may use all packages.
 
 use toml::{Table, Value};
 
 use super::tree::Tree;
 use super::{Finding, Severity};
 
-/// Each package, by its folder, and the packages of ours that it may use.
+/// Each package, by its folder, and those of our packages that it may use.
 const PACKAGES: [(&str, &[&str]); 20] = [
     ("crates/outcore-io", &[]),
     ("crates/outcore-store", &["outcore-io"]),
@@ -36,7 +36,7 @@ const PACKAGES: [(&str, &[&str]); 20] = [
     ("python", BELOW_PYTHON),
     ("xtask", &[]),
 ];
-/// Packages that may use more for their tests: whole jobs on simulated drives, and their traces;
+/// Packages that may use more in their tests: whole jobs on simulated drives and their traces, and
 /// the command that starts another.
 const FOR_TESTS: [(&str, &[&str]); 4] = [
     ("crates/outcore-cli", &["outcore-traces"]),
@@ -96,7 +96,7 @@ const BELOW_TERMINAL: &[&str] = &[
     "outcore-gen",
     "outcore-verbs",
 ];
-/// Nothing that only the lab has.
+/// The crates that are not part of the lab.
 const BELOW_CLI: &[&str] = &[
     "outcore-io",
     "outcore-store",
@@ -199,7 +199,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Folders in the table that hold no package.
+/// Folders in the table that contain no package.
 fn places_of_none(tree: &Tree) -> impl Iterator<Item = Finding> {
     let folders = PACKAGES.iter().map(|(folder, _)| *folder);
     let missing = folders.filter(|folder| tree.text(&format!("{folder}/Cargo.toml")).is_none());
@@ -209,19 +209,19 @@ fn places_of_none(tree: &Tree) -> impl Iterator<Item = Finding> {
     })
 }
 
-/// A package of ours and the packages that it needs.
+/// One of our packages, and the packages that it needs.
 #[derive(Debug)]
 pub(super) struct Package {
     /// Its name.
     pub name: String,
-    /// Where it says so.
+    /// Path of its manifest.
     pub manifest: String,
-    /// The packages that it depends on in any way.
+    /// The packages that it depends on, directly, in any way.
     pub needs: Vec<String>,
 }
 
 impl Package {
-    /// Its folder, with `/` behind it; empty at the root.
+    /// Its folder, followed by `/`; empty at the root.
     pub(super) fn folder(&self) -> &str {
         self.manifest.strip_suffix("Cargo.toml").unwrap_or_default()
     }

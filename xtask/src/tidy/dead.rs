@@ -1,11 +1,11 @@
-//! Files that nothing reaches: sources that no crate compiles, pages and examples that no other
-//! file names.
+//! Finds files that nothing reaches: sources that no crate compiles, and pages and examples that no
+//! other file mentions.
 //!
-//! Contract: a source is alive if a chain of `mod` (with `#[path]`), or an `include!`, leads to
-//! it from a crate root: the roots that cargo finds by itself and those that a manifest names.
-//! A page under `docs/`, an example and a script are alive if another file links to them or
-//! writes their path; a manifest's mention is not enough, for no reader starts there.
-//! The same walk tells which files only tests compile.
+//! Contract: a source is alive if a chain of `mod` (with `#[path]`), or an `include!`, leads to it
+//! from a crate root. Crate roots are those that cargo finds by itself and those in a manifest. A
+//! page under `docs/`, an example and a script are alive if another file links to them or contains
+//! their path. A mention in a manifest is not enough, because readers do not start there. The same
+//! walk finds the files that only tests compile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,10 +16,10 @@ use super::rust::{ModuleFile, Sources};
 use super::tree::{TextFile, Tree, joined};
 use super::{Finding, Severity};
 
-/// Which sources are compiled, and which of them for tests alone.
+/// The sources that are compiled, and which of them only for tests.
 #[derive(Debug)]
 pub(super) struct Modules {
-    /// Path to whether only tests compile it.
+    /// From path to whether only tests compile it.
     reached: BTreeMap<String, bool>,
 }
 
@@ -110,7 +110,7 @@ fn finding(path: &str, what: &str, fix: &str) -> Finding {
     }
 }
 
-/// Crate roots of every package: found by cargo's rules and named by manifests.
+/// Crate roots of every package: those that cargo finds by its rules, and those in manifests.
 fn roots(tree: &Tree) -> BTreeSet<String> {
     let mut roots = BTreeSet::new();
     for file in tree.files() {
@@ -172,7 +172,7 @@ fn named_roots(manifest: &Table) -> Vec<String> {
     named
 }
 
-/// Where the file of a module may lie.
+/// The possible files of a module.
 fn places_of(path: &str, is_root: bool, module: &ModuleFile) -> Vec<String> {
     let folder = folder_of(path);
     let stem = path
@@ -204,7 +204,7 @@ fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// Pages, examples and scripts: what a reader must be able to find.
+/// Pages, examples and scripts, which readers must be able to find.
 fn must_be_named(path: &str) -> bool {
     let is_page = path.starts_with("docs/") && path.ends_with(".md");
     let is_program = [".rs", ".py", ".sh", ".ipynb"]

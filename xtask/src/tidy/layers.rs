@@ -1,17 +1,17 @@
-//! Who may import whom inside the crates.
+//! Checks the imports inside the crates.
 //!
-//! Contract: a module of one of the crates in [`ROOMS`] names only modules of its own layer or of
-//! layers before it, however it writes the path (`crate::`, `super::`, a name re-exported by
-//! `lib.rs`, inside macros, in unit tests too: a test that needs a higher layer belongs in
-//! `tests/`). `lib.rs` is the facade and may name all. A layer names no module that does not exist.
-//! Arrows between crates are [`super::crates`]'s.
+//! Contract: a module of one of the crates in [`ROOMS`] uses only modules of its own layer or of
+//! lower layers. This holds for every form of a path (`crate::`, `super::`, a name re-exported by
+//! `lib.rs`), inside macros, and in unit tests: a test that needs a higher layer belongs in
+//! `tests/`. `lib.rs` is the facade and may use all modules. A layer lists no module that does not
+//! exist. [`super::crates`] checks the arrows between crates.
 
 use super::rust::{Source, Sources};
 use super::tokens::PathUse;
 use super::{Finding, Severity};
 
-/// The crates whose modules stand in layers, by folder, each from the ground up; modules of one
-/// entry may name each other.
+/// The crates whose modules are arranged in layers, by folder, each from the bottom up. Modules of
+/// one entry may use each other.
 const ROOMS: [(&str, &[&[&str]]); 18] = [
     (
         "crates/outcore-io/",
@@ -231,7 +231,7 @@ const OWN_PATH: &str = "xtask/src/tidy/layers.rs";
 const WHY: &str = "requests flow down and buffers flow up; an arrow the other way ties two layers \
                    into one";
 
-/// A crate whose modules stand in layers.
+/// A crate whose modules are arranged in layers.
 #[derive(Clone, Copy)]
 struct Room<'a> {
     layers: &'a [&'a [&'a str]],
@@ -243,7 +243,7 @@ impl Room<'_> {
         self.layers.iter().position(|layer| layer.contains(&module))
     }
 
-    /// The layers as a reader writes them.
+    /// The layers in a readable form.
     fn order(&self) -> String {
         let layers: Vec<String> = self.layers.iter().map(|layer| layer.join(" ")).collect();
         layers.join(" < ")
@@ -275,7 +275,7 @@ pub(super) fn check(sources: &Sources) -> Vec<Finding> {
     findings
 }
 
-/// Modules that a layer names and that do not exist.
+/// Modules in a layer that do not exist.
 fn missing_modules(sources: &Sources) -> Vec<Finding> {
     let named = ROOMS.iter().flat_map(|(folder, layers)| {
         let modules = layers.iter().flat_map(|layer| layer.iter());
@@ -341,7 +341,8 @@ fn check_room(source: &Source, room: Room<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The first name below the crate's root that a path leads to; `None` if it stays outside it.
+/// The first name below the crate's root that a path leads to; `None` if the path stays outside the
+/// crate.
 fn target_of(module: &[String], path: &PathUse) -> Option<String> {
     let mut segments = path.segments.iter().map(String::as_str).peekable();
     if segments.next_if_eq(&"crate").is_some() {
@@ -365,7 +366,7 @@ fn target_of(module: &[String], path: &PathUse) -> Option<String> {
     base.first().map(|name| (*name).to_owned())
 }
 
-/// The layer's module behind a name of the crate's root.
+/// The layer's module to which a name at the crate's root belongs.
 fn resolve(name: &str, room: Room<'_>) -> Option<String> {
     if room.layer_of(name).is_some() || name == "*" {
         return Some(name.to_owned());
@@ -474,7 +475,7 @@ mod tests {
         let mut files: Vec<(&str, &str)> = fakes.iter().map(|path| (path.as_str(), "")).collect();
         files.push((OWN_PATH, ""));
         assert_eq!(found(&files), []);
-        // The first one is gone.
+        // The first file is missing.
         assert_eq!(found(&files[1..]), [(OWN_PATH.to_owned(), 1)]);
     }
 

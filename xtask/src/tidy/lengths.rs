@@ -1,8 +1,8 @@
-//! Files and functions that a reader can hold.
+//! Limits the length of files and functions, so that a reader can grasp them.
 //!
 //! Contract: a `.rs` or `.py` file above 700 lines is a warning unless listed, above 900 an error
-//! that no list excuses; a Python function's body above 100 lines is an error unless listed. Those
-//! of Rust are clippy's to count (`too_many_lines`).
+//! that no list excuses. A Python function's body above 100 lines is an error unless listed. Clippy
+//! checks the functions of Rust (`too_many_lines`).
 
 use super::tree::Tree;
 use super::{Finding, Severity, python};

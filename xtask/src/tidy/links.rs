@@ -1,8 +1,8 @@
-//! Links between our own Markdown pages: the file is there, and so is the heading.
+//! Checks links between our own Markdown pages: the file exists, and so does the heading.
 //!
-//! Contract: inline links, images and reference definitions outside code are read; addresses with
-//! a scheme are left alone (tests must not need the network). A link may lead to a file or folder
-//! that git keeps, never out of the repository. Headings get anchors the way GitHub makes them.
+//! Contract: inline links, images and reference definitions outside code are checked. Addresses
+//! with a scheme are ignored, because tests must not need the network. A link may lead to a file or
+//! folder that git keeps, never out of the repository. Anchors of headings follow GitHub's rules.
 
 use super::tree::{Tree, joined};
 use super::{Finding, Severity};
@@ -69,7 +69,7 @@ fn has_anchor(page: Option<&str>, anchor: Option<&str>) -> bool {
     }
 }
 
-/// The relative links of a page, code left out.
+/// The relative links of a page outside code.
 pub(super) fn links_of(text: &str) -> Vec<Link> {
     let mut links = Vec::new();
     for (line, prose) in prose_lines(text) {
@@ -91,7 +91,7 @@ pub(super) fn links_of(text: &str) -> Vec<Link> {
     links
 }
 
-/// Where the bracket that is open at the start closes.
+/// The end of the bracket that is open at the start.
 fn closing(text: &str) -> usize {
     let mut open_count = 1;
     for (index, sign) in text.char_indices() {
@@ -149,7 +149,7 @@ fn without_code(line: &str) -> String {
     kept.collect::<Vec<_>>().join("`")
 }
 
-/// The anchors of a page's headings, repeats numbered.
+/// The anchors of a page's headings; repeated ones are numbered.
 fn anchors_of(text: &str) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     let mut fenced = false;

@@ -1,29 +1,29 @@
-//! tidy: the house rules that no compiler checks, as a program and as a test.
+//! tidy checks the house rules that no compiler checks, as a program and as a test.
 //!
-//! Contract: [`check`] is pure over a [`Tree`] (every file that git would keep, read once) and
-//! answers with all breaches, sorted by place; each is one line that says where, what, why and
-//! what to do. Exceptions live in `xtask/tidy.toml`, each with a reason; one that no longer
-//! excuses anything is itself a breach, so the list can only shrink to what is needed. Rules that
-//! the tree does not keep everywhere yet have a ceiling per file in `xtask/ceilings.toml`.
-//! Bounds: the whole repository's text in memory (files above 1 MiB are skipped); some seconds of
-//! work, as the tests build it.
+//! Contract: [`check`] is pure over a [`Tree`] (every file that git would keep, read once). It
+//! returns all breaches, sorted by place; each is one line with the place, the breach, the reason
+//! and the remedy. Exceptions are listed in `xtask/tidy.toml`, each with a reason. An exception
+//! that excuses nothing is itself a breach, so the list contains only what is needed. Rules that
+//! the tree does not keep everywhere yet have a ceiling per file in `xtask/ceilings.toml`. Bounds:
+//! the whole repository's text in memory (files above 1 MiB are skipped); some seconds in the build
+//! that the tests use.
 //!
-//! - `layers`: who may import whom, in the engine and between crates ([`layers`], [`crates`])
-//! - `circles`: no files, and no packages, that need each other ([`circles`])
+//! - `layers`: allowed imports, in the engine and between crates ([`layers`], [`crates`])
+//! - `circles`: files and packages must not depend on each other in circles ([`circles`])
 //! - `room-circles`: no circles of folders or Python modules ([`circles`], [`python_circles`])
-//! - `comment-width` and others: counted against a ceiling ([`counted`], [`ceilings`])
+//! - `comment-width` and others: breaches counted against a ceiling ([`counted`], [`ceilings`])
 //! - `file-length`, `function-length`: files of 700 lines, at most 900; Python bodies of 100
 //!   ([`lengths`])
-//! - `units`: a size or a time says its unit, last in its name ([`units`])
+//! - `units`: the name of a size or a time ends with its unit ([`units`])
 //! - `unsafe`: `unsafe` only in listed files ([`unsafety`])
 //! - `polls`: only `outcore-io` submits and polls ([`polls`])
-//! - `contract`: a file opens with what it promises ([`contracts`])
-//! - `dead-file`: every source is compiled, every page and example is found from another
+//! - `contract`: a file begins with its contract ([`contracts`])
+//! - `dead-file`: every source is compiled, every page and example is reachable from another file
 //!   ([`dead`])
-//! - `unused-public`: what is public has a user outside its crate ([`publics`])
-//! - `words`: nothing unfinished ([`words`])
+//! - `unused-public`: every public name has a user outside its crate ([`publics`])
+//! - `words`: no marks of unfinished work ([`words`])
 //! - `links`: links between our own pages resolve ([`links`])
-//! - `paths`: no path of one machine ([`words`])
+//! - `paths`: no paths of a single machine ([`words`])
 
 mod allow;
 mod ceilings;
@@ -51,12 +51,12 @@ use std::fmt;
 
 pub use tree::Tree;
 
-/// How much a breach weighs.
+/// Severity of a breach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Fails the run.
     Error,
-    /// Is printed only.
+    /// Is only printed.
     Warning,
 }
 
@@ -65,17 +65,17 @@ pub enum Severity {
 pub struct Finding {
     /// File, relative to the root, with `/`.
     pub path: String,
-    /// Line, from 1; 1 where the whole file is meant.
+    /// Line, from 1; 1 if the whole file is meant.
     pub line: usize,
     /// Name of the rule, as in the allow-list.
     pub check: &'static str,
-    /// The function, field or word meant; the allow-list names it as `path::item`.
+    /// The function, field or word; the allow-list calls it `path::item`.
     pub item: String,
-    /// What is so.
+    /// The breach.
     pub what: String,
-    /// Why that is not wanted.
+    /// The reason for the rule.
     pub why: &'static str,
-    /// What to do about it.
+    /// The remedy.
     pub fix: String,
     /// Whether it fails the run.
     pub severity: Severity,
@@ -96,7 +96,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a run found.
+/// Results of a run.
 #[derive(Debug)]
 pub struct Report {
     /// Breaches that no allowance excuses, sorted by place.
@@ -110,7 +110,7 @@ pub struct Report {
 /// Runs every check over the tree.
 ///
 /// # Errors
-/// Only where a list of exceptions cannot be read: then no verdict is possible.
+/// A list of exceptions cannot be read; then no verdict is possible.
 pub fn check(tree: &Tree) -> Result<Report, String> {
     let allowances = allow::Allowances::of(tree)?;
     let ceilings = ceilings::Ceilings::of(tree)?;
@@ -126,7 +126,7 @@ pub fn check(tree: &Tree) -> Result<Report, String> {
 /// The path of the list of ceilings, and its text with the present numbers where they are lower.
 ///
 /// # Errors
-/// Where a list of exceptions cannot be read.
+/// A list of exceptions cannot be read.
 pub fn lowered_ceilings(tree: &Tree) -> Result<(&'static str, String), String> {
     let allowances = allow::Allowances::of(tree)?;
     ceilings::lowered(tree, &allowances.apply(breaches(tree)))

@@ -1,8 +1,8 @@
-//! What a Rust source offers to others, and what it takes from others, by name.
+//! Collects the names that a Rust source offers to others, and those that it takes from others.
 //!
-//! Contract: of the syntax, the `pub` names with the names in their signatures; of the tokens, so
-//! that the bodies of macros are seen too, the names that are taken from something. What a macro
-//! makes is not seen.
+//! Contract: the syntax gives the `pub` names and the names in their signatures. The tokens, which
+//! include the bodies of macros, give the names that the source takes from something. Names that a
+//! macro generates are not seen.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use syn::visit::{self, Visit};
 /// A public name of one source.
 #[derive(Debug)]
 pub(super) struct Public {
-    /// What others call it.
+    /// The name for users.
     pub name: String,
     /// The type whose method or constant this is.
     pub owner: Option<String>,
@@ -22,21 +22,21 @@ pub(super) struct Public {
     pub exposes: BTreeSet<String>,
 }
 
-/// What one source offers to others, and what it names.
+/// The names that one source offers to others, and those that it uses.
 #[derive(Debug, Default)]
 pub(super) struct Offers {
     /// Its public names.
     pub publics: Vec<Public>,
-    /// Names that the source takes from something, in macros too.
+    /// Names that the source takes from something, also in macros.
     pub taken: BTreeSet<String>,
-    /// Identifiers in the programs between fences in its comments.
+    /// Identifiers in the fenced programs of its comments.
     pub words_of_examples: BTreeSet<String>,
-    /// Types and what their implementations of traits expose as associated types.
+    /// Types, with the names that their implementations of traits expose as associated types.
     pub associated: Vec<(String, BTreeSet<String>)>,
 }
 
 impl Offers {
-    /// Collects from a file, its tokens and its text.
+    /// Collects from a file's syntax, its tokens and its text.
     pub(super) fn of(file: &syn::File, stream: TokenStream, text: &str) -> Offers {
         let mut facts = Offers::default();
         facts.visit_file(file);
@@ -179,7 +179,8 @@ impl<'ast> Visit<'ast> for Offers {
                     let exposes = named(|n| n.visit_type(&inner.ty));
                     self.add(&inner.ident, Some(&owner), exposes);
                 }
-                // What a trait's implementation says of its types is seen by who uses the type.
+                // An associated type of an implementation is visible to users of the implementing
+                // type.
                 syn::ImplItem::Type(inner) if item.trait_.is_some() => {
                     let exposes = named(|n| n.visit_type(&inner.ty));
                     self.associated.push((owner.clone(), exposes));
@@ -190,8 +191,7 @@ impl<'ast> Visit<'ast> for Offers {
     }
 }
 
-/// The types, traits and constants that a part of the syntax names by the last names of their
-/// paths.
+/// The last names of the paths to types, traits and constants in a part of the syntax.
 #[derive(Default)]
 struct Named(BTreeSet<String>);
 
@@ -224,8 +224,8 @@ fn owner_of(kind: &syn::Type) -> Option<String> {
     }
 }
 
-/// Collects the names that are taken from something: behind `::` or `.`, and in the braces of an
-/// import.
+/// Collects the names that are taken from something: those after `::` or `.`, and those in the
+/// braces of an import.
 fn taken(stream: TokenStream, is_import: bool, found: &mut BTreeSet<String>) {
     let tokens: Vec<TokenTree> = stream.into_iter().collect();
     let is_sign = |at: Option<usize>, sign: char| {
@@ -235,7 +235,7 @@ fn taken(stream: TokenStream, is_import: bool, found: &mut BTreeSet<String>) {
     for (at, token) in tokens.iter().enumerate() {
         let (last, last_but_one) = (at.checked_sub(1), at.checked_sub(2));
         let is_below = is_sign(last, ':') && is_sign(last_but_one, ':');
-        // Behind two dots stands the end of a range.
+        // Two dots are followed by the end of a range.
         let is_member = is_sign(last, '.') && !is_sign(last_but_one, '.');
         match token {
             TokenTree::Ident(word) if is_below || is_member || is_import => {
@@ -247,8 +247,8 @@ fn taken(stream: TokenStream, is_import: bool, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Identifiers in the Rust between fences: of a comment, where Rust is meant if nothing is said, or
-/// of a page.
+/// Identifiers in the fenced Rust code of comments and pages. A fence without a language counts as
+/// Rust.
 pub(super) fn words_of_examples<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let (mut is_inside, mut is_rust) = (false, false);

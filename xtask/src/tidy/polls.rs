@@ -1,18 +1,18 @@
-//! Who submits and polls.
+//! Restricts who submits and polls.
 //!
-//! Contract: only `outcore-io` turns a loop of submitting requests and polling for them: everybody
-//! else asks through its `transfers`, which keeps windows full, gives faults their place and ends
-//! early. A port, a submitter or a queue (by its name) that is polled in the sources of another
-//! crate under `crates/` or `python/`, outside of tests, is a breach. What stands under `lab/`
-//! measures queues themselves and may poll them.
+//! Contract: only `outcore-io` runs a loop of submitting requests and polling for them. All other
+//! crates use its `transfers`, which keeps windows full, adds places to errors and ends early. A
+//! port, a submitter or a queue (by its name) that is polled in the sources of another crate under
+//! `crates/` or `python/`, outside tests, is a breach. Crates under `lab/` measure queues
+//! themselves and may poll them.
 
 use super::rust::{Source, Sources};
 use super::{Finding, Severity};
 
 const CALL: &str = ".poll(";
-/// What is polled, by the last word in front of the call.
+/// Names of polled values: the last word in front of the call.
 const POLLED: [&str; 4] = ["port", "submitter", "queue", "queues"];
-/// Crates whose loops are looked for, but for those below.
+/// Crates that are searched for such loops, except for those below.
 const ROOMS: [&str; 2] = ["crates/", "python/"];
 const OWNER: &str = "crates/outcore-io/";
 
@@ -27,7 +27,7 @@ pub(super) fn check(sources: &Sources) -> Vec<Finding> {
 
 fn of_source(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // A call may stand on a line of its own, below what it is a call of.
+    // A call may be on a line below its receiver.
     let mut above = "";
     for (line, text) in (1..).zip(&source.lines) {
         let code = text.split("//").next().unwrap_or_default();
@@ -39,7 +39,7 @@ fn of_source(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Whether something in [`POLLED`] is polled on a line below another.
+/// Whether a value in [`POLLED`] is polled on a line that follows another.
 fn polls(above: &str, code: &str) -> bool {
     code.match_indices(CALL).any(|(at, _)| {
         let receiver = match code[..at].trim() {

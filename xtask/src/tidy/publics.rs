@@ -1,21 +1,21 @@
-//! Public names that nobody outside their crate uses.
+//! Finds public names that have no user outside their crate.
 //!
-//! Contract: of every library below `crates/` and `lab/`, each `pub` function, type, trait,
-//! constant, module, re-export and inherent method is used, or it is a finding. The rule is one of
-//! names, not of paths: what has the name of something that is used counts as used, so that a
-//! finding is always true and some unused names stay unseen. A name is used
-//! 1. when a source outside of the library's own modules takes it from something (`a::name`,
-//!    `a.name`, `use a::{name}`), in a package that depends on the library in any way: other
-//!    crates, the package's own binary, tests, benches, examples, the fuzz targets; and when it is
-//!    a word of the Rust between fences in a page or a comment, which is a program of its own;
-//! 2. when it stands in the signature of something that is used: a parameter, a result, a bound, a
-//!    public field, a variant's field, what a trait's methods name. The compiler wants such a type
-//!    to be public;
-//! 3. when it belongs to the facade, which is for programs outside of this repository: a name at
-//!    the root of `crates/outcore`, a method of such a type, and a name in the signature of either.
+//! Contract: in every library below `crates/` and `lab/`, each `pub` function, type, trait,
+//! constant, module, re-export and inherent method must be used. The rule compares names, not
+//! paths: a name that equals a used one counts as used. A finding is therefore always true, and
+//! some unused names remain unseen. A name is used in three cases:
+//! 1. A source outside the library's own modules takes it from something (`a::name`, `a.name`,
+//!    `use a::{name}`), in a package that depends on the library in any way: other crates, the
+//!    package's own binary, tests, benches, examples, the fuzz targets. A word in fenced Rust code
+//!    of a page or a comment also counts, because that is a program of its own.
+//! 2. It appears in the signature of something that is used: a parameter, a result, a bound, a
+//!    public field, a variant's field, or the methods of a trait. The compiler requires such a type
+//!    to be public.
+//! 3. It belongs to the facade, which is for programs outside this repository: a name at the root
+//!    of `crates/outcore`, a method of such a type, and a name in the signature of either.
 //!
-//! Fields are not looked at (a struct that callers write out has to show all of them), nor is what
-//! a macro makes. Test code is left out.
+//! The rule does not check fields (a struct that callers write out must have all of them public) or
+//! names that a macro generates. Test code is exempt.
 
 use std::collections::BTreeSet;
 
@@ -30,16 +30,16 @@ const FACADE: &str = "crates/outcore/src/lib.rs";
 const ROOMS: [&str; 2] = ["crates/", "lab/"];
 const WHY: &str = "what is public is read, kept and documented for users that it does not have";
 
-/// A library crate and who could use it.
+/// A library crate and its possible users.
 #[derive(Debug)]
 struct Library<'a> {
-    /// Its folder, with `/` behind it.
+    /// Its folder, followed by `/`.
     folder: &'a str,
     /// The folders of its package and of all packages that depend on it.
     users: Vec<&'a str>,
-    /// The files of its own modules, without those of tests.
+    /// The files of its own modules, except for those of tests.
     modules: Vec<&'a Source>,
-    /// What sources outside of these take from something.
+    /// Names that sources outside these modules take from something.
     taken_outside: BTreeSet<&'a str>,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Library<'a> {
         })
     }
 
-    /// What the type `name` exposes as associated types of traits.
+    /// The names that the type `name` exposes as associated types of traits.
     fn associated(&self, name: &str) -> impl Iterator<Item = &'a String> {
         let sources = self.modules.iter();
         let all = sources.flat_map(|source| &source.offers.associated);
@@ -62,7 +62,7 @@ impl<'a> Library<'a> {
     }
 }
 
-/// For each library, names of it that something else has led to.
+/// For each library, its names that are known to be used.
 type Seen<'a> = Vec<BTreeSet<&'a str>>;
 
 /// Checks every library below [`ROOMS`].
@@ -97,9 +97,8 @@ pub(super) fn check(tree: &Tree, sources: &Sources, modules: &Modules) -> Vec<Fi
     findings
 }
 
-/// Adds to `seen` what the signatures of used names name, and of what is used by that, until
-/// nothing is new. A signature names what is in its own library or in those that this one depends
-/// on.
+/// Adds to `seen` the names in the signatures of used names, repeatedly, until nothing is new. A
+/// signature uses names of its own library or of those that this one depends on.
 fn spread<'a>(
     libraries: &[Library<'a>],
     mut seen: Seen<'a>,
@@ -128,7 +127,7 @@ fn spread<'a>(
     seen
 }
 
-/// The libraries of the tree with what sources outside of each name.
+/// The libraries of the tree, with the names that sources outside each of them use.
 fn libraries<'a>(
     tree: &'a Tree,
     sources: &'a Sources,
@@ -234,7 +233,7 @@ mod tests {
         "[package]\nname = 'high'\n[dependencies]\nlow = {}",
     );
 
-    /// The unused names of `low`, whose root is `text`, beside `others`.
+    /// The unused names of `low`, whose root is `text`, in a tree that also has `others`.
     fn unused(text: &str, others: &[(&str, &str)]) -> Vec<String> {
         let mut files = vec![LOW, HIGH, ("crates/low/src/lib.rs", text)];
         files.extend(others);

@@ -1,8 +1,8 @@
-//! Just enough of Python to measure it: functions, typed parameters, the opening docstring.
+//! Just enough parsing of Python to measure it: functions, typed parameters, the opening docstring.
 //!
-//! Contract: a light reading, not a parser. Strings and comments are blanked first (their lines
-//! stay), so that brackets and keywords in them count for nothing; a function's body ends at the
-//! first line that is indented no deeper than its `def`, brackets considered.
+//! Contract: an approximate reading, not a parser. Strings and comments are blanked first (their
+//! lines stay), so that brackets and keywords in them are ignored. A function's body ends at the
+//! first line that is indented no deeper than its `def`, taking brackets into account.
 
 /// A function of a Python source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) fn blanked(text: &str) -> String {
     kept
 }
 
-/// Bytes of the string literal that `text` starts with, quotes included.
+/// Length in bytes of the string literal at the start of `text`, including quotes.
 fn string_length(text: &str, quote: char) -> usize {
     let triple: String = [quote; 3].iter().collect();
     let is_triple = text.starts_with(&triple);
@@ -62,7 +62,7 @@ fn string_length(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Every function, methods and nested ones too.
+/// Every function, including methods and nested functions.
 pub(super) fn functions(text: &str) -> Vec<Function> {
     let code = blanked(text);
     let lines: Vec<&str> = code.lines().collect();
@@ -91,7 +91,7 @@ pub(super) fn functions(text: &str) -> Vec<Function> {
     found
 }
 
-/// The text between a signature's brackets, and the index of the line that ends the signature.
+/// The text between a signature's brackets, and the index of the signature's last line.
 fn parameters_of(lines: &[&str], first: usize) -> (String, usize) {
     let mut depth = 0_usize;
     let mut parameters = String::new();
@@ -118,7 +118,7 @@ fn parameters_of(lines: &[&str], first: usize) -> (String, usize) {
     (String::new(), first)
 }
 
-/// Lines up to the last that still belongs to the block below `indent`.
+/// Number of lines up to the last one that belongs to the block below `indent`.
 fn body_lines(lines: &[&str], indent: usize) -> usize {
     let mut depth = 0_i64;
     let mut body = 0;
@@ -166,7 +166,7 @@ fn number_parameters(parameters: &str) -> Vec<String> {
     numbers
 }
 
-/// Whether the source opens with a docstring that says something.
+/// Whether the source begins with a docstring that is not empty.
 pub(super) fn has_docstring(text: &str) -> bool {
     let first = text
         .lines()

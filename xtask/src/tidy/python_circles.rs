@@ -1,9 +1,10 @@
-//! Circles among the modules of the Python package.
+//! Finds circles among the modules of the Python package.
 //!
 //! Contract: a module is tied to another one of `python/outcore` that it imports, at its top or
-//! within a function, in any form (`from ._x import y`, `from . import _x`, `from outcore._x
-//! import y`, `import outcore._x`). Imports under `if TYPE_CHECKING:` are for readers of types and
-//! tie nothing. `__init__.py` is the facade and may import all; nothing is tied to it.
+//! within a function, in any form (`from ._x import y`, `from . import _x`,
+//! `from outcore._x import y`, `import outcore._x`). Imports under `if TYPE_CHECKING:` serve only
+//! type checkers and tie nothing. `__init__.py` is the facade and may import all modules; no module
+//! is tied to it.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
-//! What the checks want to know of each Rust source, collected once.
+//! Collects once what the checks need from each Rust source.
 //!
-//! Contract: a source that does not parse is a finding of its own and is left out of the other
-//! checks. Lines count from 1. Test code is what stands under `#[test]` or a `cfg` that names
-//! `test`, and all of a crate's `tests`, `benches` and `examples`.
+//! Contract: a source that does not parse is a finding and is skipped by the other checks. Lines
+//! count from 1. Test code is everything under `#[test]` or a `cfg` that mentions `test`, and all
+//! of a crate's `tests`, `benches` and `examples`.
 
 use std::ops::RangeInclusive;
 
@@ -20,7 +20,7 @@ use super::{Finding, Severity};
 pub(super) struct Value {
     /// Its own name.
     pub name: String,
-    /// Where it belongs: `Struct.field`, `function(parameter)`, `CONSTANT`.
+    /// Its full name: `Struct.field`, `function(parameter)`, `CONSTANT`.
     pub item: String,
     /// Line of the name.
     pub line: usize,
@@ -37,14 +37,14 @@ pub(super) struct TupleParameter {
     pub line: usize,
 }
 
-/// A `mod name;` that asks for another file.
+/// A `mod name;` that refers to another file.
 #[derive(Debug, Clone)]
 pub(super) struct ModuleFile {
     /// The module's name.
     pub name: String,
     /// Modules of the same file around it.
     pub inside: Vec<String>,
-    /// Path given by attribute.
+    /// Path given by an attribute.
     pub path: Option<String>,
     /// Whether only tests compile it.
     pub is_test: bool,
@@ -53,9 +53,9 @@ pub(super) struct ModuleFile {
 /// A name that a `use` brings into scope.
 #[derive(Debug, Clone)]
 pub(super) struct Import {
-    /// The path as written, with `crate`, `self` and `super`; of a glob, the path before `*`.
+    /// The path as written, with `crate`, `self` and `super`; for a glob, the path before `*`.
     pub path: Vec<String>,
-    /// What it is called here; `None` for a glob.
+    /// Its name in this file; `None` for a glob.
     pub name: Option<String>,
     /// Whether others may import it from here.
     pub is_public: bool,
@@ -70,9 +70,9 @@ pub(super) struct Import {
 pub(super) struct Source {
     /// Path relative to the root.
     pub path: String,
-    /// What its tokens say.
+    /// Facts from its tokens.
     pub tokens: TokenFacts,
-    /// What it offers to others and takes from them.
+    /// The names that it offers and takes.
     pub offers: Offers,
     /// Fields, parameters and constants.
     pub values: Vec<Value>,
@@ -80,9 +80,9 @@ pub(super) struct Source {
     pub tuple_parameters: Vec<TupleParameter>,
     /// Modules in files of their own.
     pub modules: Vec<ModuleFile>,
-    /// Names that `pub use` brings up, with the first name of their path.
+    /// Names that `pub use` re-exports, with the first name of their path.
     pub exports: Vec<(String, String)>,
-    /// Every name that a `use` brings into scope, wherever it stands.
+    /// Every name that a `use` brings into scope, at any level.
     pub imports: Vec<Import>,
     /// The text by lines.
     pub lines: Vec<String>,
@@ -122,7 +122,7 @@ impl Source {
         })
     }
 
-    /// Whether the line stands in test code by what this file alone says.
+    /// Whether the line is test code according to this file alone.
     pub(super) fn is_test_line(&self, line: usize) -> bool {
         self.test_lines.iter().any(|range| range.contains(&line))
             || ["tests", "benches", "examples"]
@@ -198,7 +198,7 @@ impl Sources {
     }
 }
 
-/// Reads the syntax tree of one file.
+/// Visits the syntax tree of one file.
 #[derive(Debug, Default)]
 struct Reader {
     values: Vec<Value>,
@@ -210,7 +210,7 @@ struct Reader {
     test_depth: usize,
     /// The type whose `impl` is being read.
     owner: Option<String>,
-    /// Whether names are dictated by a trait defined elsewhere.
+    /// Whether a trait defined elsewhere dictates names.
     is_dictated: bool,
 }
 
@@ -381,7 +381,7 @@ impl<'ast> Visit<'ast> for Reader {
     }
 }
 
-/// Whether these attributes make what follows test code.
+/// Whether these attributes turn the following item into test code.
 fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::Path(path) => path.is_ident("test"),
@@ -390,7 +390,7 @@ fn is_test(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// Whether a `cfg` can only hold in tests, or names `test` among its choices, outside `not`.
+/// Whether a `cfg` can hold only in tests, or has `test` among its choices, outside `not`.
 fn asks_for_test(condition: TokenStream) -> bool {
     let mut is_negated = false;
     condition.into_iter().any(|token| {
@@ -444,7 +444,7 @@ fn name_of(kind: &syn::Type) -> String {
     .unwrap_or_default()
 }
 
-/// Numbers, and what holds nothing but numbers.
+/// Whether a type is a number, or contains only numbers.
 fn is_number(kind: &syn::Type) -> bool {
     const NUMBERS: [&str; 14] = [
         "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize",
@@ -477,7 +477,7 @@ fn holds_number(arguments: &syn::PathArguments) -> bool {
         .any(|a| matches!(a, syn::GenericArgument::Type(kind) if is_number(kind)))
 }
 
-/// Whether a type is a tuple of values, or holds one. What a closure takes does not count.
+/// Whether a type is a tuple of values, or contains one. Parameters of closures do not count.
 fn holds_tuple(kind: &syn::Type) -> bool {
     match kind {
         syn::Type::Tuple(tuple) => tuple.elems.len() > 1,
@@ -496,7 +496,7 @@ fn holds_tuple(kind: &syn::Type) -> bool {
     }
 }
 
-/// Names that the file's own `pub use` brings up, with the first name of the path they come from.
+/// Names that the file's own `pub use` re-exports, with the first name of their path.
 fn exports(file: &syn::File) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for item in &file.items {

@@ -1,8 +1,9 @@
-//! What a Rust source says in its tokens: paths, strings, `unsafe`, includes, ignored tests.
+//! Collects facts from the tokens of a Rust source: paths, strings, `unsafe`, includes, ignored
+//! tests.
 //!
-//! Contract: works on tokens rather than on the syntax tree, so that the bodies of macros are
-//! seen too. Comments are not seen, and paths are not looked for in strings. Modules written
-//! inside the file are followed, since `super` means something else there.
+//! Contract: works on tokens rather than on the syntax tree, so that it also sees the bodies of
+//! macros. It ignores comments, and paths in strings. It tracks modules written inside the file,
+//! because `super` has another meaning there.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 
@@ -11,13 +12,13 @@ use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 pub(super) struct PathUse {
     /// Line of its first name.
     pub line: usize,
-    /// The names, `crate`, `self` and `super` included.
+    /// The names, including `crate`, `self` and `super`.
     pub segments: Vec<String>,
     /// Modules of the same file around it.
     pub inside: Vec<String>,
 }
 
-/// A string or byte string as written, quotes included.
+/// A string or byte string as written, including quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Text {
     /// Line on which it begins.
@@ -33,13 +34,13 @@ pub(super) struct TokenFacts {
     pub paths: Vec<PathUse>,
     /// Lines with `unsafe`.
     pub unsafes: Vec<usize>,
-    /// Lines that let unsafe code in by attribute.
+    /// Lines with an attribute that permits unsafe code.
     pub unsafe_permits: Vec<usize>,
-    /// Files named by `include!`.
+    /// Files in `include!`.
     pub includes: Vec<String>,
     /// Lines of `#[ignore]`.
     pub ignores: Vec<usize>,
-    /// Strings of code and macros, without those of documentation.
+    /// Strings of code and macros, except for those of documentation.
     pub texts: Vec<Text>,
 }
 
@@ -56,7 +57,7 @@ impl TokenFacts {
         for index in 0..tokens.len() {
             match &tokens[index] {
                 TokenTree::Ident(word) => self.note_word(&tokens, index, word, inside),
-                // The names in `a::{b, c}` were taken with their path.
+                // The names in `a::{b, c}` were collected with their path.
                 TokenTree::Group(_) if index > 2 && is_double_colon(&tokens, index - 2) => {}
                 TokenTree::Literal(literal) if !is_documentation(&tokens, index) => {
                     let text = literal.to_string();
@@ -139,7 +140,8 @@ fn names(group: Option<&TokenTree>, lint: &str) -> bool {
         .any(|t| matches!(&t, TokenTree::Ident(word) if word == lint))
 }
 
-/// A word that stands first or after a comma in brackets: `#[ignore]`, `cfg_attr(x, ignore)`.
+/// Whether the word is the first one or follows a comma in brackets: `#[ignore]`,
+/// `cfg_attr(x, ignore)`.
 fn is_attribute(tokens: &[TokenTree], index: usize) -> bool {
     let is_first = index == 0 || is_punct(tokens.get(index - 1), ',');
     let is_last = tokens.len() == index + 1 || is_punct(tokens.get(index + 1), '=');
@@ -156,7 +158,7 @@ fn is_double_colon(tokens: &[TokenTree], index: usize) -> bool {
     is_punct(tokens.get(index), ':') && is_punct(tokens.get(index + 1), ':')
 }
 
-/// Whether a path begins here: not after `a::`, but after `::` alone (`::outcore::sort`).
+/// Whether a path begins here: not after `a::`, but after a leading `::` (`::outcore::sort`).
 fn starts_path(tokens: &[TokenTree], index: usize) -> bool {
     if index < 2 || !is_double_colon(tokens, index - 2) {
         return true;

@@ -1,8 +1,8 @@
-//! The files that the checks look at: all that git keeps or would keep, as text.
+//! The files that the checks read: all that git keeps or would keep, as text.
 //!
-//! Contract: paths are relative to the root, separated by `/`, sorted, without duplicates. Files
-//! of another encoding or above 1 MiB are known by name alone. Outside a git checkout (a source
-//! archive) the folder is walked, leaving out what builds put there.
+//! Contract: paths are relative to the root, separated by `/`, sorted, without duplicates. For
+//! files of another encoding or above 1 MiB, only the name is known. Outside a git checkout (a
+//! source archive) the folder is walked, except for build outputs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::Command;
 
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
-/// Left out where there is no git to ask.
+/// Skipped where git is not available.
 const BUILD_FOLDERS: [&str; 9] = [
     ".git",
     "target",
@@ -28,18 +28,18 @@ const BUILD_FOLDERS: [&str; 9] = [
 pub(super) struct TextFile {
     /// Path relative to the root.
     pub path: String,
-    /// All of it.
+    /// The whole text.
     pub text: String,
 }
 
 impl TextFile {
-    /// The ending of the name, without its dot.
+    /// The extension of the name, without its dot.
     pub(super) fn extension(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         name.rsplit_once('.').map_or("", |(_, extension)| extension)
     }
 
-    /// Whether the file is material for tests, not prose or program of ours.
+    /// Whether the file is test material, not our own prose or program.
     pub(super) fn is_fixture(&self) -> bool {
         self.path
             .split('/')
@@ -60,7 +60,7 @@ impl Tree {
     /// Reads the repository at `root`.
     ///
     /// # Errors
-    /// Names the folder that could not be listed or the file that could not be read.
+    /// A folder that could not be listed or a file that could not be read, with its name.
     pub fn read(root: &Path) -> Result<Tree, String> {
         let names = match listed_by_git(root) {
             Some(names) => names,
@@ -75,7 +75,8 @@ impl Tree {
             }
             let bytes = match std::fs::read(&path) {
                 Ok(bytes) => bytes,
-                // Removed since it was listed, such as the output of a test that runs meanwhile.
+                // Removed since it was listed, such as the output of a test that runs at the same
+                // time.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(format!("{}: {error}", path.display())),
             };
@@ -93,7 +94,7 @@ impl Tree {
         })
     }
 
-    /// A tree out of `(path, text)` pairs, to try the checks on.
+    /// A tree from `(path, text)` pairs, for tests of the checks.
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Tree {
         let names = files.iter().map(|(path, _)| (*path).to_owned()).collect();
@@ -144,10 +145,10 @@ impl Tree {
     }
 }
 
-/// Files tracked, and files neither tracked nor ignored; `None` where git cannot say.
+/// Tracked files, and files that are neither tracked nor ignored; `None` if git cannot list them.
 fn listed_by_git(root: &Path) -> Option<BTreeSet<String>> {
     let listing = Command::new("git")
-        // A checkout that another user owns (containers) is still only listed.
+        // Listing is allowed even if another user owns the checkout (containers).
         .args(["-c", "safe.directory=*", "-C"])
         .arg(root)
         .args([
@@ -196,7 +197,7 @@ fn walked(root: &Path) -> Result<BTreeSet<String>, String> {
     Ok(names)
 }
 
-/// The checkout's and the home's own paths, unless they are folders every machine has.
+/// The paths of the checkout and of the home folder, unless every machine has them.
 fn machine_places(root: &Path) -> Vec<String> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let root = root.canonicalize().ok();
@@ -213,7 +214,7 @@ fn machine_places(root: &Path) -> Vec<String> {
         .collect()
 }
 
-/// `path` as seen from `folder`, with `.` and `..` taken out.
+/// `path` relative to `folder`, with `.` and `..` resolved.
 pub(super) fn joined(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in folder.split('/').chain(path.split('/')) {

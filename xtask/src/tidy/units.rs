@@ -1,18 +1,18 @@
-//! A number that measures says its unit, last in its name.
+//! Checks that the name of a measured number ends with its unit.
 //!
 //! Contract. The rule, in order:
-//! 1. Looked at: named fields, function parameters, constants and statics whose type is a number
-//!    (or an option, list, slice, cell or atomic of numbers) in shipped Rust code, and Python
-//!    parameters annotated `int` or `float`. Types that carry their unit (`Duration`, a newtype)
-//!    are fine under any name; so are names that a foreign trait dictates, and test code.
-//! 2. From the end of the name, words that only say *which* (`min`, `max`, `total`, `p99`,
-//!    `start`, numbers, ...) are set aside.
-//! 3. If the word now last is a quantity without a unit (the table below), that is a finding:
+//! 1. The rule applies to named fields, function parameters, constants and statics whose type is a
+//!    number (or an option, list, slice, cell or atomic of numbers) in shipped Rust code, and to
+//!    Python parameters annotated `int` or `float`. Types that carry their unit (`Duration`, a
+//!    newtype), names that a foreign trait dictates, and test code are exempt.
+//! 2. Words at the end of the name that only say *which* (`min`, `max`, `total`, `p99`, `start`,
+//!    numbers, ...) are ignored.
+//! 3. If the last remaining word is a quantity without a unit (the table below), that is a finding:
 //!    `timeout` -> `timeout_ms`, `block_size` -> `block_bytes`, `offset_max` -> `offset_bytes_max`
 //!    or `offset_max_bytes`, `len` -> `key_bytes` or `keys_count`.
 //!
-//! `with_capacity(capacity)` counts elements, as it does all over the standard library.
-//! Any other last word passes: it is a unit, or the name counts things or is not a measure at all
+//! `with_capacity(capacity)` counts elements, as everywhere in the standard library. Any other last
+//! word is accepted: it is a unit, or the name counts things or is not a measure at all
 //! (`size_class`, `memory_share`, `offset_index`).
 
 use super::dead::Modules;
@@ -77,7 +77,7 @@ const QUANTITIES: [(&[&str], &str); 3] = [
     ),
 ];
 
-/// Words that say which of several, not what is measured.
+/// Words that select one of several values and do not name the quantity.
 const WHICH: [&str; 32] = [
     "min", "max", "minimum", "maximum", "mean", "median", "avg", "average", "total", "sum",
     "limit", "used", "free", "left", "low", "high", "read", "write", "reads", "writes", "before",
@@ -132,7 +132,7 @@ fn judge(path: &str, line: usize, item: &str, name: &str) -> Option<Finding> {
     })
 }
 
-/// The quantity that a name ends in, if no unit follows it.
+/// The quantity at the end of a name, if no unit follows it.
 fn quantity_of(name: &str) -> Option<(String, &'static str)> {
     let name = name.to_lowercase();
     let says_which = |word: &&str| {

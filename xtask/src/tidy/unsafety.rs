@@ -1,14 +1,14 @@
-//! Where unsafe code may stand.
+//! Restricts unsafe code to listed places.
 //!
-//! Contract: `unsafe` in any form, and attributes that let it in, appear only in the places below,
-//! and each of these places is needed: some file with unsafe code is in it and in no other. That
-//! each argues why it is sound (`SAFETY:`, `# Safety`) is clippy's to check. Uses are seen by the
-//! lexer, so the word in prose or strings is no matter.
+//! Contract: `unsafe` in any form, and attributes that permit it, appear only in the places below.
+//! Each place is needed: some file with unsafe code is in it and in no other place. Clippy checks
+//! that each use argues its soundness (`SAFETY:`, `# Safety`). The check uses the lexer, so the
+//! word in prose or strings is ignored.
 
 use super::rust::{Source, Sources};
 use super::{Finding, Severity};
 
-/// Files and folders (ending in `/`) that may hold unsafe code, and what for.
+/// Files and folders (ending in `/`) that may contain unsafe code, with the reason.
 const PLACES: [(&str, &str); 13] = [
     ("crates/outcore-io/src/memory.rs", "aligned buffers"),
     ("crates/outcore-io/src/memory/", "aligned buffers"),

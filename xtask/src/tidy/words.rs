@@ -1,23 +1,23 @@
-//! Words that have no place in finished code, and paths that exist on one machine only.
+//! Finds marks of unfinished work, and paths that exist only on one machine.
 //!
-//! Contract: unfinished code (marks in comments, ignored tests) is found in sources, scripts and
-//! build files, tests included; paths of this machine in every text but fixtures. The words are put
-//! together below, so that this file does not find itself. Macros for unfinished code and calls
-//! that panic are clippy's to find (`[workspace.lints]`).
+//! Contract: unfinished work (marks in comments, ignored tests) is searched in sources, scripts and
+//! build files, including tests. Paths of this machine are searched in every text except for
+//! fixtures. The code below assembles the words from parts, so that this file does not find itself.
+//! Clippy finds macros for unfinished code and calls that panic (`[workspace.lints]`).
 
 use super::rust::{Source, Sources};
 use super::tree::{TextFile, Tree};
 use super::{Finding, Severity};
 
-/// Marks of work left undone.
+/// Marks of unfinished work.
 const MARKS: [&str; 3] = [
     concat!("FIX", "ME"),
     concat!("X", "XX"),
     concat!("HA", "CK"),
 ];
-/// Python's own way to leave something out.
+/// Python's own mark of a missing implementation.
 const MARK_PYTHON: &str = concat!("NotImplemented", "Error");
-/// Folders of the workplaces where this project is made.
+/// Folders of the machines on which this project is developed.
 const PLACES: [&str; 3] = [
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -96,7 +96,7 @@ fn places(file: &TextFile, own: &[String], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether `word` stands in the line, no letter beside it.
+/// Whether `word` is in the line without adjacent letters.
 fn has_word(line: &str, word: &str) -> bool {
     let is_part = |sign: Option<char>| sign.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(word).any(|(at, _)| {
@@ -104,7 +104,7 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// Whether the line names a place by its whole path, with or without what lies below it.
+/// Whether the line contains the full path of a place, with or without a path below it.
 fn has_path(line: &str, place: &str) -> bool {
     let bare = place.trim_end_matches('/');
     line.match_indices(bare).any(|(at, _)| {

@@ -24,7 +24,15 @@ const STUBS: [Stub; 3] = [
     Stub {
         name: "bench",
         about: "Benchmark drives, and outcore on them: tables, charts and an HTML report",
-        below: &["io", "sort", "view", "primitives", "graph", "vectors"],
+        below: &[
+            "io",
+            "sort",
+            "view",
+            "primitives",
+            "graph",
+            "vectors",
+            "diff",
+        ],
         example: "outcore bench io /mnt/nvme0 /mnt/nvme1 -o report.html",
     },
     Stub {

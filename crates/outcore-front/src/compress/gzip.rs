@@ -1,13 +1,13 @@
-//! gzip by several threads: blocks of a text are compressed side by side, and are one member
-//! together.
+//! gzip with several threads: blocks of a text are compressed in parallel and together form one
+//! member.
 //!
-//! Model: pigz (Mark Adler, 2007). A block is deflated with the text before it for its dictionary,
-//! and ends at a whole byte, so that blocks one after another are one stream; their checksums are
+//! Model: pigz (Mark Adler, 2007). A block is deflated with the preceding text as its dictionary,
+//! and ends at a whole byte, so that consecutive blocks form one stream. Their checksums are
 //! combined.
 //!
 //! Contract: a [`GzipWriter`] writes one member, whose bytes do not depend on the number of
-//! threads; only [`GzipWriter::finish`] makes it whole. A text of one block is compressed by
-//! whoever writes it, and so is all text where one thread is wanted.
+//! threads; only [`GzipWriter::finish`] completes it. The writing thread itself compresses a text
+//! of one block, and any text if only one thread is requested.
 //!
 //! Bounds: [`writer_bytes`]. Source: RFC 1951, RFC 1952.
 
@@ -20,20 +20,21 @@ use std::thread::JoinHandle;
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use outcore_io::threads::spawn;
 
-/// Text that is deflated at once.
+/// Bytes of text per block.
 const BLOCK_BYTES: usize = 128 << 10;
-/// Text before a block that is its dictionary: as far back as the format reaches.
+/// Bytes of text before a block that form its dictionary: as far back as the format reaches.
 const WINDOW_BYTES: usize = 32 << 10;
-/// Blocks a thread that are being compressed or wait to be written.
+/// Blocks per thread that are being compressed or wait to be written.
 const BLOCKS_A_THREAD: usize = 2;
 /// No flags, no time, no name, an unknown system.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
-/// What a thread holds, about: its blocks as text and deflated, and the tables of the compressor.
+/// Approximate memory of a thread: its blocks as text and deflated, and the tables of the
+/// compressor.
 const THREAD_BYTES: u64 = 1 << 20;
-/// The same of whoever writes.
+/// Approximate memory of the writing thread.
 const OWN_BYTES: u64 = 1 << 20;
 
-/// Memory that writing with as many threads takes, about.
+/// Approximate memory for writing with this many threads.
 pub(super) fn writer_bytes(threads: usize) -> u64 {
     match threads {
         0 | 1 => OWN_BYTES,
@@ -41,24 +42,24 @@ pub(super) fn writer_bytes(threads: usize) -> u64 {
     }
 }
 
-/// Text into a member of gzip.
+/// Compresses text into a member of gzip.
 pub(crate) struct GzipWriter<W: Write> {
     inner: W,
     threads: usize,
-    /// The text that has not been handed out, behind the dictionary.
+    /// The text that has not been passed on, after the dictionary.
     next: Block,
     is_begun: bool,
-    /// Of what has been written.
+    /// Checksum of the written blocks.
     crc: Crc,
     workers: Option<Workers>,
-    /// Room for text, to be used again.
+    /// Buffers for text that are reused.
     spare: Vec<Vec<u8>>,
 }
 
-/// A stretch of text.
+/// A block of text.
 #[derive(Debug, Default)]
 struct Block {
-    /// Its dictionary, and the text itself.
+    /// Its dictionary, followed by the text itself.
     text: Vec<u8>,
     window_bytes: usize,
     is_last: bool,
@@ -70,16 +71,16 @@ impl Block {
     }
 }
 
-/// The same compressed.
+/// A compressed block.
 struct Deflated {
     bytes: Vec<u8>,
     crc: Crc,
-    /// The room of the text.
+    /// The buffer of its text.
     text: Vec<u8>,
 }
 
 impl<W: Write> GzipWriter<W> {
-    /// Begins to write; threads start when there is more than one block.
+    /// Prepares to write; threads start when there is more than one block.
     pub(crate) fn new(inner: W, threads: usize) -> Self {
         GzipWriter {
             inner,
@@ -92,15 +93,15 @@ impl<W: Write> GzipWriter<W> {
         }
     }
 
-    /// What it goes into.
+    /// The underlying writer.
     pub(crate) fn get_mut(&mut self) -> &mut W {
         &mut self.inner
     }
 
-    /// Ends the member and gives what it went into.
+    /// Ends the member and returns the underlying writer.
     ///
     /// # Errors
-    /// What writing the rest fails with.
+    /// A failed write of the rest.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.hand_out(true)?;
         self.take_back(0)?;
@@ -109,7 +110,7 @@ impl<W: Write> GzipWriter<W> {
         Ok(self.inner)
     }
 
-    /// Has the text so far compressed.
+    /// Passes the text so far to be compressed.
     fn hand_out(&mut self, is_last: bool) -> io::Result<()> {
         let mut text = self.spare.pop().unwrap_or_default();
         text.clear();
@@ -136,8 +137,8 @@ impl<W: Write> GzipWriter<W> {
         self.put(deflate(block)?)
     }
 
-    /// Writes blocks that are compressed, and waits for the first ones while more than `most` are
-    /// not.
+    /// Writes compressed blocks, and waits for the first ones while more than `most` are not
+    /// compressed.
     fn take_back(&mut self, most: usize) -> io::Result<()> {
         while let Some(deflated) = self.workers.as_mut().and_then(|them| them.end(most)) {
             self.put(deflated?)?;
@@ -179,8 +180,8 @@ impl<W: Write> Write for GzipWriter<W> {
 
 /// Compresses a block.
 ///
-/// N.B. [`Compress::reset`] does not make one that was used before like a new one: with two and
-/// three threads some bytes differed.
+/// N.B. A new [`Compress`] per block is required: one that was used before gives different bytes
+/// even after [`Compress::reset`].
 fn deflate(block: Block) -> io::Result<Deflated> {
     let mut compress = Compress::new(Compression::default(), false);
     let (window, text) = block.text.split_at(block.window_bytes);
@@ -196,7 +197,7 @@ fn deflate(block: Block) -> io::Result<Deflated> {
         bytes.reserve(text.len() / 2 + 1024);
         let taken = compress.total_in() as usize;
         let status = compress.compress_vec(&text[taken..], &mut bytes, flush)?;
-        // What has been flushed leaves room.
+        // A flush is complete if it leaves room in the output.
         let is_flushed = compress.total_in() as usize == text.len()
             && bytes.len() < bytes.capacity()
             && !block.is_last;
@@ -213,26 +214,26 @@ fn deflate(block: Block) -> io::Result<Deflated> {
     })
 }
 
-/// A block, and where it is to be sent when it is compressed.
+/// A block, and the channel for its compressed form.
 type Task = (Block, SyncSender<io::Result<Deflated>>);
 
-/// Threads that compress, and the blocks that they have, in order.
+/// Threads that compress, and their blocks in order.
 struct Workers {
-    /// Gone when there is nothing more to do.
+    /// `None` when there is no more work.
     tasks: Option<Sender<Task>>,
     begun: VecDeque<Receiver<io::Result<Deflated>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Workers {
-    /// As many threads as the system gives; there may be none.
+    /// Starts as many threads as the system allows, possibly none.
     fn start(threads: usize) -> Self {
         let (tasks, list) = channel::<Task>();
         let list = Arc::new(Mutex::new(list));
         let run = |list: Arc<Mutex<Receiver<Task>>>| {
             let next = || list.lock().unwrap_or_else(PoisonError::into_inner).recv();
             while let Ok((block, done)) = next() {
-                // Whoever has given up does not listen.
+                // A writer that has given up does not receive.
                 let _ = done.send(deflate(block));
             }
         };
@@ -249,15 +250,14 @@ impl Workers {
 
     fn begin(&mut self, block: Block) {
         let (done, deflated) = sync_channel(1);
-        // Without threads, the answer is that there is none.
+        // Without threads, the channel is closed, which reports that no block comes.
         if let Some(tasks) = &self.tasks {
             let _ = tasks.send((block, done));
         }
         self.begun.push_back(deflated);
     }
 
-    /// The first block, if it is compressed or if there are more than `most`, which is waited for
-    /// then.
+    /// The first block if it is compressed. If there are more than `most` blocks, waits for it.
     fn end(&mut self, most: usize) -> Option<io::Result<Deflated>> {
         let first = self.begun.front()?;
         let ended = match self.begun.len() > most {
@@ -275,7 +275,7 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.tasks = None;
         for thread in self.threads.drain(..) {
-            // Why a thread ended has been told to who waited for its block.
+            // The thread's failure has been reported to the receiver of its block.
             let _ = thread.join();
         }
     }
@@ -307,7 +307,7 @@ mod tests {
         text
     }
 
-    /// Lines, or bytes that nothing makes shorter.
+    /// Lines, or bytes that cannot be compressed.
     fn text(len_bytes: usize, is_noise: bool) -> Vec<u8> {
         let mut state = 1u64;
         let mut next = || {
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(read_back(&writer.finish().unwrap()), b"first\nsecond\n");
     }
 
-    /// Takes so many bytes.
+    /// Accepts this many bytes.
     struct Full(usize);
 
     impl Write for Full {

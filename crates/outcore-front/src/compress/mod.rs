@@ -1,14 +1,16 @@
-//! gzip, Zstandard, bzip2 and xz: unpacked by content, written by the end of a name.
+//! gzip, Zstandard, bzip2 and xz: decompression by content, compression by the extension of a name.
 //!
-//! Contract: a [`Decoder`] reads what `gzip`, `zstd`, `bzip2` and `xz` write, members, frames and
-//! streams one after another included, to the last byte: a stream that is torn or broken is an
-//! error with the offset in the compressed file, never a short text. Zeros after a member of gzip
-//! are padding, as tapes and block devices leave it, and as `gzip` has it. An [`Encoder`] writes
-//! one member or frame; only [`Encoder::finish`] makes it whole. Memory of a decoder: 128 KiB and
-//! the window of the format, which is refused where it is larger than the caller allows (4 MiB at
-//! most for bzip2); of an encoder what [`Compression::writer_bytes`] says. Several threads write
-//! gzip and Zstandard, with the same bytes however many they are; where one writes Zstandard alone,
-//! its bytes are others.
+//! Contract: a [`Decoder`] reads the output of `gzip`, `zstd`, `bzip2` and `xz` to the last byte,
+//! including consecutive members, frames and streams. A truncated or broken stream is an error with
+//! the offset in the compressed file, never a short text. Zeros after a member of gzip are padding
+//! (from tapes and block devices), as for `gzip` itself.
+//!
+//! An [`Encoder`] writes one member or frame; only [`Encoder::finish`] completes it. Several
+//! threads can write gzip and Zstandard, with the same bytes for every number of threads; but a
+//! single thread writes different bytes for Zstandard.
+//!
+//! Memory of a decoder: 128 KiB and the window of the format (4 MiB at most for bzip2); a window
+//! larger than the caller allows is rejected. Memory of an encoder: [`Compression::writer_bytes`].
 //!
 //! Source: RFC 1952, RFC 8878, the file format of xz 1.2.1.
 
@@ -30,23 +32,23 @@ use self::gzip::GzipWriter;
 
 const BUFFER_BYTES: usize = 128 << 10;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// As `zstd` without options.
+/// The level of `zstd` without options.
 const ZSTD_LEVEL: i32 = 3;
-/// What a thread of Zstandard compresses at once.
+/// Bytes that a thread of Zstandard compresses at a time.
 const ZSTD_BLOCK_BYTES: u32 = 1 << 20;
-/// Threads that compress, at most: they wait for the one that writes if there are more.
+/// Maximum number of compressing threads; more of them would wait for the one that writes.
 const THREADS_MAX: usize = 8;
-/// The part of the memory that they take, at most.
+/// The largest fraction of the memory that they use.
 const MEMORY_SHARE: u64 = 16;
-/// The exponents of windows that Zstandard knows.
+/// The exponents of windows that Zstandard allows.
 const ZSTD_WINDOWS: std::ops::RangeInclusive<u32> = 10..=31;
-/// `xz` itself takes 6, whose encoder needs 94 MiB: more than a job may use beyond its memory.
+/// `xz` itself uses 6, whose encoder needs 94 MiB: more than a job may use beyond its memory.
 const XZ_LEVEL: u32 = 2;
-/// What follows the digit in a bzip2 stream: the beginning of a block, or of the end.
+/// The bytes after the digit in a bzip2 stream: the beginning of a block, or of the end.
 const BZIP2_MARKS: [&[u8]; 2] = [b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"];
 const DECOMPRESS: &str = "decompress";
 
-/// How a file is compressed.
+/// A compression format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// `.gz`
@@ -60,7 +62,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Every one there is.
+    /// All formats.
     const ALL: [Compression; 4] = [
         Compression::Gzip,
         Compression::Zstd,
@@ -68,18 +70,19 @@ impl Compression {
         Compression::Xz,
     ];
 
-    /// What the end of a name says; nothing for a file that is not compressed.
+    /// The compression that the extension of a name indicates; `None` for a file that is not
+    /// compressed.
     pub fn of(name: &Path) -> Option<Self> {
         let end = name.extension()?.to_str()?;
         Self::ALL.into_iter().find(|kind| kind.ending() == end)
     }
 
-    /// What the first bytes of a file say.
+    /// The compression that the first bytes of a file indicate.
     pub(crate) fn begun_by(head: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.begins(head))
     }
 
-    /// Whether a file that begins like this is compressed so.
+    /// Whether a file with this beginning has this format.
     fn begins(self, head: &[u8]) -> bool {
         match self {
             Compression::Gzip => head.starts_with(&GZIP_MAGIC) && head.get(2) == Some(&8),
@@ -92,7 +95,7 @@ impl Compression {
         }
     }
 
-    /// The end of the names of such files.
+    /// The extension of such files.
     fn ending(self) -> &'static str {
         match self {
             Compression::Gzip => "gz",
@@ -102,8 +105,8 @@ impl Compression {
         }
     }
 
-    /// Threads that write for a job: as many as it has, if they take a small part of the memory
-    /// that is free.
+    /// Threads that write for a job: as many as the job has, if they use only a small part of the
+    /// free memory.
     pub(crate) fn writer_threads(self, job_threads: usize, free_bytes: u64) -> usize {
         let limit_bytes = free_bytes / MEMORY_SHARE;
         let most = match self {
@@ -114,7 +117,7 @@ impl Compression {
         (2..=most).rev().find(fits).unwrap_or(1)
     }
 
-    /// Memory that writing with as many threads takes, about: window, tables and buffers.
+    /// Approximate memory for writing with this many threads: window, tables and buffers.
     pub(crate) fn writer_bytes(self, threads: usize) -> u64 {
         match self {
             Compression::Gzip => gzip::writer_bytes(threads),
@@ -124,7 +127,7 @@ impl Compression {
         }
     }
 
-    /// What it is called.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Compression::Gzip => "gzip",
@@ -135,7 +138,7 @@ impl Compression {
     }
 }
 
-/// Counts what goes through.
+/// Counts the bytes that pass.
 struct Counted<R> {
     inner: R,
     bytes: u64,
@@ -151,7 +154,7 @@ impl<R: Read> Read for Counted<R> {
 
 /// The members of a gzip file, one after another.
 struct Members<R> {
-    /// Gone only while one follows another.
+    /// `None` only between two members.
     member: Option<GzDecoder<BufReader<Counted<R>>>>,
 }
 
@@ -190,7 +193,7 @@ impl<R: Read> Members<R> {
     }
 }
 
-/// Takes zeros, and says whether nothing follows.
+/// Skips zeros, and returns whether nothing follows.
 fn is_at_end(stream: &mut impl BufRead) -> io::Result<bool> {
     loop {
         let buffered = stream.fill_buf()?;
@@ -213,17 +216,17 @@ enum Format<R: Read> {
     Xz(XzDecoder<BufReader<Counted<R>>>),
 }
 
-/// Text out of a compressed stream.
+/// Decompresses text from a stream.
 pub(crate) struct Decoder<R: Read> {
     format: Format<R>,
     window_bytes_max: u64,
 }
 
 impl<R: Read> Decoder<R> {
-    /// Begins to read; a stream that needs a window of more than `window_bytes_max` is refused.
+    /// Starts to read. A stream that needs a window of more than `window_bytes_max` is rejected.
     ///
     /// # Errors
-    /// Memory for the decoder is not to be had.
+    /// Memory for the decoder is not available.
     pub(crate) fn new(compression: Compression, inner: R, window_bytes_max: u64) -> Result<Self> {
         let inner = Counted { inner, bytes: 0 };
         let buffered = |inner| BufReader::with_capacity(BUFFER_BYTES, inner);
@@ -255,7 +258,7 @@ impl<R: Read> Decoder<R> {
     ///
     /// # Errors
     /// [`Kind::Corrupt`] with the offset in the compressed stream, [`Kind::Memory`] for a window
-    /// that is too large, or what reading it failed with.
+    /// that is too large, or a failed read.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         loop {
             let got = match &mut self.format {
@@ -306,18 +309,18 @@ impl<R: Read> Decoder<R> {
     }
 }
 
-/// Whether a decoder failed for want of memory, and not because of the bytes.
+/// Whether a decoder failed for lack of memory, and not because of the bytes.
 fn is_too_large(error: &io::Error) -> bool {
     let cause = error.get_ref();
     let of_xz = cause.and_then(|cause| cause.downcast_ref::<liblzma::stream::Error>());
     matches!(of_xz, Some(liblzma::stream::Error::MemLimit))
-        // Zstandard has no other name for it.
+        // Zstandard reports this only as text.
         || cause.is_some_and(|cause| cause.to_string().contains("too much memory"))
 }
 
-/// Text into a stream that may be compressed.
+/// Writes text into a stream that may be compressed.
 pub(crate) enum Encoder<W: Write> {
-    /// As it is.
+    /// Uncompressed.
     Plain(W),
     /// gzip
     Gzip(GzipWriter<W>),
@@ -330,10 +333,10 @@ pub(crate) enum Encoder<W: Write> {
 }
 
 impl<W: Write> Encoder<W> {
-    /// Begins to write, with as many threads that compress.
+    /// Starts to write, with this many compressing threads.
     ///
     /// # Errors
-    /// Memory for the window is not to be had.
+    /// Memory for the window is not available.
     pub(crate) fn new(compression: Option<Compression>, inner: W, threads: usize) -> Result<Self> {
         Ok(match compression {
             None => Encoder::Plain(inner),
@@ -341,7 +344,7 @@ impl<W: Write> Encoder<W> {
             Some(Compression::Zstd) => {
                 let mut encoder = zstd::Encoder::new(inner, ZSTD_LEVEL)
                     .map_err(|error| Error::io("compress", &error))?;
-                // As zstd does: broken bytes are found when they are read.
+                // As zstd does, so that readers detect damaged bytes.
                 let set = encoder.include_checksum(true).and_then(|()| match threads {
                     0 | 1 => Ok(()),
                     threads => encoder
@@ -358,7 +361,7 @@ impl<W: Write> Encoder<W> {
         })
     }
 
-    /// What it goes into.
+    /// The underlying writer.
     pub(crate) fn get_mut(&mut self) -> &mut W {
         match self {
             Encoder::Plain(inner) => inner,
@@ -369,10 +372,10 @@ impl<W: Write> Encoder<W> {
         }
     }
 
-    /// Ends the stream and gives what it went into.
+    /// Ends the stream and returns the underlying writer.
     ///
     /// # Errors
-    /// What writing the rest fails with.
+    /// A failed write of the rest.
     pub(crate) fn finish(self) -> io::Result<W> {
         match self {
             Encoder::Plain(mut inner) => inner.flush().map(|()| inner),

@@ -1,7 +1,7 @@
-//! What a result is made of, and what a file of it may be called.
+//! The contents of a result, and the names that its files may have.
 //!
-//! Contract: pure. A name that promises other contents than the file would get is refused; to GNU
-//! sort a name promises nothing ([`Holds::Bytes`]).
+//! Contract: pure. A name whose extension does not match the contents is rejected; for GNU sort a
+//! name has no meaning ([`Holds::Bytes`]).
 
 use std::path::Path;
 
@@ -10,32 +10,32 @@ use outcore::{Error, Result};
 use super::CREATE;
 use crate::compress::Compression;
 
-/// What a result is made of, which decides what its files may be called.
+/// The contents of a result, which decide the names that its files may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
-    /// Binary records: raw, or an array of NumPy.
+    /// Binary records: raw, or a NumPy array.
     Records,
-    /// Lines of text, which may be compressed.
+    /// Lines of text, possibly compressed.
     Lines,
-    /// Lines as GNU sort has them, to which the name of a file says nothing.
+    /// Lines in the sense of GNU sort, for which the name of a file has no meaning.
     Bytes,
 }
 
-/// Names that end so are of other files than any that is written here.
+/// Extensions of files in formats that are not written here.
 const FOREIGN: [&str; 26] = [
     "npz", "parquet", "pq", "arrow", "arrows", "feather", "ipc", "orc", "avro", "h5", "hdf5", "nc",
     "mat", "xlsx", "xls", "zip", "tar", "7z", "lz4", "lz", "lzma", "Z", "sqlite", "duckdb", "pkl",
     "pdf",
 ];
-/// Names that end so are of vectors, with a header or a length before each.
+/// Extensions of files of vectors, with a header or with a length before each vector.
 const VECTORS: [&str; 8] = [
     "fvecs", "bvecs", "ivecs", "fbin", "f16bin", "u8bin", "i8bin", "ibin",
 ];
-/// Names that end so are of text.
+/// Extensions of text files.
 const TEXT: [&str; 6] = ["csv", "tsv", "txt", "json", "jsonl", "ndjson"];
 
 impl Holds {
-    /// Fails if a file of such contents must not be called `name`.
+    /// Fails if a file with these contents must not be called `name`.
     ///
     /// # Errors
     /// Usage.

@@ -1,6 +1,7 @@
-//! Names of several outputs, made of one pattern with a placeholder.
+//! Names of several outputs, made from one pattern with a placeholder.
 //!
-//! Contract: names are bytes, which need not be UTF-8; what is no placeholder stays as it is.
+//! Contract: names are bytes, which need not be UTF-8; everything except for placeholders stays
+//! unchanged.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -14,7 +15,7 @@ pub(crate) fn has_placeholder(name: &Path, placeholder: &str) -> bool {
     name != filled_in(name, placeholder, "")
 }
 
-/// `pattern` with `value` for each `placeholder`.
+/// `pattern` with `value` in place of each `placeholder`.
 pub(crate) fn filled_in(pattern: &OsStr, placeholder: &str, value: &str) -> OsString {
     let next = |rest: &[u8]| {
         let mut windows = rest.windows(placeholder.len());
@@ -31,8 +32,8 @@ pub(crate) fn filled_in(pattern: &OsStr, placeholder: &str, value: &str) -> OsSt
     OsString::from_vec(name)
 }
 
-/// The name of the manifest of files that are called as `pattern` says: its file name without the
-/// placeholder and what ties it to the rest.
+/// The name of the manifest of the files of `pattern`: its file name without the placeholder and
+/// the separator next to it.
 pub(super) fn manifest_name(pattern: &Path, placeholder: &str) -> OsString {
     const TIES: &[u8] = b"-_.";
     let mut name = pattern.file_name().unwrap_or_default().to_os_string();

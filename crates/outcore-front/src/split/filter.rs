@@ -1,10 +1,10 @@
-//! A part that a command of the shell takes in place of a file.
+//! A part that goes to a shell command instead of a file.
 //!
-//! Contract: a [`Filter`] is one `sh -c COMMAND` with the name of the part in `FILE`, which reads
-//! the part on its standard input. [`Filter::finish`] waits for it, and fails where it does not
-//! exit with 0. A command that reads no further is not an error of its own: it has what it wants.
-//! One whose part is not whole is killed, with all that it has started, before its input ends, so
-//! that it never takes a piece for the whole.
+//! Contract: a [`Filter`] is one `sh -c COMMAND` with the name of the part in `FILE`; it reads the
+//! part on its standard input. [`Filter::finish`] waits for it, and fails unless it exits with 0. A
+//! command that stops reading is not an error by itself. If the part is incomplete, the command and
+//! all processes that it has started are killed before its input ends, so that it never mistakes a
+//! fragment for the whole part.
 //!
 //! Bounds: a pipe and [`BUFFER_BYTES`].
 
@@ -24,17 +24,17 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::streams::{Check, PipeWriter};
 
-/// What is written to a command at once.
+/// Bytes per write to a command.
 const BUFFER_BYTES: usize = 256 << 10;
-/// The waits between two looks at a command that has all of its part.
+/// The waits between checks of a command that has received its whole part.
 const LOOK_FIRST: Duration = Duration::from_micros(200);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const RUN: &str = "run filter";
 
-/// See the module.
+/// A running command; see the module.
 pub(super) struct Filter {
     child: Child,
-    /// Nothing once the command reads no further.
+    /// `None` once the command has stopped reading.
     stdin: Option<BufWriter<PipeWriter<Box<Check<'static>>>>>,
     control: Arc<Control>,
     part: PathBuf,
@@ -42,11 +42,11 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Starts `command` for the part of this name.
+    /// Starts `command` for the part with this name.
     pub(super) fn start(job: &Job, command: &OsStr, part: &Path) -> Result<Self> {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(command).env("FILE", part);
-        // A group of its own: all of it can be killed, and only on purpose.
+        // A separate process group, so that all of it can be killed, and only on purpose.
         shell.stdin(Stdio::piped()).process_group(0);
         let failed = |error| Error::io(RUN, &error).path(part);
         let mut child = shell.spawn().map_err(failed)?;
@@ -67,7 +67,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// Gives it the next bytes of the part.
+    /// Passes the next bytes of the part.
     pub(super) fn put(&mut self, bytes: &[u8]) -> Result<()> {
         self.write(|stdin| stdin.write_all(bytes))
     }
@@ -93,7 +93,7 @@ impl Filter {
     /// Ends the part, and waits for the command.
     ///
     /// # Errors
-    /// It does not exit with 0.
+    /// The command does not exit with 0.
     pub(super) fn finish(mut self) -> Result<()> {
         self.write(|stdin| stdin.flush())?;
         self.stdin = None;
@@ -128,7 +128,7 @@ impl Drop for Filter {
         if self.is_over {
             return;
         }
-        // Before its input ends.
+        // Killed before its input ends.
         if let Ok(pid) = i32::try_from(self.child.id())
             && let Some(group) = Pid::from_raw(pid)
         {

@@ -1,10 +1,10 @@
-//! Parts by their length in bytes.
+//! Splits into parts by their length in bytes.
 //!
-//! Contract: [`by_bytes`] cuts the bytes of all inputs after each `SIZE` bytes, wherever that is.
-//! [`by_line_bytes`] fills each part with as many whole records as fit into `SIZE` bytes, the
-//! header of CSV among them. A longer line is cut as GNU split cuts it: after each `SIZE` bytes,
-//! and what is left of it begins the next part. A longer record of CSV or JSON, which cut would be
-//! none, has a part of its own.
+//! Contract: [`by_bytes`] cuts the bytes of all inputs after each `SIZE` bytes, at any place.
+//! [`by_line_bytes`] fills each part with as many whole records as fit into `SIZE` bytes, including
+//! the header of CSV. A longer line is cut as in GNU split: after each `SIZE` bytes, and its rest
+//! begins the next part. A longer record of CSV or JSON, which cannot be cut, gets a part of its
+//! own.
 //!
 //! Bounds: a record is held until it is known to fit, up to [`HELD_BYTES`]; a longer one begins a
 //! part.
@@ -14,10 +14,10 @@ use outcore::Result;
 use super::Parts;
 use crate::text::reader::{Frame, RecordReader};
 
-/// What is held of a record at most.
+/// Maximum number of bytes that are held of a record.
 const HELD_BYTES: usize = 16 << 20;
 
-/// See the module; gives the number of bytes.
+/// Parts of a number of bytes; see the module. Returns the number of bytes.
 pub(super) fn by_bytes(
     reader: &mut RecordReader<'_>,
     size_bytes: u64,
@@ -40,7 +40,7 @@ pub(super) fn by_bytes(
     Ok(all_bytes)
 }
 
-/// See the module; gives the number of records.
+/// Parts of whole records; see the module. Returns the number of records.
 pub(super) fn by_line_bytes(
     reader: &mut RecordReader<'_>,
     size_bytes: u64,
@@ -76,15 +76,15 @@ fn split_at_most(bytes: &[u8], most_bytes: u64) -> (&[u8], &[u8]) {
 /// Fills parts with records.
 struct Filler<'p, 'a> {
     size_bytes: u64,
-    /// What each part begins with.
+    /// Length of the beginning of each part.
     front_bytes: u64,
-    /// Whether a record that is longer than a part is cut.
+    /// Whether a record longer than a part is cut.
     is_cut: bool,
-    /// Bytes of the part that is written; nothing before the first.
+    /// Bytes of the current part; `None` before the first.
     filled_bytes: Option<u64>,
     /// The beginning of a record that may not fit.
     held: Vec<u8>,
-    /// The record is written as it comes.
+    /// The record is written as it arrives.
     is_flowing: bool,
     parts: &'p mut Parts<'a>,
 }

@@ -1,7 +1,7 @@
 //! CSV: records that may span lines, and a column of them as a key.
 //!
 //! Contract: records and fields are those of [`outcore::read::csv`]. [`Columns`] orders records by
-//! columns. Records are never changed, only their keys are read without quotes.
+//! columns. Records are never changed; only their keys are parsed without quotes.
 
 use outcore::key::column::{listed, quoted};
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
@@ -16,10 +16,10 @@ pub use outcore::read::csv::Framer;
 
 const CHOOSE: &str = "choose column";
 
-/// The columns that a header names; a byte order mark in front belongs to none.
+/// The columns in a header; a byte order mark in front of it is ignored.
 ///
 /// # Errors
-/// Usage for a header with a quote that does not end.
+/// Usage for a header with an unterminated quote.
 pub fn names(header: &[u8], separator: u8) -> Result<Vec<String>> {
     let header = header.strip_prefix(BYTE_ORDER_MARK).unwrap_or(header);
     let header = header.strip_suffix(b"\n").unwrap_or(header);
@@ -44,11 +44,11 @@ struct Column {
     index: usize,
     compare: Compare,
     order: FieldOrder,
-    /// Whether blanks in front of its value do not count.
+    /// Whether leading blanks of its value are ignored.
     skips_blanks: bool,
 }
 
-/// A column as it was asked for.
+/// A column as the user requested it.
 #[derive(Debug)]
 struct Chosen {
     index: usize,
@@ -56,45 +56,45 @@ struct Chosen {
     order: FieldOrder,
 }
 
-/// Records in the order of columns; without any, in that of their bytes.
+/// Records in the order of columns; without any, in the order of their bytes.
 #[derive(Debug)]
 pub struct Columns {
     columns: Vec<Column>,
     separator: u8,
-    /// Whether records have several fields, so that a blank line is none.
+    /// Whether records have several fields, so that a blank line is not a record.
     is_wide: bool,
     is_descending: bool,
     tie: Tie,
 }
 
-/// How columns are chosen.
+/// The user's choice of columns.
 #[derive(Debug, Clone)]
 pub struct ColumnOptions<'a> {
-    /// `NAME`, or a number from 1, or several with commas between. After colons, in any order, come
-    /// letters of its own or a type, `asc` or `desc`, and `nulls-first` or `nulls-last`. An empty
-    /// field is a null.
+    /// `NAME`, or a number from 1, or several separated by commas. After colons follow, in any
+    /// order, letters of its own or a type, `asc` or `desc`, and `nulls-first` or `nulls-last`. An
+    /// empty field is a null.
     pub by: &'a [String],
-    /// The names in the header; none without one.
+    /// The names in the header; `None` without one.
     pub names: Option<&'a [String]>,
-    /// What stands between fields.
+    /// The byte between fields.
     pub separator: u8,
-    /// For columns without letters of their own.
+    /// Ordering of columns without letters of their own.
     pub global: Ordering,
     /// Ties keep the order of the input.
     pub stable: bool,
-    /// For `R`.
+    /// Seed of `R`.
     pub seed: u64,
 }
 
 impl Columns {
-    /// Settles the columns.
+    /// Resolves the columns.
     ///
     /// # Errors
-    /// Usage for columns that are not there and letters that do not go together.
+    /// Usage for missing columns and incompatible letters.
     pub fn new(options: &ColumnOptions<'_>) -> Result<Self> {
         let mut chosen = Vec::new();
         for list in options.by {
-            // A name in the header may hold commas.
+            // A name in the header may contain commas.
             if let Ok(one) = choose(list, options) {
                 chosen.push(one);
                 continue;
@@ -150,7 +150,7 @@ fn refuse_repeated(name: &str, names: &[String]) -> Result<()> {
     Err(Error::usage(CHOOSE, cause).hint(hint))
 }
 
-/// Finds a column and how it compares. The longest name in the header wins, so a name may hold
+/// Finds a column and its comparison. The longest name in the header wins, so a name may contain
 /// colons.
 fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<Chosen> {
     let place = |name: &str| {
@@ -204,7 +204,7 @@ fn choose(by: &str, options: &ColumnOptions<'_>) -> Result<Chosen> {
     })
 }
 
-/// Why there is no column: what is left of `by` names none, or is no order behind a name.
+/// The error if there is no column: the rest of `by` is neither a name nor an order after a name.
 fn no_column(
     by: &str,
     rest: &str,
@@ -224,7 +224,7 @@ fn no_column(
     }
 }
 
-/// The ordering that the letters of a column name, or that its type has; nothing for other words.
+/// The ordering of a column's letters or of its type; `None` for other words.
 fn own_ordering(word: &str) -> Option<Ordering> {
     let letters = match word {
         "" => return None,
@@ -271,7 +271,7 @@ fn missing(by: &str, options: &ColumnOptions<'_>) -> Error {
     Error::usage(CHOOSE, format!("there is no column `{by}`")).hint(hint)
 }
 
-/// What seems to stand between the names of a header that is taken for one name.
+/// The likely separator of a header that was parsed as a single name.
 fn likely_separator(header: &str, separator: u8) -> Option<char> {
     let all = [';', '\t', '|', ','].into_iter();
     all.filter(|other| *other as u32 != u32::from(separator))
@@ -408,7 +408,7 @@ mod tests {
         }
     }
 
-    /// The records in order by `by`, of two columns; `global` are letters for all.
+    /// Sorts records of two columns by `by`; `global` are letters for all columns.
     fn sorted(by: &[&str], global: &str, records: &[&str]) -> Vec<String> {
         let by: Vec<String> = by.iter().map(ToString::to_string).collect();
         let mut letters = Ordering::default();
@@ -463,7 +463,7 @@ mod tests {
         assert_eq!(sorted(&["a:b"], "", &records), wanted);
         let both = ["   ,0", "\" a\",3", "\tb,1", "b,2", "  c,1"];
         assert_eq!(sorted(&["a:b", "b:n"], "", &records), both);
-        // A column with letters of its own has no others, as in GNU sort.
+        // A column with letters of its own ignores the global ones, as in GNU sort.
         assert_eq!(sorted(&["a:f"], "b", &records), plain);
     }
 

@@ -1,19 +1,22 @@
-//! CSV as the engine can take it: without headers, and each record one line.
+//! CSV in a form that the engine can sort: without headers, and with one line per record.
 //!
-//! Contract: [`settle`] reads every file once, by one thread, since only what stands before a
-//! newline says whether it ends a record; or, with [`Look::Ends`], the begin and the end of a long
-//! file alone, and whoever reads all of it says whether a record spans lines. It takes the header
-//! off each file, and a byte order mark, and fails for a quote that does not end where it sees it,
-//! with file, line and offset. Where a record spans lines, or lines end with CR alone, the files
-//! are copied to scratch with a NUL after each record instead of a newline (with a newline where
-//! they are added to a view that has those); else they are sorted where they are. Blank lines have
-//! no columns to order by, and a sort leaves them out; for a view, and where no column orders
-//! records, their file is copied without them. A last record that is not ended is ended as those
-//! before it, with CR and LF too (for which its file is copied). Memory: a block of 1 MiB and those
-//! of a [`BlockReader`], and the header, of at most 16 MiB.
+//! Contract: [`settle`] reads every file once, in one thread, because only the bytes before a
+//! newline decide whether it ends a record. With [`Look::Ends`] it reads only the beginning and the
+//! end of a long file; the later reader of the whole file then checks whether a record spans lines.
+//! - It removes the header of each file and a byte order mark. An unterminated quote that it sees
+//!   is an error with file, line and offset.
+//! - If a record spans lines, or lines end with CR alone, the files are copied to scratch with a
+//!   NUL after each record instead of a newline (with a newline if they are added to a view with
+//!   newlines). Otherwise they are sorted in place.
+//! - Blank lines have no columns to order by, and a sort omits them. For a view, and if no column
+//!   orders records, their file is copied without them.
+//! - An unterminated last record gets the same end as the others. If that is CR and LF, its file is
+//!   copied.
 //!
-//! [`SortedCsv`] is the order of what it has found, for the command and for Python; for a view it
-//! is a [`LineType`] ([`super::view_files`]).
+//! Memory: a block of 1 MiB and those of a [`BlockReader`], and the header, of at most 16 MiB.
+//!
+//! [`SortedCsv`] is the order that results, for the command and for Python. For a view it is a
+//! [`LineType`] ([`super::view_files`]).
 
 use std::path::Path;
 
@@ -36,61 +39,60 @@ use crate::content::HEAD_BYTES;
 use crate::inputs::{ResolvedInput, Source, bytes_of, explain};
 use crate::spool::{LateSpool, Spool};
 
-/// The column that says how many records are equal.
+/// The column with the number of equal records.
 pub const COUNT_COLUMN: &str = "count";
 
-/// How much of a file's end is looked at.
+/// Bytes at a file's end that are examined.
 const TAIL_BYTES: u64 = 64 << 10;
 
-/// How much of a file is looked at before it is sorted.
+/// How much of a file is examined before it is sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// All of it.
+    /// The whole file.
     Whole,
-    /// The begin and the end of a long file in whose begin no record spans lines. If one does
-    /// later, a sort with [`SortedCsv::options`] fails with an error of kind
-    /// [`Corrupt`](outcore::Kind::Corrupt) that names the file: then all of it has to be looked at.
-    /// Other errors in it may be told in other words.
+    /// The beginning and the end of a long file, if no record in the beginning spans lines. If a
+    /// later record does, a sort with [`SortedCsv::options`] fails with an error of kind
+    /// [`Corrupt`](outcore::Kind::Corrupt) that names the file; the whole file must then be
+    /// examined. Messages of other errors may differ.
     Ends,
 }
 
-/// How CSV is sorted; without columns, how its records are read.
+/// How CSV is sorted; without columns, only how its records are parsed.
 #[derive(Debug, Clone, Default)]
 pub struct CsvSort {
-    /// Columns as [`ColumnOptions::by`] has them.
+    /// Columns in the notation of [`ColumnOptions::by`].
     pub by: Vec<String>,
-    /// The byte between fields; that of a sample of the records, unless it is given.
+    /// The byte between fields; if not given, detected from a sample of the records.
     pub separator: Option<u8>,
     /// Whether the first line of each file names the columns.
     pub has_header: bool,
-    /// For columns without letters of their own.
+    /// Ordering of columns without letters of their own.
     pub global: Ordering,
     /// Ties keep the order of the input.
     pub stable: bool,
-    /// For `R`.
+    /// Seed of `R`.
     pub seed: u64,
 }
 
-/// What is sorted, and how it looks in the output.
+/// The order of the files, and the form of the output.
 #[derive(Debug)]
 pub struct SortedCsv {
     /// The order.
     pub order: Columns,
-    /// What makes CSV of the sorted lines again.
+    /// Turns the sorted lines into CSV again.
     pub dress: Dress,
     /// The byte between fields.
     separator: u8,
-    /// Whether records may still span lines.
+    /// Whether it is only assumed that no record spans lines.
     is_assumed: bool,
 }
 
 impl CsvSort {
-    /// Looks at all files and makes them ready for the engine, with [`SortedCsv::options`]. What
-    /// has to be copied goes to `spool`, made by `make` where there is none yet.
+    /// Examines all files and prepares them for the engine, to be sorted with
+    /// [`SortedCsv::options`]. Copies go to `spool`, which `make` creates if necessary.
     ///
     /// # Errors
-    /// A quote that does not end, headers that differ, a NUL in records that span lines, columns
-    /// that are not there.
+    /// An unterminated quote, different headers, a NUL in records that span lines, missing columns.
     pub fn settle(
         &self,
         job: &Job,
@@ -128,7 +130,7 @@ impl CsvSort {
 }
 
 impl CsvSort {
-    /// [`CsvSort::settle`] for inputs that have been looked at.
+    /// [`CsvSort::settle`] for inputs that have been examined.
     ///
     /// # Errors
     /// As there.
@@ -152,10 +154,10 @@ impl CsvSort {
 }
 
 impl SortedCsv {
-    /// Puts the name of a column in front of the header, if there is one.
+    /// Inserts the name of a column at the front of the header, if there is a header.
     ///
     /// # Errors
-    /// Usage: a column is called so.
+    /// Usage: a column has this name already.
     pub fn put_column_first(&mut self, name: &str) -> Result<()> {
         let header = &mut self.dress.header;
         if header.is_empty() || header == BYTE_ORDER_MARK {
@@ -177,7 +179,7 @@ impl SortedCsv {
         Ok(())
     }
 
-    /// What ends a line of the files as they are now.
+    /// The byte that ends a line in the prepared files.
     pub fn terminator(&self) -> u8 {
         match self.dress.is_framed {
             true => 0,
@@ -185,7 +187,7 @@ impl SortedCsv {
         }
     }
 
-    /// `options` for the files as they are now; counts are a column.
+    /// `options` for the prepared files; counts are a column.
     pub fn options(&self, options: LineSortOptions) -> LineSortOptions {
         let options = LineSortOptions {
             count_separator: options.count.then_some(self.separator),
@@ -208,8 +210,8 @@ impl SortedCsv {
     }
 }
 
-/// The byte between fields: the one that is given, or the one that a sample of the first file with
-/// some text has, which is noted unless it is the usual one.
+/// The given byte between fields, or the one detected in a sample of the first file with some text.
+/// A note reports a detected byte other than the usual one.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -228,7 +230,8 @@ fn separator_of(job: &Job, given: Option<u8>, files: &[Source]) -> Result<u8> {
     Ok(usual_separator(first))
 }
 
-/// The byte between the fields of a file that begins with `head`, and has no more if it `is_all`.
+/// The byte between the fields of a file that begins with `head`; with `is_all` the file has no
+/// more bytes.
 pub(super) fn separator_in(job: &Job, name: &Path, (head, is_all): (&[u8], bool)) -> u8 {
     let usual = usual_separator(name);
     let found = likely_separator(head, usual, is_all);
@@ -238,7 +241,7 @@ pub(super) fn separator_in(job: &Job, name: &Path, (head, is_all): (&[u8], bool)
     found
 }
 
-/// The lines of a view of CSV in the order of `spec`, whose separator is that of the fields; as
+/// The lines of a view of CSV in the order of `spec`, which also has the byte between fields; as
 /// [`CsvSort::settle`].
 ///
 /// # Errors
@@ -272,11 +275,11 @@ pub(super) fn settle_view(
     })
 }
 
-/// Makes files ready that are added to a view of CSV: `csv` says how its fields are separated, and
-/// `lines` how its records end and what stands before them.
+/// Prepares files that are added to a view of CSV. `csv` defines the byte between fields; `lines`
+/// defines the end of records and the header.
 ///
 /// # Errors
-/// As [`CsvSort::settle`]; usage for another header, and for records that span lines where none of
+/// As [`CsvSort::settle`]; usage for a different header, and for records that span lines if none of
 /// the view does.
 pub(super) fn settle_further(
     csv: &CsvSpec,
@@ -299,29 +302,29 @@ pub(super) fn settle_further(
     settle(job, files, (spool.spool, spool.make), how, Some(known)).map(|_| ())
 }
 
-/// How files are made ready.
+/// How files are prepared.
 #[derive(Clone, Copy)]
 struct How {
     /// The byte between fields.
     separator: u8,
     has_header: bool,
     look: Look,
-    /// Whether blank lines are left out here: no sort leaves them out later.
+    /// Whether blank lines are dropped here because no sort drops them later.
     drops_blanks: bool,
 }
 
-/// The findings of the first look at a file, for the second.
+/// Results of the first pass over a file, for the second.
 struct Looked {
     header_bytes: u64,
     missing_end: Option<&'static [u8]>,
     framer: Framer,
     is_cr: bool,
-    /// Whether it has blank lines that are left out.
+    /// Whether it has blank lines that are dropped.
     drops_blanks: bool,
 }
 
-/// Makes files ready; says how lines look in the output, and whether records may still span lines.
-/// They end with NUL if the output is framed. Where the files are added to others, these are
+/// Prepares files. Returns the form of lines in the output, and whether records may still span
+/// lines. Lines end with NUL if the output is framed. If the files are added to others, those are
 /// `known`.
 fn settle(
     job: &Job,
@@ -380,7 +383,7 @@ fn settle(
         file.start_bytes += header_bytes;
         let is_open = has_header && !names.is_empty() && !found.header.ends_with(b"\n");
         all_looked.push(Looked {
-            // In a copy it is ended.
+            // A copy terminates it.
             header_bytes: header_bytes + u64::from(is_open),
             missing_end: found.missing_end(),
             framer,
@@ -407,7 +410,7 @@ fn settle(
             Some(spool) => spool,
             None => spool.insert(make()?),
         };
-        // Headers are copied too, so that lines have the numbers that they have in the file.
+        // Headers are also copied, so that line numbers are those of the original file.
         *file = spool.fill(job, original, |writer| {
             match (is_changed, looked.missing_end) {
                 (false, Some(end)) => copy_ended(job, original, end, writer),
@@ -440,7 +443,7 @@ fn copy_ended(job: &Job, source: &Source, end: &[u8], writer: &mut BlockWriter) 
     }
 }
 
-/// A header without its end of line, which the only line of a file may lack, and without a byte
+/// A header without its end of line (which may be missing in a file of one line) and without a byte
 /// order mark.
 pub(super) fn names_of(header: &[u8]) -> &[u8] {
     let header = header.strip_prefix(BYTE_ORDER_MARK).unwrap_or(header);
@@ -448,7 +451,7 @@ pub(super) fn names_of(header: &[u8]) -> &[u8] {
     header.strip_suffix(b"\r").unwrap_or(header)
 }
 
-/// The error for a file whose header is not that of the first one.
+/// The error for a file whose header differs from that of the first one.
 pub(super) fn other_header(name: &Path, first: &Path) -> Error {
     let cause = format!("its header is not that of {}", first.display());
     Error::usage(READ, cause)
@@ -456,8 +459,8 @@ pub(super) fn other_header(name: &Path, first: &Path) -> Error {
         .hint("give files of the same columns, or use --no-header")
 }
 
-/// Looks at the begin and the end of a file; nothing where these do not say all that [`scan`] finds
-/// if no record between them spans lines.
+/// Examines the beginning and the end of a file. Returns `None` if these do not give the same
+/// results as [`scan`], assuming that no record between them spans lines.
 fn glance(job: &Job, source: &Source, separator: u8, has_header: bool) -> Result<Option<Found>> {
     let data_bytes = source.len_bytes()?.saturating_sub(source.start_bytes);
     if data_bytes <= 2 * BLOCK_BYTES as u64 {
@@ -495,18 +498,18 @@ fn glance(job: &Job, source: &Source, separator: u8, has_header: bool) -> Result
         is_open: !end.ends_with(b"\n") && !end.ends_with(b"\r"),
         ..Found::default()
     };
-    // A file that is copied in any case is read in any case.
+    // A file that must be copied is read as a whole anyway.
     Ok(found.missing_end().is_none().then_some(found))
 }
 
-/// What finds the records of a file, whose front says what ends its lines.
+/// The parser for the records of a file, whose beginning determines how its lines end.
 fn framer_of(job: &Job, source: &Source, separator: u8) -> Result<Framer> {
     let mut front = vec![0; FRONT_BYTES];
     let front = read_from(job, source, source.start_bytes, &mut front)?;
     Ok(Framer::ending(separator, line_end(front, separator)))
 }
 
-/// As much as there is of a file from byte `from_bytes` on, in `block`.
+/// Reads the bytes of a file from `from_bytes` on into `block`, as many as there are.
 fn read_from<'a>(
     job: &Job,
     source: &Source,

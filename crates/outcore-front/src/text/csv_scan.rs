@@ -1,9 +1,9 @@
-//! One read of a file of CSV: what it holds, and a copy of it with other ends of records.
+//! One pass over a file of CSV: examines it, and optionally copies it with other record ends.
 //!
-//! Contract: [`scan`] reads a file from its begin to its end, since only what stands before a
-//! newline says whether it ends a record. In a [`Copy`], each record ends with the byte that is
-//! asked for, and blank lines are left out where that is asked for. A quote that does not end is an
-//! error with file, line and offset.
+//! Contract: [`scan`] reads a file from beginning to end, because only the bytes before a newline
+//! decide whether it ends a record. In a [`Copy`], each record ends with the requested byte, and
+//! blank lines are dropped on request. An unterminated quote is an error with file, line and
+//! offset.
 //!
 //! Bounds: a block of 1 MiB and those of a [`BlockReader`]; the header, of at most 16 MiB; a blank
 //! line of at most 1 MiB.
@@ -20,64 +20,65 @@ use crate::blocks::{BlockReader, BlockWriter};
 use crate::inputs::{Source, explain};
 
 pub(super) const BLOCK_BYTES: usize = 1 << 20;
-/// A longer header is one with a quote that does not end.
+/// A longer header probably has an unterminated quote.
 pub(super) const HEADER_BYTES_MAX: usize = 16 << 20;
 pub(super) const READ: &str = "read CSV";
 
-/// The findings of a look at a file.
+/// Results of the examination of a file.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) header: Vec<u8>,
     /// Whether a record spans lines.
     pub(super) has_inner_lines: bool,
-    /// Whether records end with CR and LF; the last that is ended says it for one that is not.
+    /// Whether records end with CR and LF; the last terminated record decides for an unterminated
+    /// one.
     pub(super) is_crlf: bool,
-    /// Whether the last record is not ended.
+    /// Whether the last record is unterminated.
     pub(super) is_open: bool,
     /// Whether lines end with CR alone.
     pub(super) is_cr: bool,
-    /// Whether there are blank lines, where records have several fields.
+    /// Whether there are blank lines and records have several fields.
     pub(super) has_blanks: bool,
 }
 
 impl Found {
-    /// The end that others have and the last record lacks, except for the newline, which every job
-    /// adds.
+    /// The end that other records have and the last one lacks, except for the newline, which every
+    /// job adds.
     pub(super) fn missing_end(&self) -> Option<&'static [u8]> {
         (self.is_open && self.is_crlf).then_some(b"\r")
     }
 }
 
-/// What becomes of a file in a copy.
+/// How a file is copied.
 pub(super) struct Copy<'w> {
     pub(super) writer: &'w mut BlockWriter,
-    /// Stands after each record.
+    /// The byte after each record.
     pub(super) end: u8,
     pub(super) drops_blanks: bool,
 }
 
-/// The error for a header that does not end.
+/// The error for an unterminated header.
 pub(super) fn too_long_a_header(name: &Path) -> Error {
     Error::corrupt(READ, "its header is longer than 16 MiB")
         .path(name)
         .hint("close the quote in its first line, or use --no-header")
 }
 
-/// Blank lines of a file.
+/// Tracks the blank lines of a file.
 #[derive(Default)]
 struct Blanks {
-    /// Whether records have several fields, as the first that is not blank says.
+    /// Whether records have several fields, decided by the first one that is not blank.
     is_wide: Option<bool>,
-    /// Whether there are any.
+    /// Whether there are blank lines.
     are_there: bool,
-    /// Whether the record that is being read has something in it.
+    /// Whether the current record has content.
     is_filled: bool,
-    /// Its bytes, as long as it is blank and they are not copied yet.
+    /// Its bytes, as long as it is blank and they have not been copied.
     held: Vec<u8>,
 }
 
 impl Blanks {
-    /// Sees a piece of a record.
+    /// Examines a piece of a record.
     fn see(&mut self, piece: &[u8], separator: u8) {
         self.is_filled |= !is_blank(piece, separator);
         if self.is_filled && self.is_wide.is_none() {
@@ -85,9 +86,9 @@ impl Blanks {
         }
     }
 
-    /// Copies a piece that was seen, unless the record is a blank line.
+    /// Copies an examined piece, unless the record is a blank line.
     fn copy(&mut self, copy: &mut Copy<'_>, piece: &[u8], is_end: bool) -> Result<()> {
-        // No line of this length is taken for blank.
+        // A line of this length is not blank.
         self.is_filled |= self.held.len() > BLOCK_BYTES;
         if !copy.drops_blanks || self.is_filled {
             self.release(copy.writer)?;
@@ -106,7 +107,7 @@ impl Blanks {
         Ok(())
     }
 
-    /// Ends a record; whether it is a blank line.
+    /// Ends a record. Returns whether it is a blank line.
     fn end_record(&mut self, is_header: bool) -> bool {
         let is_blank = !self.is_filled && !is_header;
         self.are_there |= is_blank;
@@ -114,13 +115,13 @@ impl Blanks {
         is_blank
     }
 
-    /// Whether there are any that are no records: where records have several fields.
+    /// Whether there are blank lines that are no records, because records have several fields.
     fn are_left_out(&self) -> bool {
         self.are_there && self.is_wide == Some(true)
     }
 }
 
-/// Fails for a NUL in `bytes`, which begin at byte `begin` of a file.
+/// Fails for a NUL in `bytes`, which begin at offset `begin` of a file.
 fn check_no_nul(source: &Source, bytes: &[u8], begin: u64) -> Result<()> {
     let Some(nul) = memchr(0, bytes) else {
         return Ok(());
@@ -132,7 +133,7 @@ fn check_no_nul(source: &Source, bytes: &[u8], begin: u64) -> Result<()> {
         .hint("remove NULs, for example with tr -d '\\0'"))
 }
 
-/// The error for a record that begins at line `line`, byte `begin`, and does not end.
+/// The error for an unterminated record that begins at line `line`, byte `begin`.
 fn open_quote(source: &Source, line: u64, begin: u64) -> Error {
     let cause = format!("the record at line {line} has a quote that does not end");
     Error::corrupt(READ, cause)
@@ -141,7 +142,7 @@ fn open_quote(source: &Source, line: u64, begin: u64) -> Error {
         .hint("close the quote; or, if quotes mean nothing there, sort lines with -t, -k")
 }
 
-/// Reads a file to its end; copies it with other ends of records if that is asked for.
+/// Reads a file to its end. On request, copies it with other record ends.
 pub(super) fn scan(
     job: &Job,
     source: &Source,
@@ -163,7 +164,7 @@ pub(super) fn scan(
         .budget
         .reserve("CSV that is looked at", BLOCK_BYTES as u64)?;
     let mut block = vec![0; BLOCK_BYTES];
-    // The first line and byte of the record that is being read, and whether it has gone on.
+    // The first line and byte of the current record, and whether part of it has been read.
     let (mut line, mut begin, mut is_begun) = (1_u64, source.start_bytes, false);
     let (mut lines, mut block_begin) = (0_u64, source.start_bytes);
     let mut last = 0;
@@ -192,9 +193,9 @@ pub(super) fn scan(
             let piece = &bytes[at..end.unwrap_or(got)];
             let newlines = memchr_iter(framer.line_end(), piece).count() as u64;
             lines += newlines;
-            // Those inside, without the one that ends it.
+            // Counts newlines inside, without the one that ends the record.
             found.has_inner_lines |= newlines > u64::from(end.is_some());
-            // What ends no line here ends one in a copy.
+            // A byte that does not end a line here would end one in a copy.
             found.has_inner_lines |= !ends_with_newlines && memchr(b'\n', piece).is_some();
             if is_header {
                 found.header.extend_from_slice(piece);

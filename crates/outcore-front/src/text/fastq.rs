@@ -1,8 +1,8 @@
 //! FASTQ: a part of each record as a key.
 //!
 //! Contract: [`FastqOrder`] orders records by name, sequence and quality as bytes, and by the
-//! length of the sequence as a number. Without keys the name decides. A record without its last end
-//! of line has a key; nothing else has.
+//! length of the sequence as a number. Without keys it orders by name. A record without its last
+//! line end has a key; any other incomplete record has none.
 
 use outcore::key::column::listed;
 use outcore::key::encode::{append_string, complement};
@@ -38,7 +38,7 @@ impl Part {
         })
     }
 
-    /// Appends the key of this part; nothing where the record has none.
+    /// Appends the key of this part; `None` if the record has none.
     fn append(self, record: Record<'_>, key: &mut Vec<u8>) -> Option<()> {
         match self {
             Part::Name => append_string(record.name()?, key),
@@ -57,7 +57,7 @@ impl Part {
 #[derive(Debug, Clone, Copy)]
 struct Field {
     part: Part,
-    /// Whether it runs against the order as a whole.
+    /// Whether its direction is opposite to that of the order as a whole.
     is_turned: bool,
 }
 
@@ -70,12 +70,12 @@ pub struct FastqOrder {
 }
 
 impl FastqOrder {
-    /// Settles the order by `keys`, lists with commas between; by name without any. After a colon a
-    /// key may have `desc` or `asc`; `reverse` is for those without. Ties keep the order of the
-    /// input if `is_stable`.
+    /// Creates the order by `keys`, lists separated by commas; without any, by name. A key may end
+    /// with `:desc` or `:asc`; `reverse` applies to keys without a direction. Ties keep the order
+    /// of the input if `is_stable`.
     ///
     /// # Errors
-    /// Usage for what a record does not have.
+    /// Usage for a part that records do not have.
     pub fn new(keys: &[String], reverse: bool, is_stable: bool) -> Result<Self> {
         let mut fields = Vec::new();
         for text in keys.iter().flat_map(|list| listed(list)) {

@@ -1,11 +1,11 @@
-//! Files of FASTQ as the engine can take them: each record one item that ends with a NUL.
+//! FASTQ in a form that the engine can sort: each record is one item that ends with a NUL.
 //!
-//! Contract: [`framed`] reads an input once, decompressed, as a [`RecordReader`] of
-//! [`Frame::Fastq`] does, and copies it to scratch; streams too. One reader finds where records
-//! begin, because a line of quality may look like the begin of a record. [`dress`] makes FASTQ of
-//! the items again. A damaged record is an error with file, number and offset.
+//! Contract: [`framed`] reads an input (also a stream) once, decompressed, as a [`RecordReader`] of
+//! [`Frame::Fastq`] does, and copies it to scratch. A single reader finds the beginnings of
+//! records, because a line of quality may look like the beginning of a record. [`dress`] turns the
+//! items into FASTQ again. A damaged record is an error with file, number and offset.
 //!
-//! Bounds: those of a [`RecordReader`]; scratch of the length of the input.
+//! Bounds: those of a [`RecordReader`]; scratch of the input's length.
 
 use outcore::Result;
 use outcore::job::Job;
@@ -16,13 +16,13 @@ use crate::content::Recognition;
 use crate::inputs::Source;
 use crate::spool::Spool;
 
-/// What ends a record in a copy.
+/// The byte that ends a record in a copy.
 pub const RECORD_END: u8 = 0;
 
 /// A copy of an input whose records end with [`RECORD_END`].
 ///
 /// # Errors
-/// What reading and writing fail with; a damaged record.
+/// A failed read or write; a damaged record.
 pub fn framed(
     job: &Job,
     source: &Source,
@@ -42,7 +42,7 @@ pub fn framed(
     })
 }
 
-/// How records look in the output, which are items that end with [`RECORD_END`].
+/// The form of records in the output, given items that end with [`RECORD_END`].
 pub fn dress() -> Dress {
     Dress {
         is_framed: true,

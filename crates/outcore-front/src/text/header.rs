@@ -1,8 +1,8 @@
-//! Lines in front of the records of a file: comments and a header.
+//! Lines before the records of a file: comments and a header.
 //!
-//! Contract: a [`HeaderRule`] says which lines at the front of a file are not records: first all
+//! Contract: a [`HeaderRule`] defines which lines at the front of a file are not records: first all
 //! lines that begin with one of its comment marks, then a number of further lines. Two files have
-//! the same header lines if these differ at most in how they end. Pure.
+//! the same header lines if these differ at most in their line ends. Pure.
 
 use std::path::Path;
 
@@ -12,12 +12,12 @@ use super::csv::BYTE_ORDER_MARK;
 
 const READ: &str = "read header lines";
 
-/// Which lines at the front of each file are not records.
+/// Defines the lines at the front of each file that are not records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeaderRule {
-    /// Texts with which comments begin.
+    /// Texts that mark comments.
     pub comments: Vec<Vec<u8>>,
-    /// How many lines follow the comments.
+    /// Number of lines after the comments.
     pub lines: u64,
 }
 
@@ -27,20 +27,20 @@ impl HeaderRule {
         self.comments.is_empty() && self.lines == 0
     }
 
-    /// How many bytes of a line decide whether it is a comment.
+    /// Number of bytes of a line that decide whether it is a comment.
     pub(super) fn comment_bytes_max(&self) -> usize {
         let longest = self.comments.iter().map(Vec::len).max();
         longest.map_or(0, |bytes| bytes + BYTE_ORDER_MARK.len())
     }
 
-    /// Whether a line with this begin is a comment.
+    /// Whether a line with this beginning is a comment.
     pub(super) fn is_comment(&self, line: &[u8]) -> bool {
         let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
         self.comments.iter().any(|mark| line.starts_with(mark))
     }
 }
 
-/// Whether two headers, of lines that end with `end`, are the same.
+/// Whether two headers, whose lines end with `end`, are the same.
 pub(super) fn is_same(a: &[u8], b: &[u8], end: u8) -> bool {
     lines_of(a, end).eq(lines_of(b, end))
 }
@@ -54,7 +54,7 @@ fn lines_of(header: &[u8], end: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The error for a file whose header lines are not those of the first one.
+/// The error for a file whose header lines differ from those of the first one.
 pub(super) fn other_lines(name: &Path, first: &Path, lines: usize) -> Error {
     let cause = format!("its header lines are not those of {}", first.display());
     let records = lines + 1;

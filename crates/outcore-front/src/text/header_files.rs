@@ -1,9 +1,9 @@
-//! Files of lines as the engine can take them: without the lines in front of their records.
+//! Files of lines in a form that the engine can sort: without the lines before their records.
 //!
-//! Contract: [`take_headers`] passes over the header lines of each file and gives those of the
-//! first file that is not empty, each with its end. Later files have none, or the same; another
-//! header is an error that names both files. Reads no more of a file than its header and a block.
-//! Memory: that of a [`RecordReader`], and the header, of at most 16 MiB.
+//! Contract: [`take_headers`] skips the header lines of each file and returns those of the first
+//! nonempty file, including line ends. Later files have no header lines or the same ones; a
+//! different header is an error that names both files. It reads only the header of each file and a
+//! block. Memory: that of a [`RecordReader`], and the header, of at most 16 MiB.
 
 use outcore::Result;
 use outcore::job::Job;
@@ -13,10 +13,10 @@ use super::reader::{Frame, RecordReader};
 use crate::content::Recognition;
 use crate::inputs::Source;
 
-/// Passes over the header lines of files whose lines end with `end`; gives them.
+/// Skips the header lines of files whose lines end with `end`, and returns them.
 ///
 /// # Errors
-/// What reading fails with; usage for another header than that of the first file.
+/// A failed read; usage for a header that differs from the first file's.
 pub fn take_headers(
     job: &Job,
     files: &mut [Source],

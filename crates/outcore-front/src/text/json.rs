@@ -1,16 +1,19 @@
-//! JSON lines: a field of each as a key.
+//! JSON lines: a field of each line as a key.
 //!
-//! Contract: a line is one JSON value (RFC 8259). A [`Path`] leads to a field: `.user.id`,
-//! `.tags[0]`, `."a name with dots"`. The order over all types is null, false, true, numbers,
-//! strings, arrays, objects: numbers by value, exactly, whatever their length; strings by their
-//! code points; arrays and objects by the text that they are written with. Of equal names in an
-//! object the last counts. A line that is not JSON, or has no such field, has no key; a blank line
-//! is none. Fields that are no keys may hold what JSON does not have and programs write: `NaN`,
-//! `Infinity`, halves of surrogate pairs. Lines are never changed.
+//! Contract: a line is one JSON value (RFC 8259).
+//! - A [`Path`] leads to a field: `.user.id`, `.tags[0]`, `."a name with dots"`.
+//! - The order over all types is null, false, true, numbers, strings, arrays, objects. Numbers
+//!   compare by value, exactly, at any length; strings by their code points; arrays and objects by
+//!   their text.
+//! - If an object repeats a name, the last one counts.
+//! - A line that is not JSON, or has no such field, has no key; a blank line is not a record.
+//! - Fields that are no keys may contain values that JSON forbids but programs write: `NaN`,
+//!   `Infinity`, halves of surrogate pairs.
+//! - Lines are never changed.
 //!
-//! Where every path is a single name, fields are found by the layout of a line that came before
-//! ([`Layout`]), which leads to the same values; what it cannot tell, a scan of the line does, and
-//! says what is wrong.
+//! If every path is a single name, fields are found by the layout of an earlier line ([`Layout`]),
+//! which leads to the same values. If the layout does not decide, a scan of the line does, and
+//! reports errors.
 
 use std::sync::OnceLock;
 
@@ -27,7 +30,7 @@ use outcore::key::encode::{Decimal, append_decimal, append_string, complement, d
 
 const READ: &str = "read path";
 
-/// A way to a field.
+/// A path to a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
     text: String,
@@ -35,7 +38,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// The way to the field of this name.
+    /// The path to the field with this name.
     fn named(name: String) -> Self {
         Path {
             text: name.clone(),
@@ -43,10 +46,10 @@ impl Path {
         }
     }
 
-    /// Reads `.user.id`; the first dot may be left out.
+    /// Parses `.user.id`; the first dot may be omitted.
     ///
     /// # Errors
-    /// Usage for what is not a path.
+    /// Usage for an invalid path.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || {
             Error::usage(READ, format!("`{text}` leads nowhere"))
@@ -89,7 +92,7 @@ impl Path {
     }
 }
 
-/// `path`, what is left of `key`; fails where a colon outside of quotes is left in it.
+/// Returns `path`, the rest of `key`. Fails if it contains a colon outside quotes.
 fn check_order<'p>(path: &'p str, key: &str) -> Result<&'p str> {
     let mut is_quoted = false;
     let colon = path.find(|letter| {
@@ -113,7 +116,7 @@ fn check_order<'p>(path: &'p str, key: &str) -> Result<&'p str> {
 #[derive(Debug)]
 struct Field {
     path: Path,
-    /// Whether it runs against the order as a whole.
+    /// Whether its direction is opposite to that of the order as a whole.
     is_turned: bool,
     order: FieldOrder,
 }
@@ -124,18 +127,17 @@ pub struct JsonFields {
     fields: Vec<Field>,
     is_descending: bool,
     tie: Tie,
-    /// How the first line was laid out that was an object; never there where a path is no single
-    /// name.
+    /// The layout of the first line that was an object; never set if a path is not a single name.
     layout: OnceLock<Layout>,
 }
 
 impl JsonFields {
-    /// Settles the order by `paths`, lists with commas between. After colons a path may have `desc`
-    /// (or `r`), `asc`, `nulls-first` or `nulls-last`; `reverse` is for those without a direction.
-    /// Ties keep the order of the input if `is_stable`.
+    /// Creates the order by `paths`, lists separated by commas. A path may end with `:desc` (or
+    /// `:r`), `:asc`, `:nulls-first` or `:nulls-last`; `reverse` applies to paths without a
+    /// direction. Ties keep the order of the input if `is_stable`.
     ///
     /// # Errors
-    /// Usage for what is not a path.
+    /// Usage for an invalid path.
     pub fn new(paths: &[String], reverse: bool, is_stable: bool) -> Result<Self> {
         let mut fields = Vec::new();
         for text in paths.iter().flat_map(|list| listed(list)) {
@@ -171,8 +173,8 @@ impl JsonFields {
     }
 }
 
-/// As [`find`] in a line with numbers that JSON does not have, such as NaN, in fields that are no
-/// keys. Nothing if it is not JSON without them, either.
+/// As [`find`], for a line with numbers that JSON forbids, such as NaN, in fields that are no keys.
+/// Returns `None` if the line is not JSON even without them.
 fn find_strictly<'l>(
     line: &'l [u8],
     paths: &[&[Step]],
@@ -183,7 +185,7 @@ fn find_strictly<'l>(
     let mut in_strict = [None; PATHS_MAX];
     find(&strict, paths, &mut in_strict[..paths.len()]);
     for (found, value) in found.iter_mut().zip(in_strict) {
-        // The same bytes of the line: what was replaced is as long as it was.
+        // The same bytes of the original line; the replacement has the same length.
         *found = value.and_then(|value: &[u8]| {
             let from = value.as_ptr() as usize - strict.as_ptr() as usize;
             line.get(from..from + value.len())
@@ -223,7 +225,7 @@ impl JsonFields {
         self.append_scanned(line, key)
     }
 
-    /// The same by a scan of the line, which is learnt from if nothing has been learnt.
+    /// Appends them by a scan of the line, and learns its layout if none has been learnt.
     fn append_scanned(&self, line: &[u8], key: &mut Vec<u8>) -> std::result::Result<(), NoKey> {
         if line.iter().all(u8::is_ascii_whitespace) {
             return Err(NoKey::blank());
@@ -237,7 +239,7 @@ impl JsonFields {
             let found = &mut found[..fields.len()];
             let scanned = find(line, &paths[..fields.len()], found);
             if !scanned.is_json {
-                // It knows what is wrong, and looks at values however deep.
+                // This parser reports the error, and checks values at any depth.
                 if let Err(error) = serde_json::from_slice::<IgnoredAny>(line) {
                     find_strictly(line, &paths[..fields.len()], found)
                         .ok_or_else(|| NoKey(format!("it is not JSON: {error}")))??;
@@ -256,7 +258,7 @@ impl JsonFields {
         Ok(())
     }
 
-    /// Learns the layout of a line, if all paths are names in it.
+    /// Learns the layout of a line if all paths are single names.
     fn learn(&self, line: &[u8]) {
         let name = |field: &Field| match &field.path.steps[..] {
             [Step::Name(name)] => Some(name.clone()),
@@ -266,7 +268,7 @@ impl JsonFields {
         if let Some(names) = names.filter(|names| names.len() <= PATHS_MAX)
             && let Some(layout) = Layout::of(line, names)
         {
-            // Another thread may have learnt of another line, which is as good.
+            // Another thread may have learnt the layout of another line, which is equally good.
             let _ = self.layout.set(layout);
         }
     }
@@ -322,7 +324,7 @@ fn append_value(value: &[u8], path: &str, key: &mut Vec<u8>) -> std::result::Res
     Ok(())
 }
 
-/// A number as JSON has it.
+/// A number in JSON's notation.
 fn number(text: &[u8]) -> Decimal<'_> {
     let mut number = Decimal::at_front_of(text);
     if let Some(b'e' | b'E') = text.get(number.len_bytes()) {
@@ -338,7 +340,7 @@ fn number(text: &[u8]) -> Decimal<'_> {
                 sum.saturating_mul(10)
                     .saturating_add(i64::from(digit - b'0'))
             });
-        // Half the range: what the length of the digits adds stays within it.
+        // Half the range, so that adding the number of digits cannot overflow.
         let magnitude = magnitude.min(i64::MAX / 2);
         number.exponent = if is_negative { -magnitude } else { magnitude };
     }
@@ -435,7 +437,7 @@ mod tests {
         let count = 2 * PATHS_MAX + 3;
         let paths: Vec<String> = (0..count).map(|field| format!(".f{field}")).collect();
         let order = JsonFields::new(&paths, false, true).unwrap();
-        // All fields are alike but one, and those after it run the other way.
+        // All fields are equal except for one, and those after it run in the opposite direction.
         for differs in 0..count {
             let line = |is_more: bool| {
                 let fields = (0..count).rev().map(|field| {
@@ -481,7 +483,7 @@ mod tests {
             sorted.sort_by(|x, y| compare_items(&order, x.as_bytes(), y.as_bytes()).unwrap());
             assert_eq!(sorted, wanted.map(|at| lines[at]), "{by}");
         }
-        // A later field runs against the first one.
+        // A later field runs in the opposite direction to the first one.
         let both = order(&[".b", ".a:desc:nulls-first"]);
         let line = |a: &str| format!("{{\"a\":{a},\"b\":0}}").into_bytes();
         for pair in ["null", "2", "1"].windows(2) {

@@ -1,8 +1,8 @@
-//! Files of JSON lines as the engine can take them: without a byte order mark.
+//! JSON lines in a form that the engine can sort: without a byte order mark.
 //!
-//! Contract: a byte order mark belongs to its file, not to the first line, and is passed over.
-//! Blank lines are no values, and every job leaves them out: the engine where it sorts or shuffles,
-//! a [`RecordReader`] of [`Frame::Json`] as it reads. A view keeps the bytes of its files, so
+//! Contract: a byte order mark belongs to its file, not to the first line, and is skipped. Blank
+//! lines are no values, and every job drops them: the engine when it sorts or shuffles, a
+//! [`RecordReader`] of [`Frame::Json`] when it reads. A view keeps the bytes of its files, so
 //! [`without_blanks`] reads each file once and copies it to scratch if it has blank lines.
 //!
 //! Bounds: the first bytes of each file; for [`without_blanks`] those of a [`RecordReader`].
@@ -17,7 +17,7 @@ use crate::content::Recognition;
 use crate::inputs::{ResolvedInput, Source, bytes_of};
 use crate::spool::{LateSpool, Spool};
 
-/// Passes over the byte order mark of each file.
+/// Skips the byte order mark of each file.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -30,7 +30,7 @@ pub fn skip_marks(files: &mut [Source]) -> Result<()> {
     Ok(())
 }
 
-/// The same for inputs that have been looked at.
+/// As [`skip_marks`], for inputs that have been examined.
 ///
 /// # Errors
 /// As there.
@@ -43,11 +43,10 @@ pub(crate) fn skip_input_marks(inputs: &mut [ResolvedInput]) -> Result<()> {
     Ok(())
 }
 
-/// Passes over byte order marks, and puts a copy without its blank lines in the place of each file
-/// that has some.
+/// Skips byte order marks, and replaces each file that has blank lines with a copy without them.
 ///
 /// # Errors
-/// What reading and writing fail with.
+/// A failed read or write.
 pub(super) fn without_blanks(
     job: &Job,
     files: &mut [Source],

@@ -1,45 +1,45 @@
-//! Finding values in lines of JSON that are laid out alike.
+//! Finds values in lines of JSON with a similar layout.
 //!
-//! Contract: [`Layout::find`] finds what [`super::json_scan::find`] finds where paths are single
-//! names, and checks the same grammar; of what is no object, or no JSON, it says that it cannot
-//! tell. What stands between the values of a line (names, colons, commas, blanks) is mostly the
-//! same in all lines of a file: it is compared with that of the line that the layout was learnt
-//! from, sixteen bytes at once, and read only where it differs.
+//! Contract: [`Layout::find`] finds the same values as [`super::json_scan::find`] for paths that
+//! are single names, and checks the same grammar. For text that is not an object, or not JSON, it
+//! returns that it cannot decide. The bytes between the values of a line (names, colons, commas,
+//! blanks) are mostly the same in all lines of a file. They are compared with those of the learnt
+//! line, sixteen bytes at a time, and parsed only if they differ.
 //!
-//! Source: Li et al., "Mison: a fast JSON parser for data analytics" (VLDB 2017), which foresees
-//! where fields are from the lines before.
+//! Source: Li et al., "Mison: a fast JSON parser for data analytics" (VLDB 2017), which predicts
+//! the positions of fields from earlier lines.
 //!
-//! Bounds: one pass over a line; a layout holds [`MEMBERS_MAX`] names of [`LEAD_BYTES_MAX`] bytes
-//! at most.
+//! Bounds: one pass over a line; a layout holds at most [`MEMBERS_MAX`] names of [`LEAD_BYTES_MAX`]
+//! bytes.
 
 use std::ops::Range;
 
 use super::json_scan::{PATHS_MAX, byte, each, is_name, skip_space, skip_string, skip_value};
 
-/// Members whose names are remembered.
+/// Maximum number of members whose names are remembered.
 const MEMBERS_MAX: usize = 64;
-/// Bytes in front of a value that are remembered.
+/// Maximum number of bytes before a value that are remembered.
 const LEAD_BYTES_MAX: usize = 256;
-/// Bytes that are compared at once.
+/// Number of bytes that are compared at a time.
 const FIRST_BYTES: usize = size_of::<u128>();
 
-/// How a line is laid out.
+/// The layout of a line.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
-    /// The names of the values that are looked for.
+    /// The names of the requested values.
     names: Vec<String>,
     members: Vec<Member>,
 }
 
-/// What stands in front of a value.
+/// The bytes before a value.
 #[derive(Debug)]
 struct Member {
-    /// From the end of the value before, or the begin of the line, to the value.
+    /// From the end of the previous value, or the beginning of the line, to the value.
     lead: Box<[u8]>,
-    /// Its first bytes, and ones where there are some.
+    /// Its first bytes, and a mask of those that exist.
     first: u128,
     mask: u128,
-    /// Which of the wanted names are its own.
+    /// The set of requested names that equal its name.
     led: u8,
 }
 
@@ -54,7 +54,7 @@ impl Member {
         }
     }
 
-    /// Whether it stands at the front of `rest`.
+    /// Whether `rest` begins with it.
     #[inline(always)]
     fn leads(&self, rest: &[u8]) -> bool {
         match rest.first_chunk() {
@@ -67,7 +67,7 @@ impl Member {
         }
     }
 
-    /// Its name, in quotes.
+    /// Its name, including quotes.
     fn quoted(&self) -> &[u8] {
         let first = self.lead.iter().position(|byte| *byte == b'"');
         let last = self.lead.iter().rposition(|byte| *byte == b'"');
@@ -79,8 +79,8 @@ impl Member {
 }
 
 impl Layout {
-    /// Learns that of a line, in which the values of `names` will be looked for; nothing from what
-    /// is no object.
+    /// Learns the layout of a line, to find the values of `names`. Returns `None` for a line that
+    /// is not an object.
     ///
     /// # Panics
     /// If there are more than [`PATHS_MAX`] names.
@@ -103,8 +103,8 @@ impl Layout {
         is_object.then_some(Layout { members, ..nothing })
     }
 
-    /// Writes the text of the value that each of the names has into `found`, nothing for one that
-    /// is not there; false where that could not be told.
+    /// Writes the text of the value of each name into `found`, `None` for a missing one. Returns
+    /// false if the layout does not decide.
     pub(super) fn find<'a>(&self, line: &'a [u8], found: &mut [Option<&'a [u8]>]) -> bool {
         found.fill(None);
         self.each_value(line, |value, led| {
@@ -114,8 +114,8 @@ impl Layout {
         })
     }
 
-    /// Calls `visit` with each value of an object, and which of the names are its own; false for
-    /// what turns out to be none.
+    /// Calls `visit` with each value of an object, and the set of names that equal its name.
+    /// Returns false if the text is not an object.
     #[inline(always)]
     fn each_value(&self, line: &[u8], mut visit: impl FnMut(Range<usize>, u8)) -> bool {
         let (mut at, mut next) = (0, 0);
@@ -143,8 +143,8 @@ impl Layout {
         }
     }
 
-    /// Reads what stands between two values, or in front of the first, and goes to where the next
-    /// one begins.
+    /// Parses the bytes between two values, or before the first, and moves to the beginning of the
+    /// next value.
     fn read_lead(&self, line: &[u8], at: &mut usize) -> Lead {
         let open = skip_space(line, *at);
         let from = skip_space(line, open + 1);
@@ -182,11 +182,11 @@ impl Layout {
     }
 }
 
-/// What stands behind a value, or in front of the first.
+/// The item after a value, or before the first one.
 enum Lead {
-    /// A name: which of those wanted it is, and its number in the layout.
+    /// A name: the set of requested names that equal it, and its index in the layout.
     Value(u8, Option<usize>),
-    /// Nothing more: whether that ends an object.
+    /// Nothing more; true if that ends an object.
     End(bool),
 }
 
@@ -197,7 +197,7 @@ mod tests {
     use super::super::json_scan::{Step, find};
     use super::*;
 
-    /// Lines that are objects, mostly of the same names.
+    /// Lines that are objects, mostly with the same names.
     fn any_object() -> impl Strategy<Value = String> {
         let name = prop::sample::select(vec![
             "a",
@@ -240,7 +240,7 @@ mod tests {
         ]
     }
 
-    /// What is put into an object, which mostly is none then.
+    /// Bytes that are inserted into an object, which then is mostly invalid.
     fn any_damage() -> impl Strategy<Value = Vec<u8>> {
         let parts: Vec<&[u8]> = vec![
             b"\"", b"\\", b"{", b"}", b"]", b",", b":", b" ", b"\x01", b"0", b"e", b"\xff", b"x",

@@ -1,11 +1,11 @@
-//! Finding values in JSON.
+//! Finds values in JSON.
 //!
-//! Contract: [`find`] leads several paths into one value in a single scan, and checks the grammar
-//! (RFC 8259) on the way. In JSON it finds what there is, however deep; in other text it may find
-//! anything (it never panics and always ends). Of equal names in an object the last counts.
+//! Contract: [`find`] follows several paths into one value in a single scan, and checks the grammar
+//! (RFC 8259) on the way. In JSON it finds the values at any depth. In other text it may find
+//! anything, but it never panics and always ends. If an object repeats a name, the last one counts.
 //!
-//! Bounds: one pass over the text; no memory but for names with escapes; a stack as deep as paths
-//! have steps, and [`NESTING_MAX`] values more.
+//! Bounds: one pass over the text; no memory except for names with escapes; a stack as deep as the
+//! paths have steps, plus [`NESTING_MAX`] values.
 
 use std::ops::ControlFlow;
 
@@ -16,24 +16,23 @@ pub(super) enum Step {
     Index(usize),
 }
 
-/// Paths that are led at once.
+/// Maximum number of paths that are followed at a time.
 pub(super) const PATHS_MAX: usize = 8;
 
-/// Values within each other whose grammar is checked, from the last step of a path on.
+/// Depth of nested values whose grammar is checked, counted from the last step of a path.
 const NESTING_MAX: usize = 64;
 
-/// What a scan says of the text.
+/// Results of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scanned {
-    /// Whether it is JSON, if its values are not deeper than is checked; else this is false,
-    /// whatever the text is.
+    /// Whether the text is JSON. Always false if its values are nested more deeply than is checked.
     pub(super) is_json: bool,
     /// Whether all names on the way are UTF-8.
     pub(super) has_good_names: bool,
 }
 
-/// Writes the text of the value that each of `paths` leads to into `found`, nothing for one that
-/// leads nowhere. Of both there are [`PATHS_MAX`] at most.
+/// Writes the text of the value at each of `paths` into `found`, `None` for a path that leads
+/// nowhere. Each has at most [`PATHS_MAX`] entries.
 pub(super) fn find<'a>(
     text: &'a [u8],
     paths: &[&[Step]],
@@ -55,9 +54,9 @@ pub(super) fn find<'a>(
     }
 }
 
-/// A scan. Its place in the text goes from hand to hand, so that it stays in a register: each
-/// function takes the place where it begins and gives the one behind what it has passed, which is
-/// [`nowhere`] in what is no JSON.
+/// A scan. The position in the text is passed between functions, so that it stays in a register.
+/// Each function takes the position where it begins and returns the one after the bytes that it has
+/// passed, or [`nowhere`] in invalid JSON.
 struct Scan<'a, 'f> {
     text: &'a [u8],
     found: &'f mut [Option<&'a [u8]>],
@@ -66,7 +65,7 @@ struct Scan<'a, 'f> {
     has_good_names: bool,
 }
 
-/// A place where nothing is, nor follows.
+/// A position beyond the end of the text, returned for invalid JSON.
 #[cold]
 fn nowhere(text: &[u8]) -> usize {
     text.len() + 1
@@ -85,8 +84,8 @@ pub(super) fn skip_space(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The place behind the value at `at`, whose grammar is checked; behind the text for what is no
-/// value, or deeper than is checked.
+/// The position after the value at `at`, whose grammar is checked; the end of the text if the value
+/// is invalid or nested too deeply.
 #[inline(always)]
 pub(super) fn skip_value(text: &[u8], at: usize) -> usize {
     match byte(text, at) {
@@ -96,7 +95,7 @@ pub(super) fn skip_value(text: &[u8], at: usize) -> usize {
     }
 }
 
-/// The same of what is neither a string nor a number.
+/// The same for values that are neither strings nor numbers.
 fn skip_other(text: &[u8], at: usize) -> usize {
     let mut scan = Scan {
         text,
@@ -113,7 +112,7 @@ fn skip_other(text: &[u8], at: usize) -> usize {
 }
 
 impl Scan<'_, '_> {
-    /// Leads the paths of the set `led`, of which `depth` steps are taken, into the value at
+    /// Follows the paths of the set `led`, of which `depth` steps are done, into the value at
     /// `start`.
     fn value(&mut self, start: usize, paths: &[&[Step]], led: u8, depth: usize) -> usize {
         let (mut ended, mut going_on) = (0_u8, 0_u8);
@@ -187,8 +186,8 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// Passes the item at `at` of a container, into which the paths of the set `taken` are led:
-    /// goes on where the next one begins, or ends behind `close`.
+    /// Processes the item at `at` of a container, into which the paths of the set `taken` lead.
+    /// Continues at the next item, or ends after `close`.
     #[inline(always)]
     fn item(
         &mut self,
@@ -239,7 +238,7 @@ impl Scan<'_, '_> {
     }
 }
 
-/// Passes a container in which only brackets are counted, of whatever kind.
+/// Skips a container in which only brackets are counted, of any kind.
 fn skip_deep_container(text: &[u8], mut at: usize) -> usize {
     let mut depth = 0_usize;
     while let Some(byte) = byte(text, at) {
@@ -293,7 +292,8 @@ fn skip_number(text: &[u8], mut at: usize) -> usize {
 #[inline(always)]
 fn skip_digits(text: &[u8], mut at: usize) -> usize {
     loop {
-        // The upper bit of bytes that are no digits; as with `marks`, the lowest is right.
+        // The upper bit of bytes that are not digits; as with `marks`, only the lowest one is
+        // exact.
         let word = word_at(text, at) ^ (LOW * u64::from(b'0'));
         let others = (word.wrapping_add(LOW * 0x76) | word) & (LOW << 7);
         if others != 0 {
@@ -303,15 +303,15 @@ fn skip_digits(text: &[u8], mut at: usize) -> usize {
     }
 }
 
-/// A string that was passed.
+/// A string that was skipped.
 pub(super) struct Passed {
-    /// Behind its last quote.
+    /// Position after its last quote.
     pub(super) end: usize,
     pub(super) has_escape: bool,
     pub(super) is_ascii: bool,
 }
 
-/// Passes the string that begins at `at`.
+/// Skips the string that begins at `at`.
 #[inline(always)]
 pub(super) fn skip_string(text: &[u8], mut at: usize) -> Passed {
     let (mut seen, mut has_escape) = (0, false);
@@ -353,7 +353,7 @@ fn skip_escape(text: &[u8], at: usize) -> usize {
 /// A one in every byte.
 const LOW: u64 = 0x0101_0101_0101_0101;
 
-/// The eight bytes at `at`, the first one lowest; zeros for what lies behind the text.
+/// The eight bytes at `at`, the first one lowest; zeros beyond the end of the text.
 #[inline(always)]
 fn word_at(text: &[u8], at: usize) -> u64 {
     let rest = text.get(at..).unwrap_or_default();
@@ -370,13 +370,13 @@ fn word_at(text: &[u8], at: usize) -> u64 {
 }
 
 /// The upper bit of bytes that are quotes, backslashes or control characters. The lowest such bit
-/// is right; those above it may not be.
+/// is exact; those above it may not be.
 #[inline(always)]
 fn marks(word: u64) -> u64 {
     let below =
         |word: u64, limit: u8| word.wrapping_sub(LOW * u64::from(limit)) & !word & (LOW << 7);
-    // Turned over in this bit a quote is the byte after the control characters; those stay among
-    // themselves.
+    // With this bit inverted, a quote becomes the byte after the control characters, and these
+    // remain control characters.
     below(word ^ (LOW * 2), b' ' + 1) | below(word ^ (LOW * u64::from(b'\\')), 1)
 }
 
@@ -389,7 +389,7 @@ pub(super) fn each(mut set: u8, mut visit: impl FnMut(usize)) {
     }
 }
 
-/// Whether `quoted`, a JSON string with its quotes, is `wanted`.
+/// Whether `quoted`, a JSON string including its quotes, equals `wanted`.
 #[inline(always)]
 pub(super) fn is_name(quoted: &[u8], wanted: &str, has_escape: bool) -> bool {
     match has_escape {
@@ -404,7 +404,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    /// Values with few names, so that paths lead somewhere.
+    /// Values with few names, so that paths lead to something.
     fn any_value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -430,7 +430,7 @@ mod tests {
         prop::collection::vec(step, 0..4)
     }
 
-    /// By definition.
+    /// The result by definition.
     fn led<'v>(value: &'v Value, path: &[Step]) -> Option<&'v Value> {
         path.iter().try_fold(value, |value, step| match step {
             Step::Name(name) => value.as_object()?.get(name),
@@ -448,7 +448,7 @@ mod tests {
                 false => serde_json::to_string(&value),
             };
             let text = text.unwrap();
-            // Numbers as they are read back.
+            // Numbers in the form in which they are read back.
             let value: Value = serde_json::from_str(&text).unwrap();
             let steps: Vec<&[Step]> = paths.iter().map(Vec::as_slice).collect();
             let mut found = vec![None; paths.len()];
@@ -474,7 +474,7 @@ mod tests {
         }
     }
 
-    /// What JSON is made of, and bytes that have no place in it.
+    /// Bytes that JSON consists of, and bytes that it forbids.
     fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
         let part = prop::sample::select(vec![
             &b"a"[..],

@@ -1,28 +1,28 @@
-//! Text: what a line is to its user, and how it is ordered.
+//! Text: the user's view of lines, and their orders.
 //!
-//! Contract: from what users write (options of GNU sort, a column of CSV, a field of JSON) to a
-//! [`SortKey`](outcore::key::SortKey), the one thing that the engine knows of text. What
-//! keys are made of stands in [`outcore::key::encode`].
+//! Contract: turns the user's notation (options of GNU sort, a column of CSV, a field of JSON) into
+//! a [`SortKey`](outcore::key::SortKey), the only thing that the engine knows of text.
+//! [`outcore::key::encode`] documents the form of keys.
 //!
 //! | file | does |
 //! |---|---|
 //! | [`csv`] | columns of CSV |
-//! | [`csv_files`] | files of CSV as the engine can take them |
+//! | [`csv_files`] | files of CSV in a form that the engine can sort |
 //! | `csv_scan` | one read of a file of CSV |
 //! | [`fastq`] | parts of FASTQ |
-//! | [`fastq_files`] | files of FASTQ as the engine can take them |
+//! | [`fastq_files`] | files of FASTQ in a form that the engine can sort |
 //! | [`gnu`] | `sort(1)` of GNU coreutils, in the C locale |
 //! | [`header`] | lines in front of the records of a file |
 //! | [`header_files`] | files of lines without these |
 //! | [`json`] | fields of JSON |
-//! | [`json_files`] | files of JSON lines as the engine can take them |
-//! | [`output`] | lines into what the engine does not write itself: compressed files, headers |
-//! | [`order`] | an order of lines as text, for a file to hold |
+//! | [`json_files`] | files of JSON lines in a form that the engine can sort |
+//! | [`output`] | outputs that the engine does not write itself: compressed files, headers |
+//! | [`order`] | an order of lines as text that can be stored in a file |
 //! | [`part`] | the part of a line that GNU `uniq` compares |
-//! | [`reader`] | lines or records as they come, compressed ones too |
-//! | [`sample`] | some of them at random |
+//! | [`reader`] | lines or records in input order, also of compressed files |
+//! | [`sample`] | a random sample of them |
 //! | [`take`] | the first or the last of them |
-//! | [`view_files`] | files of text as a view can take them |
+//! | [`view_files`] | files of text in a form that a view can use |
 
 pub mod csv;
 pub mod csv_files;
@@ -47,7 +47,7 @@ pub mod view_files;
 use outcore::key::sort_key::NoKey;
 use outcore::{Error, Result};
 
-/// Appends a key with `append`; where that fails, nothing.
+/// Appends a key with `append`. If that fails, appends nothing.
 pub(crate) fn append_whole(
     key: &mut Vec<u8>,
     append: impl FnOnce(&mut Vec<u8>) -> std::result::Result<(), NoKey>,
@@ -60,14 +60,14 @@ pub(crate) fn append_whole(
     appended
 }
 
-/// The error for a key in which one of two words stands twice, or both.
+/// The error for a key that repeats a word, or has two words of which only one may be given.
 pub fn said_twice(key: &str, what: &str) -> Error {
     let cause = format!("the key `{key}` says {what} twice");
     Error::usage("choose column", cause).hint("leave one of the two out")
 }
 
-/// What words after colons say about a field to sort by: `price:desc:nulls-last`. Tables take the
-/// same words.
+/// The meaning of the words after colons in a field to sort by: `price:desc:nulls-last`. Tables use
+/// the same words.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FieldOrder {
     pub(crate) is_descending: Option<bool>,
@@ -75,10 +75,10 @@ pub(crate) struct FieldOrder {
 }
 
 impl FieldOrder {
-    /// Takes up one word behind the name in `key`; false for any other.
+    /// Processes one word after the name in `key`. Returns false for any other word.
     ///
     /// # Errors
-    /// Usage: the same was said before.
+    /// Usage: the same was given before.
     pub(crate) fn take(&mut self, word: &str, key: &str) -> Result<bool> {
         let (said, what, is) = match word {
             "asc" => (&mut self.is_descending, "asc or desc", false),
@@ -93,9 +93,8 @@ impl FieldOrder {
         }
     }
 
-    /// Appends what puts nulls before or after all other values, where that was asked for: one byte
-    /// in front of the field's own key. `is_reversed` says whether the order as a whole is
-    /// descending.
+    /// Appends a byte that places nulls before or after all other values, if that was requested. It
+    /// precedes the field's own key. `is_reversed` means that the order as a whole is descending.
     pub(crate) fn append_null(&self, is_null: bool, is_reversed: bool, key: &mut Vec<u8>) {
         if let Some(is_first) = self.is_nulls_first {
             key.push(u8::from((is_null != is_first) != is_reversed));

@@ -1,9 +1,9 @@
-//! An order of lines as text, so that a file can hold it.
+//! An order of lines as text, so that it can be stored in a file.
 //!
-//! Contract: an [`OrderSpec`] holds what users say about the order of lines: options of GNU sort,
-//! columns of CSV, or paths of JSON. [`OrderSpec::name`] is its text, from which [`order_of_name`]
-//! makes the same order again: it is JSON, and empty for the order of bytes. Shown to people, it is
-//! the options.
+//! Contract: an [`OrderSpec`] holds the user's description of the order of lines: options of GNU
+//! sort, columns of CSV, or paths of JSON. [`OrderSpec::name`] is its text, from which
+//! [`order_of_name`] creates the same order again. The text is JSON, and empty for the order of
+//! bytes. For people it is displayed as the options.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use super::json::JsonFields;
 
 const CHOOSE: &str = "choose order";
 
-/// What users say about the order of lines.
+/// The user's description of an order of lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OrderSpec {
-    /// Keys as `sort -k` has them, the most significant first.
+    /// Keys in the notation of `sort -k`, the most significant first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
-    /// Letters of GNU sort for lines and for keys without their own.
+    /// Letters of GNU sort for lines, and for keys without letters of their own.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub letters: String,
-    /// The byte between fields; without it fields begin where blanks do.
+    /// The byte between fields; without it, fields begin at blanks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub separator: Option<u8>,
-    /// Paths of fields of JSON lines, or columns of CSV, in place of keys.
+    /// Paths of fields of JSON lines, or columns of CSV, instead of keys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by: Vec<String>,
     /// The lines are records of CSV.
@@ -44,18 +44,18 @@ pub struct OrderSpec {
     /// Lines of equal keys keep the order of the input.
     #[serde(skip_serializing_if = "is_false")]
     pub stable: bool,
-    /// Chooses among the orders of `-R`.
+    /// Selects one of the orders of `-R`.
     #[serde(skip_serializing_if = "is_zero")]
     pub seed: u64,
 }
 
-/// How records of CSV are read.
+/// How records of CSV are parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CsvSpec {
     /// The byte between fields.
     pub separator: u8,
-    /// The columns that the header names; none without one.
+    /// The names of columns in the header; `None` without a header.
     pub names: Option<Vec<String>>,
 }
 
@@ -71,7 +71,7 @@ impl OrderSpec {
     /// The order.
     ///
     /// # Errors
-    /// Usage for options that are none, or do not go together.
+    /// Usage for invalid or incompatible options.
     pub fn to_order(&self) -> Result<SharedKey> {
         if *self == OrderSpec::default() {
             return Ok(Arc::new(ByteOrder));
@@ -110,7 +110,7 @@ impl OrderSpec {
         Ok(Arc::new(order))
     }
 
-    /// What the letters say.
+    /// The ordering of the letters.
     fn global(&self) -> Result<Ordering> {
         let mut global = Ordering::default();
         for letter in self.letters.bytes() {
@@ -123,7 +123,7 @@ impl OrderSpec {
         Ok(global)
     }
 
-    /// Whether lines are JSON values, ordered by fields of theirs.
+    /// Whether lines are JSON values, ordered by their fields.
     pub(super) fn is_json(&self) -> bool {
         self.csv.is_none() && !self.by.is_empty()
     }
@@ -143,7 +143,7 @@ impl OrderSpec {
     /// Its text.
     ///
     /// # Errors
-    /// None that could be met: the text is made in memory.
+    /// None in practice, because the text is made in memory.
     pub fn name(&self) -> Result<String> {
         if *self == OrderSpec::default() {
             return Ok(String::new());
@@ -152,10 +152,10 @@ impl OrderSpec {
         text.map_err(|error| Error::usage(CHOOSE, error.to_string()))
     }
 
-    /// What a text says.
+    /// The specification in a text.
     ///
     /// # Errors
-    /// Usage for a text that is none of ours.
+    /// Usage for an unknown text.
     pub fn of_name(name: &str) -> Result<Self> {
         if name.is_empty() {
             return Ok(OrderSpec::default());
@@ -170,10 +170,10 @@ impl OrderSpec {
     }
 }
 
-/// The order that a text says.
+/// The order in a text.
 ///
 /// # Errors
-/// Usage for a text that is none of ours.
+/// Usage for an unknown text.
 pub fn order_of_name(name: &str) -> Result<SharedKey> {
     OrderSpec::of_name(name)?.to_order()
 }

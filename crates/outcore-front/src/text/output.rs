@@ -1,10 +1,11 @@
-//! Where lines go when the engine does not write the file itself: pipes, compressed files, files
-//! that need a line in front.
+//! Outputs of lines that the engine does not write itself: pipes, compressed files, files with a
+//! header line.
 //!
-//! Contract: a [`LineWriter`] writes to standard output, to a named pipe, or to a file that appears
-//! whole by [`LineWriter::finish`], compressed if its name says so, unless its [`Dress`] is plain.
-//! Who opens pipes is the caller's business. [`open`] makes an output for the engine; a writer that
-//! it needs has a thread of its own, at most five pieces of 256 KiB behind.
+//! Contract: a [`LineWriter`] writes to standard output, to a named pipe, or to a file that
+//! [`LineWriter::finish`] makes appear as a whole. A file is compressed if its extension asks for
+//! it, unless its [`Dress`] is plain. The caller opens pipes. [`open`] makes an output for the
+//! engine; if it needs a writer, this has a thread of its own, which is at most five pieces of 256
+//! KiB behind.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -25,19 +26,19 @@ use crate::output::{Sink, Target};
 
 const WRITE: &str = "write output";
 
-/// How lines look in the output.
+/// The form of lines in the output.
 #[derive(Debug, Clone, Default)]
 pub struct Dress {
-    /// What stands before them.
+    /// Bytes before the lines.
     pub header: Vec<u8>,
-    /// Whether NULs end lines that newlines are to end.
+    /// Whether the lines end with NULs, to be replaced by newlines.
     pub is_framed: bool,
-    /// Whether a file is not compressed, whatever its name ends in.
+    /// Whether a file is never compressed, regardless of its extension.
     pub is_plain: bool,
 }
 
 impl Dress {
-    /// What the file at `path` is compressed with.
+    /// The compression of the file at `path`.
     fn compression(&self, path: &Path) -> Option<Compression> {
         match self.is_plain {
             true => None,
@@ -46,8 +47,8 @@ impl Dress {
     }
 }
 
-/// A pipe that gets the header with the first of its lines, or when it ends, so that a job that
-/// fails before has written nothing.
+/// A pipe that receives the header with the first of its lines, or at its end, so that a job that
+/// fails earlier has written nothing.
 struct Fronted {
     front: Vec<u8>,
     sink: Sink,
@@ -96,11 +97,11 @@ impl Write for Base {
     }
 }
 
-/// A stream of lines into a target.
+/// Writes a stream of lines to a target.
 pub struct LineWriter {
     encoder: Encoder<Base>,
     is_framed: bool,
-    /// Before they are compressed.
+    /// Bytes before compression.
     written_bytes: u64,
 }
 
@@ -113,11 +114,10 @@ impl fmt::Debug for LineWriter {
 }
 
 impl LineWriter {
-    /// Begins the output and writes what stands before the lines. `pipe` opens the named pipe, or
-    /// standard output.
+    /// Starts the output and writes the header. `pipe` opens the named pipe, or standard output.
     ///
     /// # Errors
-    /// What opening or writing it fails with.
+    /// It cannot be opened or written.
     pub fn open(
         job: &Job,
         target: &Target,
@@ -138,7 +138,7 @@ impl LineWriter {
         Ok(Self::on(Encoder::Plain(pipe), dress))
     }
 
-    /// Begins one file, which as many threads compress.
+    /// Starts one file, which this many threads compress.
     fn to_file(
         job: &Job,
         path: &Path,
@@ -161,17 +161,17 @@ impl LineWriter {
         }
     }
 
-    /// Writes all of it.
+    /// Writes all bytes.
     ///
     /// # Errors
-    /// Why it could not be written.
+    /// A failed write.
     pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
         self.written_bytes += bytes.len() as u64;
         let written = self.write_all(bytes);
         written.map_err(|error| self.failure().unwrap_or_else(|| Error::io(WRITE, &error)))
     }
 
-    /// Why a write to the file failed.
+    /// The error of a failed write to the file.
     fn failure(&mut self) -> Option<Error> {
         match self.encoder.get_mut() {
             Base::Pipe(_) => None,
@@ -179,11 +179,11 @@ impl LineWriter {
         }
     }
 
-    /// Writes the rest and puts a file in its place; gives the bytes that it wrote, before they
-    /// were compressed.
+    /// Writes the rest and moves a file to its place. Returns the number of bytes before
+    /// compression.
     ///
     /// # Errors
-    /// What went wrong first, since it was begun; a file is not there then.
+    /// The first failure since the start; a file then does not exist.
     pub fn finish(self) -> Result<u64> {
         let written_bytes = self.written_bytes;
         let base = self
@@ -217,35 +217,35 @@ impl Write for LineWriter {
     }
 }
 
-/// Where the writing thread writes.
+/// The destination of the writing thread.
 enum Destination {
     Pipe(Sink),
     File(PathBuf),
 }
 
-/// Lines are in one order, which shards would cut.
+/// The error for sorted lines as shards, which would break their single order.
 pub fn not_one_file(target: &Target) -> Error {
     Error::usage("create output", "lines go into one file, not into shards")
         .path(target.name())
         .hint("leave {drive} out of the name; scratch is spread over the drives all the same")
 }
 
-/// Bytes that go to the writing thread at once, and how many of them may wait.
+/// Bytes per message to the writing thread, and how many messages may wait.
 const PIECE_BYTES: usize = 256 << 10;
 const PIECES_MAX: usize = 4;
 const PIECES: &str = "pieces of the output";
 const COMPRESSOR: &str = "compressor";
-/// Blocks that wait, the one that is being filled, and the one that is being written.
+/// Waiting blocks, the one that is being filled, and the one that is being written.
 const PIECES_RESERVED_BYTES: u64 = ((PIECES_MAX + 2) * PIECE_BYTES) as u64;
 
 #[derive(Debug)]
 enum Message {
     Bytes(Vec<u8>),
-    /// All of it has come.
+    /// The end of the data.
     End,
 }
 
-/// What the engine writes to where another thread does the writing.
+/// The engine's output when another thread does the writing.
 struct Feeder {
     sender: SyncSender<Message>,
     piece: Vec<u8>,
@@ -278,23 +278,23 @@ impl Write for Feeder {
 
 impl Drop for Feeder {
     fn drop(&mut self) {
-        // Who fails here fails when the thread is asked for its result.
+        // If this fails, the thread's result reports it.
         let _ = self.flush();
     }
 }
 
-/// What is left to do when the engine is done.
+/// The remaining work after the engine is done.
 #[derive(Debug, Default)]
 pub struct Pending {
     thread: Option<(SyncSender<Message>, JoinHandle<Result<()>>)>,
 }
 
-/// What an output reserves beside the engine's own plan, where another thread does the writing;
-/// nothing where the engine writes it itself.
+/// The memory that an output reserves next to the engine's own plan if another thread writes it;
+/// `None` if the engine writes it itself.
 pub(crate) fn ledger(target: &Target, dress: &Dress, threads: usize) -> Option<Ledger> {
     let pieces = Ledger::new("output").always(PIECES, PIECES_RESERVED_BYTES);
     match target {
-        // The engine's files of lines have nothing in front.
+        // The engine's files of lines have no header.
         Target::File(path) => {
             let compression = dress.compression(path);
             let is_plain = compression.is_none() && !dress.is_framed && dress.header.is_empty();
@@ -308,7 +308,7 @@ pub(crate) fn ledger(target: &Target, dress: &Dress, threads: usize) -> Option<L
     }
 }
 
-/// Threads that compress an output beside a job.
+/// Number of threads that compress an output next to a job.
 fn compressing_threads(job: &Job, target: &Target, dress: &Dress) -> usize {
     let compression = match target {
         Target::File(path) => dress.compression(path),
@@ -319,21 +319,22 @@ fn compressing_threads(job: &Job, target: &Target, dress: &Dress) -> usize {
     })
 }
 
-/// Takes what an output will reserve for as long as a plan is made that stands beside it.
+/// Reserves the memory of an output while a plan is made that will run next to it.
 ///
 /// # Errors
-/// Less is left.
+/// Too little memory is left.
 pub fn set_aside(job: &Job, target: &Target, dress: &Dress) -> Result<Option<Job>> {
     ledger(target, dress, compressing_threads(job, target, dress))
         .map(|ledger| job.under(&ledger))
         .transpose()
 }
 
-/// An output for the engine. It writes plain files itself, which is fastest, and pipes too; for
-/// everything else a thread has a [`LineWriter`]. `pipe` opens the named pipe, or standard output.
+/// An output for the engine. The engine writes plain files and pipes itself, which is fastest; all
+/// other outputs use a thread with a [`LineWriter`]. `pipe` opens the named pipe, or standard
+/// output.
 ///
 /// # Errors
-/// What opening it fails with.
+/// It cannot be opened.
 pub fn open(
     job: &Job,
     target: &Target,
@@ -342,7 +343,7 @@ pub fn open(
     pipe: impl FnOnce(Option<&Path>) -> Result<Sink>,
 ) -> Result<(Output, Pending)> {
     let itself = |output| Ok((output, Pending::default()));
-    // What the writing thread will hold is taken now, before the engine plans with what is left.
+    // The memory of the writing thread is reserved now, before the engine plans with the rest.
     let threads = compressing_threads(job, target, dress);
     let ledger = ledger(target, dress, threads);
     let set_aside = ledger.map(|ledger| job.under(&ledger)).transpose()?;
@@ -373,7 +374,7 @@ pub fn open(
                 LineWriter::to_file(&job, &path, replace, (&dress, threads))?
             }
         };
-        // Without an end the engine has failed, and nothing may appear.
+        // Without an end message the engine has failed, and nothing may appear.
         while let Ok(message) = receiver.recv() {
             match message {
                 Message::Bytes(bytes) => writer.put(&bytes)?,
@@ -393,16 +394,16 @@ pub fn open(
 }
 
 impl Pending {
-    /// Ends what the engine did not write itself. `done` is what the engine came to.
+    /// Finishes an output that the engine did not write itself. `done` is the engine's result.
     ///
     /// # Errors
-    /// Why the output could not be written, or else what the engine failed with.
+    /// The output could not be written; otherwise the engine's error.
     pub fn finish<T>(self, done: Result<T>) -> Result<T> {
         let Some((sender, thread)) = self.thread else {
             return done;
         };
         if done.is_ok() {
-            // A thread that is gone says why below.
+            // If the thread has ended, its result below has the reason.
             let _ = sender.send(Message::End);
         }
         drop(sender);

@@ -1,7 +1,7 @@
 //! The part of a line that GNU `uniq` compares, as a key.
 //!
-//! Contract: `-f`, `-s` and `-w` of coreutils' `uniq` in the C locale, with `-i` if case does not
-//! count. Of equal keys the first in the input comes first. No line fails.
+//! Contract: `-f`, `-s` and `-w` of coreutils' `uniq` in the C locale, with `-i` for comparison
+//! without case. Among equal keys, the first in the input comes first. Every line has a key.
 //!
 //! Source: the manual of coreutils, section "uniq invocation"; the behaviour of the program.
 
@@ -9,14 +9,14 @@ use outcore::key::sort_key::{NoKey, SortKey, Tie};
 
 use super::gnu::fields::is_blank;
 
-/// Which part of a line is compared.
+/// The part of a line that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinePart {
-    /// Fields at the front that do not count.
+    /// Fields at the front that are skipped.
     pub fields_skipped: u64,
-    /// Bytes after these that do not count.
+    /// Bytes after these that are skipped.
     pub bytes_skipped: u64,
-    /// Bytes that count, at most.
+    /// Maximum number of bytes that are compared.
     pub bytes_max: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ impl LinePart {
     }
 }
 
-/// What begins with the first byte that `is_begin`.
+/// The text from the first byte on for which `is_begin` is true.
 fn from_first(text: &[u8], is_begin: impl Fn(u8) -> bool) -> &[u8] {
     let at = text.iter().position(|byte| is_begin(*byte));
     &text[at.unwrap_or(text.len())..]
@@ -53,7 +53,7 @@ fn length(bytes: u64) -> usize {
 pub struct PartOrder {
     /// The part.
     pub part: LinePart,
-    /// Whether small letters compare as capitals.
+    /// Whether lower-case letters compare as capitals.
     pub ignores_case: bool,
     /// Whether the largest comes first.
     pub is_descending: bool,

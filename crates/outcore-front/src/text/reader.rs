@@ -1,18 +1,20 @@
-//! Lines or records of files and streams, one after another, as they come.
+//! Reads the lines or records of files and streams, one after another, in input order.
 //!
-//! Contract: a [`RecordReader`] gives the records of all inputs in order and in pieces, so that a
-//! record may be longer than memory, and makes no copy on scratch. Plain files are read through the
-//! job's device, no further ahead than [`BlockReader`] does; compressed ones are decompressed as
-//! they are read, streams too. What is to be lines is looked at first ([`crate::content`]). A last
-//! line without its end counts as one; a last record that is not whole is an error. Of CSV, quoted
-//! newlines belong to their record; the header and a byte order mark are taken off every file,
-//! headers must be the same ([`RecordReader::header`]), a last record without its end gets the end
-//! that the others of its file have, and blank lines are no records if there are several columns.
-//! Of JSON lines, a byte order mark and blank lines are passed over. Of other lines, those of a
-//! [`HeaderRule`] are taken off every file, and must be the same. Of FASTQ, each record is checked,
-//! and blank lines between records are passed over.
-//! Memory: five blocks of 1 MiB, and the header of CSV, of at most 16 MiB. A cancellation is
-//! noticed within 50 ms.
+//! Contract: a [`RecordReader`] returns the records of all inputs in order and in pieces, so that a
+//! record may be longer than memory. It makes no copy on scratch. Plain files are read through the
+//! job's device, no further ahead than [`BlockReader`] does; compressed files and streams are
+//! decompressed while they are read. Inputs of lines are checked first ([`crate::content`]). An
+//! unterminated last line counts as a line; an incomplete last record is an error.
+//! - CSV: quoted newlines belong to their record. The header and a byte order mark are removed from
+//!   every file, and headers must be equal ([`RecordReader::header`]). An unterminated last record
+//!   gets the end of the other records in its file. Blank lines are no records if there are several
+//!   columns.
+//! - JSON lines: a byte order mark and blank lines are skipped.
+//! - Other lines: those of a [`HeaderRule`] are removed from every file, and must be equal.
+//! - FASTQ: each record is checked, and blank lines between records are skipped.
+//!
+//! Memory: five blocks of 1 MiB, and the header of CSV, of at most 16 MiB. A cancellation takes
+//! effect within 50 ms.
 
 use std::fmt;
 
@@ -36,28 +38,29 @@ use crate::text::csv_files::{names_of, other_header, separator_in};
 use crate::text::csv_scan::{HEADER_BYTES_MAX, too_long_a_header};
 use crate::text::header::{HeaderRule, is_same, lines_in, other_lines, too_long};
 
-/// What is read at a time.
+/// Bytes that are read at a time.
 pub const BLOCK_BYTES: usize = 1 << 20;
-/// How much of a file says what stands between its fields.
+/// Bytes of a file from which the separator of its fields is detected.
 const SEPARATOR_SAMPLE_BYTES: usize = 64 << 10;
 
-/// Where a record ends.
+/// Defines where a record ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame {
-    /// Behind this byte.
+    /// After this byte.
     Terminator(u8),
-    /// Behind this byte; a byte order mark in front of a file and blank lines are no records.
+    /// After this byte; a byte order mark at the beginning of a file and blank lines are no
+    /// records.
     Json(u8),
     /// After this many bytes.
     Bytes(usize),
-    /// Where a record of CSV ends.
+    /// At the end of a record of CSV.
     Csv {
-        /// The byte between fields; what a sample of the records has, unless it is given.
+        /// The byte between fields; if not given, detected from a sample of the records.
         separator: Option<u8>,
         /// Whether the first record of each file names the columns.
         has_header: bool,
     },
-    /// Behind the fourth line of a record of FASTQ.
+    /// After the fourth line of a record of FASTQ.
     Fastq,
 }
 
@@ -72,16 +75,16 @@ impl Frame {
     }
 }
 
-/// A part of a record, or all of it.
+/// A part of a record, or a whole record.
 #[derive(Debug)]
 pub struct RecordPart<'a> {
-    /// Its bytes, without what ends the record.
+    /// Its bytes, without the end of the record.
     pub bytes: &'a [u8],
     /// Whether the record ends with it.
     pub is_last: bool,
 }
 
-/// Where a piece is.
+/// The place of a piece.
 struct Found {
     bytes: std::ops::Range<usize>,
     is_last: bool,
@@ -89,18 +92,18 @@ struct Found {
 
 enum Stream<'a> {
     File(Box<BlockReader>),
-    /// One whose length the system does not tell, like those of /proc, or a pipe.
+    /// An input whose length the system does not report, such as files of /proc, or a pipe.
     Endless(Box<dyn Read + 'a>),
     Packed(Box<Unpacked<'a>>),
 }
 
-/// A compressed file or stream; its first bytes have been looked at.
+/// A compressed file or stream, whose first bytes have been checked.
 struct Unpacked<'a> {
     decoder: Decoder<Box<dyn Read + 'a>>,
     head: Cursor<Vec<u8>>,
 }
 
-/// Records of inputs.
+/// Reads the records of inputs.
 pub struct RecordReader<'a> {
     job: &'a Job,
     sources: std::vec::IntoIter<Source>,
@@ -108,32 +111,32 @@ pub struct RecordReader<'a> {
     frame: Frame,
     recognition: Recognition,
     buffer: Vec<u8>,
-    /// What is left of the buffer.
+    /// The unread part of the buffer.
     from: usize,
     to: usize,
-    /// Of the record that has been begun: the bytes given, and where in its file it begins.
+    /// For the current record: bytes returned so far, and its offset in its file.
     begun_bytes: u64,
     begun_at: u64,
     framer: Framer,
     fastq: fastq::Framer,
-    /// Whole records of FASTQ of the current file.
+    /// Number of complete records of FASTQ in the current file.
     file_records: u64,
-    /// Whether blank lines of the current file are passed over: it is CSV with several columns,
-    /// JSON lines or FASTQ.
+    /// Whether blank lines of the current file are skipped: it is CSV with several columns, JSON
+    /// lines or FASTQ.
     skips_blanks: bool,
-    /// The last byte that was given of a record.
+    /// The last byte of a record that was returned.
     last_byte: u8,
-    /// Whether the last record of CSV in this file that had an end ended with a carriage return in
-    /// front of it.
+    /// Whether the last terminated record of CSV in this file ended with a carriage return and
+    /// newline.
     is_crlf: bool,
     header: Vec<u8>,
-    /// Which lines in front of a file are its header.
+    /// The lines at the front of a file that are its header.
     rule: HeaderRule,
-    /// Bytes of data that are passed over before anything is read.
+    /// Bytes of data that are skipped before anything is read.
     skipped_bytes: u64,
-    /// The file that the header is of.
+    /// The file to which the header belongs.
     header_of: Option<PathBuf>,
-    /// Bytes read so far, unpacked.
+    /// Bytes read so far, decompressed.
     pub read_bytes: u64,
 }
 
@@ -145,7 +148,7 @@ impl fmt::Debug for RecordReader<'_> {
 }
 
 impl<'a> RecordReader<'a> {
-    /// Nothing is read yet. Where records are lines, `recognition` says what may be taken for them.
+    /// Reads nothing yet. If records are lines, `recognition` defines what is accepted as lines.
     pub fn new(job: &'a Job, sources: Vec<Source>, frame: Frame, recognition: Recognition) -> Self {
         RecordReader {
             job,
@@ -172,19 +175,19 @@ impl<'a> RecordReader<'a> {
         }
     }
 
-    /// The same reader of lines after those of `rule`, which [`RecordReader::header`] gives.
+    /// The same reader for lines after those of `rule`, which [`RecordReader::header`] returns.
     #[must_use]
     pub fn with_header(self, rule: HeaderRule) -> Self {
         RecordReader { rule, ..self }
     }
 
-    /// The same reader of files whose `header` was taken off.
+    /// The same reader for files whose `header` was removed.
     #[must_use]
     pub fn after_header(self, header: Vec<u8>) -> Self {
         RecordReader { header, ..self }
     }
 
-    /// Goes on to the next file, even an empty one; where its first record begins in it.
+    /// Moves to the next file, even an empty one. Returns the offset of its first record.
     pub(super) fn next_begin(&mut self) -> Result<u64> {
         self.current = None;
         (self.from, self.to, self.begun_bytes) = (0, 0, 0);
@@ -192,19 +195,19 @@ impl<'a> RecordReader<'a> {
         Ok(self.begun_at)
     }
 
-    /// Where its records end.
+    /// The end of its records.
     pub fn frame(&self) -> Frame {
         self.frame
     }
 
-    /// Passes over the first `bytes` bytes of the data, before anything is read. Files must not be
-    /// compressed. The first record that is read may be the rest of one.
+    /// Skips the first `bytes` bytes of the data before anything is read. Files must not be
+    /// compressed. The first record may then be the rest of one.
     pub fn skip_bytes(&mut self, bytes: u64) {
         self.skipped_bytes = bytes;
     }
 
-    /// What stands in front of the records in the output: the header of CSV, with its end, of the
-    /// first file that is not empty, or the lines of a [`HeaderRule`]. Empty for all else; then
+    /// The bytes before the records in the output: the header of CSV, with its end, of the first
+    /// nonempty file, or the lines of a [`HeaderRule`]. For all other inputs it is empty, and
     /// nothing is read.
     ///
     /// # Errors
@@ -219,8 +222,7 @@ impl<'a> RecordReader<'a> {
     /// The next piece of a record. A record has at least one piece, which may be empty.
     ///
     /// # Errors
-    /// An input that cannot be read or decompressed; a last record that is not whole; another
-    /// header.
+    /// An input that cannot be read or decompressed; an incomplete last record; a different header.
     pub fn next_piece(&mut self) -> Result<Option<RecordPart<'_>>> {
         loop {
             if self.current.is_none() && !self.open_next()? {
@@ -233,7 +235,7 @@ impl<'a> RecordReader<'a> {
         }
     }
 
-    /// The next bytes of the inputs, wherever records end. For frames without a header.
+    /// The next bytes of the inputs, regardless of record ends. For frames without a header.
     ///
     /// # Errors
     /// As [`RecordReader::next_piece`].
@@ -249,7 +251,7 @@ impl<'a> RecordReader<'a> {
         Ok(None)
     }
 
-    /// The rest of the record that comes next, whole: for those who keep it anyhow.
+    /// The rest of the next record as a whole, for callers that keep it anyway.
     ///
     /// # Errors
     /// As [`RecordReader::next_piece`].
@@ -264,8 +266,8 @@ impl<'a> RecordReader<'a> {
         Ok(None)
     }
 
-    /// Goes on to the next input that has something in it; false if there is none. Takes the header
-    /// off.
+    /// Moves to the next input that has data, and removes its header. Returns false if there is
+    /// none.
     fn open_next(&mut self) -> Result<bool> {
         while self.open_one()? {
             if self.current.is_some() {
@@ -275,8 +277,8 @@ impl<'a> RecordReader<'a> {
         Ok(false)
     }
 
-    /// Opens the next input and takes the header off; it is gone again where nothing else is in
-    /// it. False if there is no further input.
+    /// Opens the next input and removes its header; closes it again if it has no more data. Returns
+    /// false if there is no further input.
     fn open_one(&mut self) -> Result<bool> {
         let Some(source) = self.sources.next() else {
             return Ok(false);
@@ -334,7 +336,7 @@ impl<'a> RecordReader<'a> {
         Ok(true)
     }
 
-    /// Takes the lines of the rule, which end with `end`, off the front of a file.
+    /// Removes the lines of the rule, which end with `end`, from the front of a file.
     fn take_lines(&mut self, name: &Path, end: u8) -> Result<()> {
         let mut header = Vec::new();
         let mut lines_left = self.rule.lines;
@@ -375,7 +377,7 @@ impl<'a> RecordReader<'a> {
         Ok(())
     }
 
-    /// What finds the records of the file that was opened, whose front says what ends its lines.
+    /// The parser for the records of the opened file, whose beginning determines how its lines end.
     fn framer_of(&mut self, separator: u8) -> Result<Framer> {
         loop {
             let front = &self.buffer[self.from..self.to];
@@ -388,13 +390,13 @@ impl<'a> RecordReader<'a> {
         Ok(Framer::ending(separator, end))
     }
 
-    /// The byte between fields of the file that was opened; also that of the others, if it has some
-    /// text.
+    /// Detects the byte between fields of the opened file. If the file has some text, the byte
+    /// applies to the others as well.
     fn find_separator(&mut self, name: &Path, has_header: bool) -> Result<u8> {
         let mut is_all = false;
         while self.to - self.from < SEPARATOR_SAMPLE_BYTES && !is_all {
             is_all = self.fill()? == 0;
-            // A producer may be slow: what has come tells it once there are two lines.
+            // A producer may be slow: the available bytes are enough once there are two lines.
             let lines = memchr_iter(b'\n', &self.buffer[self.from..self.to]);
             if !matches!(self.current, Some((_, Stream::File(_)))) && lines.count() > 1 {
                 break;
@@ -411,7 +413,7 @@ impl<'a> RecordReader<'a> {
         Ok(found)
     }
 
-    /// Whether the record that comes next, whose front was read, has several fields.
+    /// Whether the next record, whose beginning has been read, has several fields.
     fn begins_with_columns(&self, separator: u8) -> bool {
         let front = &self.buffer[self.from..self.to];
         let filled = front.iter().position(|byte| !is_blank(&[*byte], separator));
@@ -421,7 +423,7 @@ impl<'a> RecordReader<'a> {
         has_columns(&front[..end], separator)
     }
 
-    /// Passes over blank lines in front of the record that comes next.
+    /// Skips blank lines before the next record.
     fn skip_blanks(&mut self) -> Result<()> {
         loop {
             let rest = &self.buffer[self.from..self.to];
@@ -445,7 +447,7 @@ impl<'a> RecordReader<'a> {
         }
     }
 
-    /// Takes the byte order mark off the front of a file, if it has one.
+    /// Removes the byte order mark from the front of a file, if there is one.
     fn take_mark(&mut self) -> Result<&'static [u8]> {
         while self.to - self.from < BYTE_ORDER_MARK.len() && self.fill()? > 0 {}
         let is_there = self.buffer[self.from..self.to].starts_with(BYTE_ORDER_MARK);
@@ -455,7 +457,7 @@ impl<'a> RecordReader<'a> {
         Ok(mark)
     }
 
-    /// Takes the byte order mark and the header off the front of a file; the header.
+    /// Removes the byte order mark and the header from the front of a file. Returns the header.
     fn take_header(&mut self, name: &Path, has_header: bool) -> Result<Vec<u8>> {
         let mut header = self.take_mark()?.to_vec();
         if self.from == self.to && self.fill()? == 0 {
@@ -489,7 +491,7 @@ impl<'a> RecordReader<'a> {
         Ok(header)
     }
 
-    /// The next piece of the current file, which is gone once it has no more.
+    /// The next piece of the current file, which is closed when it has no more.
     fn find(&mut self) -> Result<Option<Found>> {
         if self.skips_blanks && self.begun_bytes == 0 {
             self.skip_blanks()?;
@@ -531,7 +533,7 @@ impl<'a> RecordReader<'a> {
         Ok(Some(Found { bytes, is_last }))
     }
 
-    /// Ends the record that the end of a file leaves open.
+    /// Ends the record that is open at the end of a file.
     fn end_file(&mut self) -> Result<Option<Found>> {
         if let (Frame::Fastq, true) = (self.frame, self.begun_bytes > 0)
             && let Err(fault) = self.fastq.finish()
@@ -580,7 +582,7 @@ impl<'a> RecordReader<'a> {
         }))
     }
 
-    /// The error for the record of FASTQ that has been begun, or comes next.
+    /// The error for the current or next record of FASTQ.
     fn damaged(&self, fault: fastq::Fault) -> Error {
         let cause = format!("record {} {fault}", self.file_records + 1);
         let error = Error::corrupt("read FASTQ", cause).offset(self.begun_at);
@@ -591,7 +593,7 @@ impl<'a> RecordReader<'a> {
         error.hint(fault.next_step())
     }
 
-    /// Reads more after what is there; returns the number of bytes read.
+    /// Reads more data after the existing one. Returns the number of bytes read.
     fn fill(&mut self) -> Result<usize> {
         if self.from > 0 {
             self.buffer.copy_within(self.from..self.to, 0);
@@ -616,11 +618,11 @@ impl<'a> RecordReader<'a> {
     }
 }
 
-/// The files that a reader of `sources` will read, as a plan takes them; none where one of them is
-/// a stream or compressed, of which nobody knows before how much it brings.
+/// The files that a reader of `sources` will read, in the form of a plan; `None` if one of them is
+/// a stream or compressed, whose amount of data is not known in advance.
 ///
 /// # Errors
-/// As the reader's first reads of them.
+/// As the reader's first reads of these files.
 pub fn plain_files(
     sources: &[Source],
     frame: Frame,
@@ -646,7 +648,7 @@ pub fn plain_files(
     Ok(Some(files))
 }
 
-/// Bytes of the data of files; nothing where one of them is a stream or compressed.
+/// Bytes of the data of files; `None` if one of them is a stream or compressed.
 ///
 /// # Errors
 /// As [`plain_files`].
@@ -677,7 +679,7 @@ pub(crate) fn data_bytes(
 struct Begin {
     frame: Frame,
     recognition: Recognition,
-    /// Bytes of its data that are passed over.
+    /// Bytes of its data that are skipped.
     skipped_bytes: u64,
 }
 
@@ -722,7 +724,7 @@ fn open<'a>(job: &'a Job, source: &Source, begin: Begin) -> Result<Stream<'a>> {
     Ok(Stream::File(Box::new(reader)))
 }
 
-/// Takes the header of an array off a stream whose beginning, `head`, has been read.
+/// Removes the header of an array from a stream whose beginning, `head`, has been read.
 fn skip_header(
     source: &Source,
     head: &mut Vec<u8>,
@@ -748,7 +750,7 @@ fn skip_header(
     }
 }
 
-/// Begins to unpack, and looks at what comes out.
+/// Starts to decompress, and checks the decompressed bytes.
 fn unpacked<'a>(
     job: &Job,
     source: &Source,
@@ -764,7 +766,7 @@ fn unpacked<'a>(
             stopped.unwrap_or_else(|| error.path(&source.name))
         })?;
         got += more;
-        // The producer of a stream may be slow; a file that is broken is to be called that.
+        // The producer of a stream may be slow. For a file, reading on reports if it is broken.
         if more == 0 || got == head.len() || source.is_stream() {
             break;
         }

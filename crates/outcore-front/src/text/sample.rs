@@ -1,9 +1,9 @@
-//! A random sample of lines or records, in one pass.
+//! Draws a random sample of lines or records, in one pass.
 //!
-//! Contract: [`choose`] draws a word for each record and keeps those with the smallest, so every
-//! set of that size is equally likely and the choice depends on seed and places alone. Memory: that
-//! of the sample. Source: E. Cohen, "Size-estimation framework with applications to transitive
-//! closure and reachability", JCSS 1997 (bottom-k samples).
+//! Contract: [`choose`] draws a random word for each record and keeps those with the smallest
+//! words. Every set of that size is therefore equally likely, and the choice depends only on the
+//! seed and the positions. Memory: that of the sample. Source: E. Cohen, "Size-estimation framework
+//! with applications to transitive closure and reachability", JCSS 1997 (bottom-k samples).
 
 use std::collections::BinaryHeap;
 
@@ -13,14 +13,14 @@ use outcore_io::units;
 
 use super::reader::RecordReader;
 
-/// What holding a record costs besides its bytes.
+/// Memory for holding a record in addition to its bytes.
 const RECORD_OVERHEAD_BYTES: u64 = 64;
 
-/// `count` records of `reader`, or all where there are fewer, in order; those of
-/// `limit_bytes` at most together. Records that are not taken may be of any length.
+/// `count` records of `reader` in order, or all if there are fewer, with at most `limit_bytes` in
+/// total. Records outside the sample may have any length.
 ///
 /// # Errors
-/// What reading fails with; [`Kind::Memory`] for a larger sample.
+/// A failed read; [`Kind::Memory`] for a larger sample.
 pub fn choose(
     reader: &mut RecordReader<'_>,
     count: u64,
@@ -32,7 +32,7 @@ pub fn choose(
     Ok(kept.into_iter().map(|kept| kept.record).collect())
 }
 
-/// The same in a random order, each of which is equally likely.
+/// The same sample in a random order; all orders are equally likely.
 ///
 /// # Errors
 /// As [`choose`].
@@ -56,17 +56,17 @@ struct Drawn {
     record: Vec<u8>,
 }
 
-/// As [`choose`], in no order.
+/// As [`choose`], in unspecified order.
 fn draw(
     reader: &mut RecordReader<'_>,
     count: u64,
     seed: u64,
     limit_bytes: u64,
 ) -> Result<Vec<Drawn>> {
-    // The largest word on top, to be thrown out next.
+    // The largest word is on top, to be removed next.
     let mut kept: BinaryHeap<(u64, u64, Vec<u8>)> = BinaryHeap::new();
     let (mut place, mut held_bytes) = (0, 0);
-    // The record that is being read, if it is taken.
+    // The current record, if it is taken.
     let (mut taken, mut is_begun) = (None, false);
     while count > 0
         && let Some(piece) = reader.next_piece()?
@@ -94,7 +94,7 @@ fn draw(
                 let enough_bytes = enough_bytes(count, taken, held_bytes, longest_bytes);
                 return Err(too_large(limit_bytes, is_one, enough_bytes));
             }
-            // Doubling a long one would take twice the memory.
+            // Doubling the buffer of a long one would take twice the memory.
             record.reserve_exact(piece.bytes.len());
             record.extend_from_slice(piece.bytes);
         }
@@ -112,8 +112,9 @@ fn draw(
     Ok(kept.collect())
 }
 
-/// Bytes that a sample of `count` records takes. The first `taken` of them hold `held_bytes`. In a
-/// small sample all may be as long as the longest so far; a large one keeps its mean, about.
+/// Bytes to reserve for a sample of `count` records. The first `taken` of them hold `held_bytes`.
+/// In a small sample all records may be as long as the longest so far; a large one keeps its mean
+/// approximately.
 fn enough_bytes(count: u64, taken: u64, held_bytes: u64, longest_bytes: u64) -> u64 {
     const SMALL: u64 = 64;
     let longest_bytes = longest_bytes + RECORD_OVERHEAD_BYTES;

@@ -1,8 +1,8 @@
-//! The first or the last records of an input.
+//! Takes the first or the last records of an input.
 //!
-//! Contract: of files [`Counted`] says before they are read where the last records begin, so that
-//! any number of them is taken without holding them. Of streams [`Records`] holds as many as are
-//! asked for, within the memory that is allowed. Records that are not held may be of any length.
+//! Contract: for files, [`Counted`] finds the beginning of the last records before they are read,
+//! so that any number of them can be taken without holding them. For streams, [`Records`] holds the
+//! requested number, within the allowed memory. Records that are not held may have any length.
 
 use std::collections::VecDeque;
 
@@ -17,34 +17,34 @@ use super::reader::{BLOCK_BYTES, Frame, RecordReader, data_bytes};
 use crate::content::Recognition;
 use crate::inputs::Source;
 
-/// What holding a record costs besides its bytes.
+/// Memory for holding a record in addition to its bytes.
 const RECORD_OVERHEAD_BYTES: u64 = 64;
 
-/// Which records of files are counted.
+/// The records of files to count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
     /// All of them.
     All,
-    /// So many at the end, and perhaps some before them.
+    /// At least this many at the end.
     Last(u64),
 }
 
-/// Where to begin to read, and what follows.
+/// The place at which to start reading, and the records after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rest {
-    /// Bytes of data that are passed over.
+    /// Bytes of data to skip.
     pub skipped_bytes: u64,
-    /// Records after them, the first of which may have begun before.
+    /// Number of records after them, the first of which may have begun earlier.
     pub records: u64,
-    /// Bytes that were read to find that out.
+    /// Bytes that were read to find this out.
     pub read_bytes: u64,
 }
 
 impl Counted {
-    /// Counts records of `sources` after those of `header`; nothing where one of them is a stream.
+    /// Counts records of `sources` after those of `header`; `None` if one of them is a stream.
     ///
     /// # Errors
-    /// What reading them fails with.
+    /// A failed read.
     pub fn of(
         self,
         job: &Job,
@@ -103,24 +103,24 @@ impl Counted {
     }
 }
 
-/// Records on their way from a reader to a writer.
+/// Moves records from a reader to a writer.
 #[derive(Debug)]
 pub struct Records<'a, 'r> {
-    /// Where they come from.
+    /// The reader.
     pub reader: &'a mut RecordReader<'r>,
-    /// Where they go.
+    /// The writer.
     pub writer: &'a mut LineWriter,
-    /// What ends a record.
+    /// The byte that ends a record.
     pub end: Option<u8>,
-    /// Memory for those that are held.
+    /// Memory for records that are held.
     pub limit_bytes: u64,
 }
 
 impl Records<'_, '_> {
-    /// Passes over `count` records.
+    /// Skips `count` records.
     ///
     /// # Errors
-    /// What reading fails with.
+    /// A failed read.
     pub fn skip(&mut self, count: u64) -> Result<()> {
         let mut left = count;
         while left > 0
@@ -131,10 +131,10 @@ impl Records<'_, '_> {
         Ok(())
     }
 
-    /// Writes the next `count` records; gives how many there were.
+    /// Writes the next `count` records. Returns how many there were.
     ///
     /// # Errors
-    /// What reading or writing fails with.
+    /// A failed read or write.
     pub fn copy(&mut self, count: u64) -> Result<u64> {
         let mut records = 0;
         while records < count
@@ -149,10 +149,10 @@ impl Records<'_, '_> {
         Ok(records)
     }
 
-    /// Writes all records but the last `count`, which are held until others follow.
+    /// Writes all records except for the last `count`, which are held until others follow.
     ///
     /// # Errors
-    /// What reading or writing fails with; [`Kind::Memory`] where they are too long to be held.
+    /// A failed read or write; [`Kind::Memory`] if they are too long to be held.
     pub fn copy_all_but(&mut self, count: u64) -> Result<u64> {
         let mut held = Held::default();
         let mut records = 0;
@@ -189,7 +189,7 @@ impl Records<'_, '_> {
     /// Writes each record with this probability.
     ///
     /// # Errors
-    /// What reading or writing fails with.
+    /// A failed read or write.
     pub fn copy_rate(&mut self, rate: f64, seed: u64) -> Result<u64> {
         let (mut place, mut records) = (0, 0);
         while let Some(piece) = self.reader.next_piece()? {
@@ -208,10 +208,10 @@ impl Records<'_, '_> {
         Ok(records)
     }
 
-    /// Writes `count` records, each drawn from `all` that there are, in the order of the input.
+    /// Writes `count` records, each drawn from all `all` records, in the order of the input.
     ///
     /// # Errors
-    /// What reading or writing fails with; [`Kind::Memory`] where their places are too many.
+    /// A failed read or write; [`Kind::Memory`] for too many positions.
     pub fn copy_with_replacement(&mut self, count: u64, all: u64, seed: u64) -> Result<u64> {
         let places_bytes = count.saturating_mul(size_of::<u64>() as u64);
         if places_bytes > self.limit_bytes {

@@ -1,8 +1,9 @@
-//! Files of text as a view can take them.
+//! Files of text in a form that a view can use.
 //!
-//! Contract: [`settle`] makes the files of a new view ready, and [`settle_further`] those that are
-//! added to one. CSV goes without its headers, JSON lines without byte order marks, and both
-//! without blank lines ([`super::csv_files`], [`super::json_files`]); other lines are as they are.
+//! Contract: [`settle`] prepares the files of a new view, and [`settle_further`] those that are
+//! added to one. CSV is used without its headers, JSON lines without byte order marks, and both
+//! without blank lines ([`super::csv_files`], [`super::json_files`]); other lines are used as they
+//! are.
 
 use outcore::Result;
 use outcore::job::Job;
@@ -13,7 +14,7 @@ use super::{csv_files, json_files};
 use crate::inputs::Source;
 use crate::spool::{LateSpool, Spool};
 
-/// The format of the lines of a view.
+/// The text format of a view.
 #[derive(Debug, Clone, Copy)]
 pub enum ViewText {
     /// Records of CSV.
@@ -21,17 +22,17 @@ pub enum ViewText {
         /// The first line of each file names the columns.
         has_header: bool,
     },
-    /// JSON values or other lines, as their order says.
+    /// JSON values or other lines, depending on their order.
     Lines {
-        /// What ends a line.
+        /// The byte that ends a line.
         terminator: u8,
     },
 }
 
-/// The lines of a view in the order of `spec`. Files that have to be copied go to `spool`.
+/// The lines of a view in the order of `spec`. Copies of files go to `spool`.
 ///
 /// # Errors
-/// An order that makes no sense; what looking at the files and copying them fails with.
+/// An invalid order; a failure to examine or copy the files.
 pub fn settle(
     spec: OrderSpec,
     text: ViewText,
@@ -51,10 +52,10 @@ pub fn settle(
     }
 }
 
-/// Makes files ready that are added to a view of `lines`.
+/// Prepares files that are added to a view of `lines`.
 ///
 /// # Errors
-/// As [`settle`]; usage for CSV that does not fit that of the view.
+/// As [`settle`]; usage for CSV that does not match that of the view.
 pub fn settle_further(
     lines: &LineType,
     job: &Job,

@@ -1,10 +1,10 @@
-//! Edges that somebody else reads ([`EdgeRows`]), on their way to a graph.
+//! Converts edges that the caller reads ([`EdgeRows`]).
 //!
 //! Contract: edges between numbers are written to one file of pairs in a private directory, in no
-//! order, which nothing behind depends on; edges between names become rows of the sort that numbers
-//! them ([`super::named`]), whose places are the numbers of their rows.
+//! order; nothing later depends on the order. Edges between names become rows of the sort that
+//! numbers the names ([`super::named`]); their row numbers are their places.
 //!
-//! Bounds: what the reader says that it needs; one write of 16 bytes an edge, or 24 with a weight.
+//! Bounds: the memory that the reader states; one write of 16 bytes per edge, or 24 with a weight.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ pub(super) fn read_numbers(job: &Job, rows: &dyn EdgeRows, scratch: &Path) -> Re
     let dir = job.device.make_private_dir(scratch)?;
     let path = std::path::absolute(dir.path().join("part-0")).unwrap_or_default();
     let shape = ItemShape::new(true, rows.weights());
-    // One more than the largest id, and 0 for none.
+    // One more than the largest id, or 0 for none.
     let vertices = AtomicU64::new(0);
     let _held = job.budget.reserve("edges of tables", rows.memory_bytes())?;
     job.control.begin_phase("read", rows.count());
@@ -64,14 +64,14 @@ pub(super) fn read_numbers(job: &Job, rows: &dyn EdgeRows, scratch: &Path) -> Re
         largest: vertices.into_inner().checked_sub(1),
         is_undirected: false,
         is_mixed: false,
-        // What has been read tells that the largest id is known.
+        // Nonzero, so that the largest id counts as known.
         parsed_bytes: rows.read_bytes().max(1),
         skipped: 0,
         _scratch: Some(dir),
     })
 }
 
-/// Numbers the names of edges.
+/// Numbers the names of the edges.
 pub(super) fn relabel_given(job: &Job, rows: &dyn EdgeRows, scratch: &Path) -> Result<Relabelled> {
     let mut sampled = Sampled::default();
     rows.sample(&mut |batch, _| sampled.take(batch, rows.weights()))?;

@@ -1,10 +1,9 @@
-//! What edges are sorted by: one number for an edge's place in each of a graph's files.
+//! The keys by which edges are sorted: one number for an edge's place in each list.
 //!
-//! Contract: a key begins with the direction, so one sort brings the edges of all lists in order,
-//! those of targets before those of sources; then come the vertex and its neighbour; last the
-//! weight, as a number that has its order. Tiles are made of what lists are made of
-//! ([`crate::format::row`]). The vertices' bits are as many as the largest vertex has. Keys of 64
-//! bits are enough for 2^31 vertices without weights.
+//! Contract: a key consists of the direction, the vertex, its neighbour, and the weight as a number
+//! with the same order. So one sort brings the edges of all lists in order, those of targets before
+//! those of sources. Tiles are made from the lists ([`crate::format::row`]). A vertex takes as many
+//! bits as the largest one needs. Keys of 64 bits are enough for 2^31 vertices without weights.
 
 use bytemuck::Pod;
 use outcore::{Error, Result, Sortable};
@@ -13,7 +12,7 @@ use crate::format::weight::WeightType;
 
 const DIRECTION_BITS: u32 = 1;
 
-/// How many bits the parts of a key have.
+/// The number of bits of each part of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KeyShape {
     vertex_bits: u32,
@@ -21,10 +20,10 @@ pub(super) struct KeyShape {
     weights: Option<WeightType>,
 }
 
-/// An edge as the lists of one direction have it.
+/// An edge in the list of one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Placed {
-    /// Whether it is in the lists of sources.
+    /// Whether it is in the list of sources.
     pub(super) is_in: bool,
     pub(super) vertex: u32,
     pub(super) neighbour: u32,
@@ -33,7 +32,7 @@ pub(super) struct Placed {
 }
 
 impl KeyShape {
-    /// For this many vertices.
+    /// The shape for this many vertices.
     pub(super) fn of(vertices: u64, weights: Option<WeightType>) -> Self {
         let largest = vertices.saturating_sub(1).max(1);
         KeyShape {
@@ -43,7 +42,7 @@ impl KeyShape {
         }
     }
 
-    /// Fails where keys have no room for that many vertices and weights of eight bytes.
+    /// Fails if keys have no room for so many vertices and eight-byte weights.
     pub(super) fn check(self) -> Result<Self> {
         match self.bits() <= u128::BITS {
             true => Ok(self),
@@ -55,7 +54,7 @@ impl KeyShape {
         }
     }
 
-    /// Whether a weight is a number other than an infinite one.
+    /// Whether a weight is a finite number.
     #[inline(always)]
     pub(super) fn accepts(self, weight: u64) -> bool {
         self.weights.is_none_or(|of| of.is_finite(weight))
@@ -69,7 +68,7 @@ impl KeyShape {
         self.weights.map_or(0, |of| of.unordered(number))
     }
 
-    /// Vertices that keys of this shape can have.
+    /// The most vertices for keys of this shape.
     pub(super) fn vertices_max(self) -> u64 {
         1 << self.vertex_bits
     }
@@ -84,15 +83,15 @@ impl KeyShape {
     }
 }
 
-/// A number as a key.
+/// An integer that serves as a key.
 pub(super) trait EdgeKey: Pod + Sortable + Eq + Send + Sync {
     fn of(shape: KeyShape, placed: Placed) -> Self;
     fn placed(self, shape: KeyShape) -> Placed;
-    /// The same for all edges of a list.
+    /// The part that all edges of a list share.
     fn list(self, shape: KeyShape) -> Self;
-    /// The neighbour, and the bits of the weight of the edge to it.
+    /// The neighbour, and the bits of the edge's weight.
     fn neighbour(self, shape: KeyShape) -> (u32, u64);
-    /// The same for all weights.
+    /// The key without the weight.
     fn without_weight(self, shape: KeyShape) -> Self;
 }
 
@@ -156,7 +155,7 @@ mod tests {
     }
 
     proptest! {
-        /// A key gives back what it was made of, and keys have the order of the lists.
+        /// A key decodes to the edge it was made from, and keys sort in the order of the lists.
         #[test]
         fn keys_say_which_edge_they_are_and_sort_as_lists_want(
             vertices in 1u64..=u64::from(u32::MAX),

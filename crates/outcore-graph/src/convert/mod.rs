@@ -1,17 +1,17 @@
-//! From edges to a graph, by one sort.
+//! Converts edges to a graph with one sort.
 //!
 //! Contract: [`convert`] reads edges ([`crate::edges`]) and writes a graph's directory
-//! ([`crate::format`]), which is absent or whole. Each edge becomes a key for each list that has it
-//! ([`key`]); the keys go from the pass that makes them straight to the engine's sort, and from
-//! there, in order, to what packs tiles and lists ([`pack`]). Pairs and text are read once
-//! ([`once`]). Other formats are parsed to files of pairs first, and so are edges whose ids are
-//! relabelled ([`relabel`]). The graph's bytes depend on the edges and options alone.
+//! ([`crate::format`]), which is absent or whole. Each edge becomes a key for each list that
+//! contains it ([`key`]). The keys go directly from the pass that makes them to the engine's sort,
+//! and from there, in order, to the packers of tiles and lists ([`pack`]). Pairs and text are read
+//! once ([`once`]). Other formats, and edges whose ids are relabelled ([`relabel`]), are first
+//! parsed to files of pairs. The bytes of the graph depend only on the edges and the options.
 //!
-//! Bounds: memory is that of the sort and a few MiB for the files that are written. I/O is one read
-//! of the input, two keys an edge of 8 bytes each (16 for weights or more than 2^31 vertices) to
-//! scratch and back, and the graph. What is parsed first is written to scratch and read once more.
-//! With little memory, pairs are read once more to find how many vertices there are, and text is
-//! parsed first.
+//! Bounds: memory is that of the sort, and a few MiB for output files. I/O is one read of the
+//! input; two keys per edge of 8 bytes each (16 for weights or more than 2^31 vertices) to scratch
+//! and back; and the graph. Formats that are parsed first are written to scratch and read once
+//! more. With little memory, pairs are read once more to count the vertices, and text is parsed
+//! first.
 
 mod given;
 mod key;
@@ -48,40 +48,41 @@ use pack::{FILES, GraphKind, GraphSize, KeyWriter, Packed, Packing, Sizes, Sizes
 use relabel::{Relabelled, Traffic};
 
 const CONVERT: &str = "convert edges";
-/// More vertices are made only where there is an edge for each [`VERTICES_AN_EDGE`] of them, or
-/// where they were asked for.
+/// Above this number of vertices, there must be an edge for each [`VERTICES_AN_EDGE`] of them,
+/// unless the caller gives the number.
 const VERTICES_UNASKED: u64 = 1 << 24;
 const VERTICES_AN_EDGE: u64 = 256;
-/// Vertices at most: their numbers have four bytes, the last of which stands for none.
+/// The most vertices: a number has four bytes, and the last value means no vertex.
 pub(crate) const VERTICES_MAX: u64 = u32::MAX as u64;
 
 /// How edges are converted.
 #[derive(Debug, Clone, Default)]
 pub struct ConvertOptions {
-    /// What the files are.
+    /// How the input files are read.
     pub read: ReadOptions,
-    /// Edges have no direction.
+    /// Whether edges have no direction.
     pub is_undirected: bool,
-    /// Ids are any numbers or strings: vertices are numbered in their order.
+    /// Whether ids may be any numbers or strings; vertices are then numbered in the order of the
+    /// ids.
     pub relabel: Relabel,
-    /// Parallel edges are merged; of several weights the least is kept.
+    /// Merges parallel edges; the least of several weights is kept.
     pub dedup: bool,
-    /// Edges from a vertex to itself are left out.
+    /// Removes edges from a vertex to itself.
     pub drop_loops: bool,
-    /// Vertices are 0 to this; one more than the largest id if not given.
+    /// The number of vertices; one more than the largest id if `None`.
     pub vertices: Option<u64>,
-    /// A graph that is there may be replaced.
+    /// Whether an existing graph may be replaced.
     pub replace: bool,
 }
 
-/// What was converted.
+/// The result of a conversion.
 #[derive(Debug, Clone)]
 pub struct ConvertSummary {
     /// Edges read.
     pub edges_in: u64,
     /// Lines that were skipped as comments.
     pub comments: u64,
-    /// What the graph has.
+    /// The manifest of the graph.
     pub manifest: Manifest,
     /// Wall time.
     pub seconds: f64,
@@ -91,16 +92,16 @@ pub struct ConvertSummary {
     pub written_bytes: u64,
     /// Bytes of the graph.
     pub graph_bytes: u64,
-    /// The phases of the sort that makes the layout; numbering ids goes before it.
+    /// The phases of the sort that makes the layout; the numbering of ids comes before them.
     pub phases: Vec<Phase>,
 }
 
 /// Converts the edges in `inputs` to a graph in the directory `dir`.
 ///
 /// # Errors
-/// [`Kind::Usage`] for a graph that is there and for ids that are too large, [`Kind::Corrupt`] for
-/// what is not an edge, [`Kind::Memory`] if the plan does not fit; what reading and writing fail
-/// with. Nothing is left behind.
+/// [`Kind::Usage`] for an existing graph and for ids that are too large, [`Kind::Corrupt`] for
+/// input that is not an edge, [`Kind::Memory`] if the plan does not fit; errors of reading and
+/// writing. On failure, no file remains.
 pub fn convert(
     job: &Job,
     inputs: &[PathBuf],
@@ -110,11 +111,10 @@ pub fn convert(
     run_from(job, &EdgesFrom::Files(inputs), dir, options)
 }
 
-/// Converts the edges that `rows` gives.
+/// Converts the edges that `rows` returns.
 ///
 /// # Errors
-/// As [`convert`]; [`Kind::Usage`] for ids that are names, or numbers, where the options say
-/// otherwise.
+/// As [`convert`]; [`Kind::Usage`] for ids that are names or numbers, unlike in the options.
 pub fn convert_rows(
     job: &Job,
     rows: &dyn EdgeRows,
@@ -132,7 +132,7 @@ pub fn convert_rows(
     }
 }
 
-/// Where edges come from.
+/// The source of the edges.
 enum EdgesFrom<'a> {
     Files(&'a [PathBuf]),
     Rows(&'a dyn EdgeRows),
@@ -159,7 +159,7 @@ fn run_from(
         job.options.drives = vec![ScratchDrive::new(&beside)];
     }
     for drive in &job.options.drives {
-        // Also where this conversion needs no scratch.
+        // Also swept here, where this conversion uses no scratch.
         job.device.sweep_private_dirs(&drive.dir)?;
     }
     let made = NewDir::make(job.device.as_ref(), "make graph", dir)?;
@@ -175,7 +175,7 @@ fn run_from(
     };
     made.keep();
     let mut phases = done.summary.phases;
-    // The sort knows nothing of what becomes of its rows.
+    // The sort does not see the bytes of the graph that its rows become.
     for phase in phases.iter_mut().filter(|phase| phase.name == "sort") {
         phase.written_bytes += done.graph_bytes;
     }
@@ -191,20 +191,20 @@ fn run_from(
     })
 }
 
-/// What has been made.
+/// The result of a sort.
 struct Done {
     edges_in: u64,
     manifest: Manifest,
-    /// What the sort has done.
+    /// The engine's summary of the sort.
     summary: Summary,
-    /// Bytes that were read and written before it.
+    /// Bytes read and written before it.
     before: Traffic,
-    /// Comments that were skipped.
+    /// Skipped comments.
     skipped: u64,
     graph_bytes: u64,
 }
 
-/// Converts edges in files of pairs, to which all else is parsed or relabelled before.
+/// Converts edges in files of pairs; other inputs have been parsed or relabelled before.
 fn convert_files(
     job: &Job,
     from: &EdgesFrom<'_>,
@@ -263,7 +263,7 @@ fn convert_files(
     })
 }
 
-/// Fails for files with and without directions that are not all to be without.
+/// Fails if only some files are undirected and the options do not make all of them undirected.
 fn check_directions(is_mixed: bool, options: &ConvertOptions) -> Result<()> {
     if is_mixed && !options.is_undirected {
         let cause =
@@ -274,8 +274,8 @@ fn check_directions(is_mixed: bool, options: &ConvertOptions) -> Result<()> {
     Ok(())
 }
 
-/// Fails for a directory that has other things than a graph: they would be replaced, or lie among
-/// its files.
+/// Fails for a directory with anything other than a graph, which would be replaced or mixed with
+/// the graph's files.
 fn refuse_others(dir: &Path) -> Result<()> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Ok(());
@@ -302,14 +302,14 @@ fn refuse_others(dir: &Path) -> Result<()> {
     }
 }
 
-/// What files of a graph are called, but for the manifest; no graph has all of them.
+/// The names of all files of graphs, except for the manifest; no graph has all of them.
 fn file_names() -> impl Iterator<Item = &'static str> {
     let own = FILES.iter().map(|file| file.name);
     own.chain(["names", "names.index"])
 }
 
-/// Removes what a graph that was replaced had, and the one that is there now has not. It is in
-/// nobody's way if it stays.
+/// Removes files of a replaced graph that the new graph does not have. A file that cannot be
+/// removed does no harm.
 fn remove_replaced(dir: &Path, kept: &[PathBuf]) {
     let paths = file_names().map(|name| dir.join(name));
     for path in paths.filter(|path| !kept.contains(path)) {
@@ -317,7 +317,7 @@ fn remove_replaced(dir: &Path, kept: &[PathBuf]) {
     }
 }
 
-/// The edges between vertices, and what these are called.
+/// Reads the edges between vertices, and the vertices' names.
 fn read_all(
     job: &Job,
     from: &EdgesFrom<'_>,
@@ -362,7 +362,7 @@ fn read_all(
     Ok((edges, Some(found)))
 }
 
-/// Fails for ids that are not what `relabel` says.
+/// Fails for ids that do not match `relabel`.
 fn check_ids(rows: &dyn EdgeRows, relabel: Relabel) -> Result<()> {
     let (is, hint) = match (rows.are_names(), relabel) {
         (true, Relabel::No) => ("strings", "number them with --relabel"),
@@ -373,7 +373,7 @@ fn check_ids(rows: &dyn EdgeRows, relabel: Relabel) -> Result<()> {
     Err(Error::usage(CONVERT, format!("the ids are {is}")).hint(hint))
 }
 
-/// Edges in the files, by their lengths.
+/// The number of edges in the files, from their lengths.
 fn input_items(edges: &EdgeFiles) -> Result<u64> {
     let mut items = 0;
     for input in &edges.inputs {
@@ -394,8 +394,7 @@ fn input_items(edges: &EdgeFiles) -> Result<u64> {
     Ok(items)
 }
 
-/// How many vertices there are: what was asked for, what headers say, or one more than the largest
-/// id.
+/// The number of vertices: the requested number, that of headers, or one more than the largest id.
 fn count_vertices(job: &Job, edges: &EdgeFiles, options: &ConvertOptions) -> Result<u64> {
     let told = options
         .vertices
@@ -412,7 +411,7 @@ fn count_vertices(job: &Job, edges: &EdgeFiles, options: &ConvertOptions) -> Res
     vertices_of(largest, told)
 }
 
-/// How many vertices there are, by the largest id and what was told before.
+/// The number of vertices, from the largest id and the number given before.
 fn vertices_of(largest: Option<u64>, told: Option<u64>) -> Result<u64> {
     let needed = largest.map_or(0, |largest| largest.saturating_add(1));
     let vertices = told.unwrap_or(needed);
@@ -433,7 +432,7 @@ fn vertices_of(largest: Option<u64>, told: Option<u64>) -> Result<u64> {
     Ok(vertices)
 }
 
-/// Fails for ids so far apart that a graph would be little else than vertices without edges: 8
+/// Fails for ids so far apart that most of the graph would be vertices without edges, which take 8
 /// bytes each.
 fn check_density(vertices: u64, edges: u64) -> Result<()> {
     if vertices <= VERTICES_UNASKED || vertices / VERTICES_AN_EDGE <= edges {
@@ -455,7 +454,7 @@ fn beyond(id: u64, vertices: u64) -> Error {
 }
 
 impl ConvertOptions {
-    /// The kind of the graph, of edges that a header may say to have no direction.
+    /// The kind of the graph; a header may mark the edges as undirected.
     fn kind(&self, weights: Option<WeightType>, is_undirected: bool) -> GraphKind {
         GraphKind {
             weights,
@@ -466,7 +465,7 @@ impl ConvertOptions {
 }
 
 impl GraphKind {
-    /// Another id for other sizes and options.
+    /// Derives the graph's id, which differs for other sizes and options.
     fn sizes(self, options: &ConvertOptions, vertices: u64, edges_in: u64) -> Sizes {
         let flags = [
             !self.is_directed,
@@ -497,7 +496,7 @@ struct Conversion<'a> {
     options: &'a ConvertOptions,
     shape: KeyShape,
     kind: GraphKind,
-    /// About how many vertices and edges there are.
+    /// The approximate size of the graph.
     about: GraphSize,
 }
 
@@ -535,7 +534,7 @@ impl SourceEdges<'_> {
         conversion.run(keys, sizes_of, relabelled)
     }
 
-    /// Fails for an edge that the graph cannot have; `position` is its own among all of them.
+    /// Fails for an edge that the graph cannot have; `position` is its number among all edges.
     #[inline(always)]
     fn check(&self, shape: KeyShape, edge: &Edge, position: u64) {
         let largest = edge.source.max(edge.target);
@@ -551,7 +550,7 @@ impl SourceEdges<'_> {
             true => beyond(largest, self.vertices),
             false => not_finite(edge, self.edges.shape.weights()),
         };
-        // What was parsed or numbered is not where the user has it.
+        // Parsed or relabelled edges are no longer at their place in the user's file.
         let is_as_given = self.edges.parsed_bytes == 0 && self.options.relabel == Relabel::No;
         fail(match is_as_given {
             true => at_edge(error, self.edges.shape, &self.edges.inputs, position),
@@ -568,7 +567,7 @@ fn not_finite(edge: &Edge, weights: Option<WeightType>) -> Error {
 }
 
 impl Conversion<'_> {
-    /// Adds the keys of an edge.
+    /// Appends the keys of an edge.
     #[inline(always)]
     fn push_keys<K: EdgeKey>(&self, edge: &Edge, keys: &mut Vec<K>) {
         let (source, target) = (edge.source as u32, edge.target as u32);
@@ -592,7 +591,7 @@ impl Conversion<'_> {
         }
     }
 
-    /// The files that will be written, and the number of the first of those with names.
+    /// The plan of the files, and the index of the first one with names.
     fn plans(&self, relabelled: Option<&Relabelled>) -> Result<(Vec<ShardPlan>, usize)> {
         let plan = |name: &str, len_bytes| ShardPlan {
             path: self.dir.join(name),
@@ -648,7 +647,7 @@ impl Conversion<'_> {
                     .write_to(output, false),
             };
             let mut packing = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            // The sort only knows that its pipe is broken; the packer knows why.
+            // The sort only reports that its pipe is broken; the packer has the cause.
             packing.take_failure()?;
             let summary = sorted?;
             let Packed {
@@ -680,7 +679,7 @@ fn batches_bytes<K>(job: &Job) -> u64 {
     (job.options.threads.max(1) * KEYS * size_of::<K>()) as u64
 }
 
-/// Fails for less memory than any conversion takes.
+/// Fails if there is less memory than any conversion needs.
 ///
 /// # Errors
 /// [`Kind::Memory`].

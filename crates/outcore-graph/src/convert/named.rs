@@ -1,14 +1,14 @@
-//! Ids that are strings become vertices 0, 1, 2, ... in the order of their bytes, with no more
-//! memory than a sort takes.
+//! Numbers string ids as vertices 0, 1, 2, ... in the order of their bytes, with no more memory
+//! than a sort needs.
 //!
-//! Contract: as [`super::relabel`], with the engine's sort of rows in place of that of numbers.
-//! Each end of an edge is a row: its name, a zero byte, which is in no name, and its place (twice
-//! where its line begins, and one more for the target), with the edge's weight after it. Rows are
-//! their own keys, so all ends of a name are neighbours in the sorted rows: it gets the next
-//! number, and its name is appended to the names. Pairs of place and number then take the way of
-//! numbers.
+//! Contract: as [`super::relabel`], with a sort of rows in place of numbers. Each end of an edge
+//! becomes a row. The row has the end's name, a zero byte, which no name contains, its place (twice
+//! the offset of its line, plus one for the target), and the edge's weight. Rows are their own
+//! keys, so all ends with one name are adjacent in the sorted rows. Each distinct name gets the
+//! next number and is appended to the names. Pairs of place and number are then processed as for
+//! numeric ids.
 //!
-//! Bounds: one read of the text; a sort of a row an end; then a sort of 16 bytes an end.
+//! Bounds: one read of the text; a sort of one row per end; then a sort of 16 bytes per end.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,10 +32,10 @@ use crate::edges::text::{Place, not_an_edge};
 use crate::format::weight::WeightType;
 use outcore::primitives::appended::{AppendedFile, append_to};
 
-/// Length of a read, and reads in flight of each thread.
+/// Length of a read, and the number of reads in flight per thread.
 const READ_BYTES: usize = 256 << 10;
 const READS: usize = 4;
-/// Rows that are handed on together, and room for the last of them.
+/// Bytes of rows that are passed on together, and room for the last of them.
 pub(super) const BATCH_BYTES: usize = 128 << 10;
 /// The longest line.
 const LINE_BYTES_MAX: usize = READ_BYTES;
@@ -44,7 +44,7 @@ const SAMPLE_READS: usize = 256;
 const SAMPLE_BYTES: usize = 4096;
 const PLACE_BYTES: usize = 8;
 const WEIGHT_BYTES: usize = 8;
-/// Bytes of the rows that a thread takes at a time.
+/// Bytes of rows that a thread takes at a time.
 const PART_BYTES: u64 = 1 << 20;
 
 /// Numbers the names in `files`.
@@ -99,7 +99,7 @@ pub(super) fn relabel_rows(
     number_edges(job, dir, &ends, names, vertices, weights, traffic)
 }
 
-/// Adds the rows of both ends of an edge; its place is below 2^62.
+/// Appends the rows of both ends of an edge, whose place is below 2^62.
 pub(super) fn push_ends(
     rows: &mut RowBatch,
     edge: &NamedEdge<'_>,
@@ -120,7 +120,7 @@ pub(super) fn push_ends(
     Ok(())
 }
 
-/// Rows in the order of all of their bytes.
+/// Orders rows by all of their bytes.
 struct WholeRow;
 
 impl SortKey for WholeRow {
@@ -134,7 +134,7 @@ impl SortKey for WholeRow {
     }
 }
 
-/// The ends of the edges in text, on their way into the sort.
+/// The ends of edges in text, as input of the sort.
 struct NamedRows<'a> {
     job: &'a Job,
     files: &'a [NamedFile],
@@ -143,11 +143,11 @@ struct NamedRows<'a> {
     blocks: Blocks,
     borders: Vec<Borders>,
     text_bytes: u64,
-    /// Bytes of text that nobody has read.
+    /// Bytes of text that are still unread.
     left_bytes: AtomicU64,
-    /// Comments that have been met.
+    /// Comments so far.
     skipped: AtomicU64,
-    /// Rows of the sample, and the bytes of all rows.
+    /// Rows of the sample, and the estimated bytes of all rows.
     sample: RowBatch,
     rows_bytes: u64,
 }
@@ -185,7 +185,7 @@ impl<'a> NamedRows<'a> {
         Ok(rows)
     }
 
-    /// Lines from all over, those that are cut, too: they do as a sample.
+    /// Samples lines evenly from the text. Lines that are cut off are also used.
     fn take_sample(&mut self) -> Result<()> {
         if self.text_bytes == 0 {
             return Ok(());
@@ -193,7 +193,7 @@ impl<'a> NamedRows<'a> {
         let (job, parts) = (self.job, self.blocks.parts());
         let sizes = (SAMPLE_READS, SAMPLE_BYTES);
         let text = sample(&self.volume, &job.budget, parts, 1, sizes.0, sizes.1, 1)?;
-        // All files of a conversion are of one format.
+        // All files of a conversion have one format.
         let syntax = self.files.first().map(|file| file.syntax);
         let line_end = syntax.map_or(b'\n', |syntax| syntax.line_end());
         for line in text.split(|byte| *byte == line_end) {
@@ -255,7 +255,7 @@ impl<'a> NamedRows<'a> {
         Ok(())
     }
 
-    /// Ends reading; a file that somebody changed meanwhile is an error.
+    /// Ends reading; fails if a file has changed meanwhile.
     fn close(&self) -> Result<()> {
         for part in self.blocks.parts() {
             self.volume.check_unchanged(&part.file, false)?;
@@ -267,7 +267,7 @@ impl<'a> NamedRows<'a> {
     /// Memory of a thread.
     fn thread_bytes() -> u64 {
         let reads = READS * (READ_BYTES + 2 * 4096);
-        // Of a batch that grew, both are in memory for a moment.
+        // While a batch grows, its old and its new buffer are both in memory.
         (reads + 3 * BATCH_BYTES + 4 * NAME_BYTES_MAX) as u64
     }
 }
@@ -278,13 +278,13 @@ impl RowSource for NamedRows<'_> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // Of each piece the ends of two lines, too.
+        // For each piece, also the ends of two lines.
         let pieces = self.text_bytes / READ_BYTES as u64;
         self.job.options.threads.max(1) as u64 * Self::thread_bytes() + pieces * 256
     }
 
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
-        // Of each batch the same share is looked at.
+        // The same share of each batch is used.
         let mut batch = RowBatch::default();
         for row in self.sample.iter() {
             batch.push(row)?;
@@ -297,7 +297,7 @@ impl RowSource for NamedRows<'_> {
     }
 
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()> {
-        // What the engine has set aside for this thread.
+        // The memory that the engine has set aside for this thread.
         let own = Budget::new(Self::thread_bytes());
         let pool = Pool::new(&own, "text of edges", READ_BYTES + 2 * 4096, READS)?;
         let mut rows = RowBatch::default();
@@ -336,8 +336,8 @@ impl RowSource for NamedRows<'_> {
     }
 }
 
-/// Takes sorted rows, one part after another: numbers names, and appends each name once and a pair
-/// an end.
+/// Takes sorted rows, one part after another. It numbers the names, and appends each name once and
+/// a pair per end.
 struct NumberingSink<'a> {
     job: &'a Job,
     weights: Option<WeightType>,
@@ -474,7 +474,7 @@ impl RowPart for NumberingPart<'_, '_> {
     }
 }
 
-/// A part that is given up ends the numbering: later ones would wait for ever.
+/// A part that is abandoned ends the numbering, because later parts would wait for ever.
 impl Drop for NumberingPart<'_, '_> {
     fn drop(&mut self) {
         if !self.is_finished {

@@ -1,12 +1,12 @@
-//! Conversion of edges that are read once: pairs of numbers, and text.
+//! Converts edges that are read once: pairs of numbers, and text.
 //!
-//! Contract: the pass that reads the edges makes the keys of the sort of them. How many vertices
-//! there are is known at its end, which is before the first key comes out of the sort in order.
-//! Keys, which are made before, have room for the ids that some places of the files have, and a
-//! thousandth more. If a larger id comes, the pass gives up, nothing is left of it, and the edges
-//! are converted as those of other formats are. The graph is the same.
+//! Contract: the pass that reads the edges also makes the keys for their sort. The number of
+//! vertices is known at the end of the pass, before the first key comes out of the sort. The keys
+//! are made before that; they have room for the largest id in a sample of the files, and a
+//! thousandth more. If a larger id occurs, the pass fails, leaves nothing behind, and the edges are
+//! converted like those of other formats. The graph is the same.
 //!
-//! Bounds: as those of [`super`]; a read of some places of each file before.
+//! Bounds: as those of [`super`], and a read of some places of each file before.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,29 +29,29 @@ use crate::edges::{EdgeFiles, Relabel, item_files};
 use crate::format::manifest::Manifest;
 use crate::format::weight::WeightType;
 
-/// With less memory, what is held for a row of tiles would be a large part of it; only the number
-/// of vertices tells that few are enough.
+/// With less memory, the buffers for a row of tiles could be a large part of it. They are small for
+/// few vertices, but the number of vertices is not known yet.
 const MEMORY_BYTES_LEAST: u64 = 64 << 20;
 
-/// Memory for the keys of a piece of text, on each thread: a line of four bytes makes two.
+/// Memory per thread for the keys of a piece of text: a line of four bytes makes two.
 const PIECE_KEYS_BYTES: u64 = 1 << 20;
 
-/// What the pass finds out about the edges.
+/// The results of the pass.
 #[derive(Debug, Default)]
 struct Seen {
-    /// One more than the largest id, and 0 without edges.
+    /// One more than the largest id, or 0 without edges.
     needed: AtomicU64,
-    /// Whether an id was larger than keys have room for.
+    /// Whether an id was too large for the keys.
     is_beyond: AtomicBool,
 }
 
 impl Seen {
-    /// Notes ids, of which this is the largest; fails the pass if it is too large.
+    /// Notes the largest of some ids; fails the pass if it is too large.
     fn note(&self, largest: Option<u64>, shape: KeyShape) {
         let needed = largest.map_or(0, |largest| largest.saturating_add(1));
         if needed > shape.vertices_max().min(VERTICES_MAX) {
             self.is_beyond.store(true, Ordering::Relaxed);
-            // Nobody is shown it.
+            // This message is never shown.
             fail(Error::usage(CONVERT, "an id is larger than those before"))
         }
         if needed > self.needed.load(Ordering::Relaxed) {
@@ -64,7 +64,7 @@ impl Seen {
     }
 }
 
-/// Converts `inputs` if they are pairs or text, and if memory and ids allow to read them once.
+/// Converts `inputs` if they are pairs or text, and if memory and ids allow reading them only once.
 pub(super) fn convert_once(
     job: &Job,
     inputs: &[PathBuf],
@@ -78,14 +78,14 @@ pub(super) fn convert_once(
         return convert_lines(job, lines, dir, options);
     }
     match item_files(inputs, &options.read)? {
-        // With a number of vertices, other pairs are read once, too.
+        // If the number of vertices is given, the other way also reads pairs only once.
         Some(edges) if options.vertices.is_none() => convert_items(job, &edges, dir, options),
         _ => Ok(None),
     }
 }
 
-/// Keys for that many vertices, or for the ids that were seen and some more; nothing if there are
-/// too many for a pass that may have to give up.
+/// The shape of keys for the given number of vertices, or for the sampled ids and some more. `None`
+/// if there are too many vertices for a pass that may have to be repeated.
 fn shape_for(
     told: Option<u64>,
     seen: Option<u64>,
@@ -99,7 +99,7 @@ fn shape_for(
     (vertices <= VERTICES_MAX && shape.check().is_ok()).then_some(shape)
 }
 
-/// What was made, unless the pass gave up.
+/// Returns the result, or `None` if an id was too large.
 fn unless_beyond(seen: &Seen, done: Result<Done>) -> Result<Option<Done>> {
     match done {
         Err(_) if seen.is_beyond.load(Ordering::Relaxed) => Ok(None),
@@ -254,7 +254,7 @@ fn run_lines<K: EdgeKey>(
     let keys = LineKeys {
         lines,
         make: |batch: Batch<'_>| {
-            // Short lines; a piece has fewer keys than that mostly.
+            // Lines may be short, but most pieces have fewer keys than this.
             let mut keys: Vec<K> = Vec::with_capacity(batch.count / 6);
             let mut largest = None;
             lines.each(&batch, |edge: Edge| {
@@ -269,7 +269,7 @@ fn run_lines<K: EdgeKey>(
     conversion.run(keys, sizes_of, None)
 }
 
-/// The keys that `make` makes of the lines in pieces of files.
+/// The keys that `make` makes from the lines in pieces of files.
 struct LineKeys<'a, F> {
     lines: &'a LineFiles,
     make: F,

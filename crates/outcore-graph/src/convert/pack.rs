@@ -1,10 +1,10 @@
-//! Sorted keys become tiles and lists.
+//! Packs sorted keys into tiles and lists.
 //!
-//! Contract: [`KeyWriter`] is the pipe that the sort writes to: it takes keys in order, from one
-//! thread at a time, and [`Packing`] puts each edge into the lists that its key names, and from the
-//! lists of sources, or undirected edges from their larger end, into tiles. With `dedup`, of keys
-//! that differ in the weight alone the first is taken. What fails here is kept, since a pipe can
-//! only say that it is broken.
+//! Contract: [`KeyWriter`] is the pipe that the sort writes to. It takes keys in order, from one
+//! thread at a time. [`Packing`] puts each edge into the list of its key. Tiles are made from the
+//! lists of sources or, for undirected edges, from the list of the larger end. With `dedup`, the
+//! first of the keys that differ only in the weight is kept. Failures are stored here, because a
+//! pipe can only report that it is broken.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,10 +41,10 @@ const fn file(name: &'static str, part: Part, kind: FileKind) -> GraphFile {
 }
 
 impl FileKind {
-    /// Bytes of a buffer, of a job that has this much memory.
+    /// Bytes of a buffer, for a job with this much memory.
     fn buffer_bytes(self, memory_bytes: u64) -> usize {
         match self {
-            // As much as is packed while the writer waits for a processor.
+            // Enough for packing to continue while the writer waits for a processor.
             FileKind::Edges if memory_bytes >= 256 << 20 => 1 << 20,
             FileKind::Edges => 256 << 10,
             FileKind::Index => 16 << 10,
@@ -53,7 +53,7 @@ impl FileKind {
     }
 }
 
-/// The files of a graph, in the order in which [`Packing`] takes them.
+/// The files of a graph, in the order of [`Packing`].
 pub(super) const FILES: [GraphFile; 7] = [
     file("tiles", Part::Tiles, FileKind::Edges),
     file("out", Part::Out, FileKind::Edges),
@@ -64,7 +64,7 @@ pub(super) const FILES: [GraphFile; 7] = [
     file("in.degrees", Part::In, FileKind::Degrees),
 ];
 
-/// What kind of graph is made.
+/// The kind of the graph.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GraphKind {
     pub(super) weights: Option<WeightType>,
@@ -72,17 +72,17 @@ pub(super) struct GraphKind {
     pub(super) dedup: bool,
 }
 
-/// What a graph is called in its checksums, and how many vertices it has.
+/// A graph's id in its checksums, and its number of vertices.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
     pub(super) id: u64,
     pub(super) vertices: u64,
 }
 
-/// Says how large the graph is, when all keys have been made.
+/// Returns the size of the graph once all keys have been made.
 pub(super) type SizesOf = Box<dyn FnMut() -> Result<Sizes> + Send>;
 
-/// How many vertices and edges a graph has.
+/// The numbers of vertices and edges of a graph.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GraphSize {
     pub(super) vertices: u64,
@@ -90,12 +90,12 @@ pub(super) struct GraphSize {
 }
 
 impl GraphKind {
-    /// Whether it has that file.
+    /// Whether it has this file.
     pub(super) fn has(self, file: &GraphFile) -> bool {
         file.part != Part::In || self.is_directed
     }
 
-    /// About how long the file will be, of this many vertices and edges.
+    /// The approximate length of the file for a graph of this size.
     pub(super) fn about_bytes(self, file: &GraphFile, size: GraphSize) -> u64 {
         let directions = match (file.part, self.is_directed) {
             (Part::Out, false) => 2,
@@ -110,7 +110,7 @@ impl GraphKind {
     }
 }
 
-/// Lists on their way to their files.
+/// Lists that are being written to their files.
 struct Lists {
     packer: ListPacker,
     files: ListsOut,
@@ -162,10 +162,10 @@ pub(super) struct Packing<K> {
     shape: KeyShape,
     kind: GraphKind,
     sizes_of: SizesOf,
-    /// What is written to, until the first key comes.
+    /// The output files, until the first key comes.
     files: Vec<AppendedFile>,
     sizes: Option<Sizes>,
-    /// The last edge, and what is kept of a list, where parallel edges are merged.
+    /// If parallel edges are merged: the last edge, and the kept edges of a list.
     last: Option<K>,
     kept: Vec<K>,
     tiles: Option<(TileRow, AppendedFile)>,
@@ -176,15 +176,15 @@ pub(super) struct Packing<K> {
     failure: Option<Error>,
 }
 
-/// What has become of the keys.
+/// The result of packing.
 pub(super) struct Packed {
     pub(super) manifest: Manifest,
-    /// Of each file.
+    /// Length of each file.
     pub(super) lens_bytes: Vec<u64>,
 }
 
 impl<K: EdgeKey> Packing<K> {
-    /// To the staged `files`, in the order of [`FILES`].
+    /// Writes to the staged `files`, in the order of [`FILES`].
     pub(super) fn new<'f>(
         job: &Job,
         appender: &Appender,
@@ -216,8 +216,8 @@ impl<K: EdgeKey> Packing<K> {
         })
     }
 
-    /// Makes the packers, unless that is done; all keys have been made before the first comes in
-    /// order.
+    /// Creates the packers at the first call. By then all keys have been made, because the first
+    /// one has come out of the sort.
     fn begin(&mut self) -> Result<Sizes> {
         if let Some(sizes) = self.sizes {
             return Ok(sizes);
@@ -246,7 +246,7 @@ impl<K: EdgeKey> Packing<K> {
         Ok(sizes)
     }
 
-    /// Takes keys, each after those before it, as they lie in memory.
+    /// Takes keys in ascending order, in their form in memory.
     fn take_all(&mut self, keys: &[u8]) -> Result<()> {
         self.begin()?;
         match bytemuck::try_cast_slice(keys) {
@@ -312,7 +312,7 @@ impl<K: EdgeKey> Packing<K> {
         }
     }
 
-    /// Fails with what has failed.
+    /// Returns the stored failure, if there is one.
     pub(super) fn take_failure(&mut self) -> Result<()> {
         self.failure.take().map_or(Ok(()), Err)
     }
@@ -343,7 +343,7 @@ impl<K: EdgeKey> Packing<K> {
                 loops: self.loops,
                 directed: self.kind.is_directed,
                 weighted: self.kind.weights.is_some(),
-                // Graphs with floats of four bytes are as they were before there were others.
+                // Four-byte floats are the manifest's default, so their type is left out.
                 weight_type: self.kind.weights.filter(|of| *of != WeightType::F32),
                 dedup: self.kind.dedup,
                 relabelled: false,
@@ -358,10 +358,10 @@ impl<K: EdgeKey> Packing<K> {
     }
 }
 
-/// The pipe that sorted keys are written to.
+/// The pipe that receives sorted keys.
 pub(super) struct KeyWriter<K> {
     packing: Arc<Mutex<Packing<K>>>,
-    /// The front of a key that was cut.
+    /// The first bytes of a key that was split.
     rest: Vec<u8>,
 }
 

@@ -1,13 +1,13 @@
-//! Ids that are any numbers become vertices 0, 1, 2, ... in their order, with no more memory than a
-//! sort takes.
+//! Numbers arbitrary numeric ids as vertices 0, 1, 2, ... in their order, with no more memory than
+//! a sort needs.
 //!
 //! Contract: each end of an edge becomes a pair of its id and its place (twice the edge's number,
-//! and one more for the target). Sorted by id, all ends of one vertex are neighbours: it gets the
-//! next number, and its id is appended to the names. Sorted by place again, the numbers of an
-//! edge's two ends are neighbours. So two sorts do what a join with a table of names does, and no
-//! table has to fit into memory.
+//! plus one for the target). After a sort by id, all ends of one vertex are adjacent; the vertex
+//! gets the next number, and its id is appended to the names. After a sort by place, the numbers of
+//! an edge's two ends are adjacent. So two sorts replace a join with a table of names, and no table
+//! has to fit into memory.
 //!
-//! Bounds: two sorts of 16 bytes an end, and one write and read each of 16 bytes an end and of the
+//! Bounds: two sorts of 16 bytes per end, and one write and read of 16 bytes per end and of the
 //! edges.
 
 use std::path::{Path, PathBuf};
@@ -24,14 +24,14 @@ use crate::format::names::{NAME_BLOCK_BYTES, NamePacker};
 use crate::format::weight::WeightType;
 use outcore::primitives::appended::{AppendedFile, append_to};
 
-/// Edges with new numbers, and what the vertices were called.
+/// Edges with new numbers, and the vertices' original ids.
 pub(super) struct Relabelled {
     pub(super) inputs: Vec<Input>,
     pub(super) shape: ItemShape,
     pub(super) vertices: u64,
     pub(super) read_bytes: u64,
     pub(super) written_bytes: u64,
-    /// Comments that were skipped in text.
+    /// Skipped comments in text.
     pub(super) skipped: u64,
     names: NamesFile,
     _scratch: PrivateDir,
@@ -41,7 +41,7 @@ pub(super) struct Relabelled {
 pub(super) enum NamesFile {
     /// Eight bytes each.
     Numbers(PathBuf),
-    /// A length of two bytes and this many bytes.
+    /// Each with a two-byte length and its bytes.
     Text(PathBuf),
 }
 
@@ -53,7 +53,7 @@ pub(super) fn relabel(job: &Job, edges: &EdgeFiles, scratch: &Path) -> Result<Re
     let (ends, names) = (path("part-0"), path("part-1"));
     let context = Context::of_job(job);
 
-    // By id: every id gets the next number.
+    // Sorted by id: each distinct id gets the next number.
     let make = |bytes: &[u8], first: u64| {
         let mut items: Vec<[u64; 2]> = Vec::new();
         let mut number = first;
@@ -109,15 +109,15 @@ pub(super) fn relabel(job: &Job, edges: &EdgeFiles, scratch: &Path) -> Result<Re
     Ok(found)
 }
 
-/// Bytes that were read and written.
+/// Bytes read and written.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Traffic {
     pub(super) read_bytes: u64,
     pub(super) written_bytes: u64,
 }
 
-/// Sorts ends by place, so that the numbers of an edge's two ends are neighbours. An end is its
-/// place, its number and, if there are weights, the weight of its edge.
+/// Sorts ends by place, so that the numbers of an edge's two ends are adjacent. An end consists of
+/// its place, its number and, if edges have weights, the edge's weight.
 pub(super) fn number_edges(
     job: &Job,
     dir: PrivateDir,
@@ -176,7 +176,7 @@ fn written(summary: &Summary) -> u64 {
 }
 
 impl Relabelled {
-    /// Puts the weights of `edges` after the new numbers, edge by edge.
+    /// Appends the weights of `edges` to the new numbers, edge by edge.
     fn add_weights(&mut self, job: &Job, edges: &EdgeFiles) -> Result<()> {
         let context = Context::of_job(job);
         let numbers = context.read_inputs::<[u32; 2]>(&self.inputs);
@@ -217,7 +217,7 @@ impl Relabelled {
 }
 
 impl Relabelled {
-    /// The files of names of a graph, and about how long they will be.
+    /// The files of names in a graph, with their approximate lengths.
     pub(super) fn name_files(&self) -> Result<Vec<(&'static str, u64)>> {
         let path = match &self.names {
             NamesFile::Numbers(_) => return Ok(vec![("names", self.vertices * 8)]),
@@ -226,7 +226,7 @@ impl Relabelled {
         let found = std::fs::metadata(path);
         let found = found.map_err(|error| Error::io(super::CONVERT, &error).path(path))?;
         let block_bytes = NAME_BLOCK_BYTES as u64;
-        // At the end of a block there may be no room for one of the longest.
+        // A block may have unused space at its end, too small for one of the longest names.
         let blocks = found.len() / (block_bytes - NAME_BYTES_MAX as u64 - 64) + 1;
         Ok(vec![
             ("names", blocks * block_bytes),
@@ -234,8 +234,8 @@ impl Relabelled {
         ])
     }
 
-    /// Copies the names to their place in the graph `manifest` describes, which then describes
-    /// them, too; gives the lengths of the files.
+    /// Copies the names into the graph of `manifest`, adds them to the manifest, and returns the
+    /// lengths of the files.
     pub(super) fn copy_names(
         &self,
         job: &Job,
@@ -273,7 +273,7 @@ impl Relabelled {
     }
 }
 
-/// Shows each of the names that were appended to a file, in order.
+/// Passes each name in a file of appended names to `take`, in order.
 fn each_name(job: &Job, path: &Path, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let bytes = Context::of_job(job).read_inputs::<u8>(&[Input::raw(path)]);
     let mut rest: Vec<u8> = Vec::new();

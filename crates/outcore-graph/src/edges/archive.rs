@@ -1,15 +1,15 @@
-//! ZIP archives of arrays, as NumPy writes them, read without being held.
+//! Reads ZIP archives of arrays, as NumPy writes them, as a stream.
 //!
-//! Contract: stored and deflated members, of archives of any length. What lies outside of the file,
-//! is cut short, or does not have the checksum that the directory says is an error of corrupt data.
+//! Contract: members may be stored or deflated, in archives of any length. A member outside the
+//! file, a truncated one, or one with a wrong checksum is an error of corrupt data.
 //!
-//! N.B. the crate `zip` 9.8 (no default features, `deflate-flate2`) reads through `Read + Seek`, so
-//! members of any length would not pass through the engine's read-ahead and its device, as they do
-//! here; and it brings nine more crates and 131 KiB in a stripped binary.
+//! N.B. The crate `zip` 9.8 (no default features, `deflate-flate2`) reads through `Read + Seek`, so
+//! members could not pass through the engine's read-ahead and device as they do here. It also adds
+//! nine crates and 131 KiB to a stripped binary.
 //!
-//! Source: PKWARE's APPNOTE, section 4.3, and 4.5.3 for archives beyond 4 GiB.
+//! Source: PKWARE's APPNOTE, section 4.3; section 4.5.3 for archives beyond 4 GiB.
 //!
-//! Bounds: one read of a member, unpacked as it streams by.
+//! Bounds: one read of each member, unpacked as a stream.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -21,13 +21,13 @@ use outcore::{Context, Error, Input, Job, Result};
 use super::READ;
 
 const END_BYTES: usize = 22;
-/// The longest comment, the end of the directory, and what stands before it in large archives.
+/// The longest comment, the end of the directory, and the records before it in large archives.
 const TAIL_BYTES: u64 = 65_535 + END_BYTES as u64 + 20 + 56;
 const LOCAL_BYTES: usize = 30;
 const ENTRY_BYTES: usize = 46;
-/// The directory of so few arrays is not longer.
+/// The longest directory; so few arrays never need more.
 const DIRECTORY_BYTES_MAX: u64 = 1 << 20;
-/// Where an array is in the archive.
+/// The place of an array in the archive.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     pub(super) name: String,
@@ -56,7 +56,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u32_at(bytes, at)? | u32_at(bytes, at + 4)? << 32)
 }
 
-/// Some bytes of a file.
+/// Reads some bytes of a file.
 fn bytes_of(job: &Job, path: &Path, at_bytes: u64, len_bytes: u64) -> Result<Vec<u8>> {
     let input = Input {
         path: path.to_path_buf(),
@@ -66,7 +66,7 @@ fn bytes_of(job: &Job, path: &Path, at_bytes: u64, len_bytes: u64) -> Result<Vec
     Context::of_job(job).read_inputs::<u8>(&[input]).collect()
 }
 
-/// The arrays in the archive.
+/// Lists the arrays in the archive.
 pub(super) fn members_of(job: &Job, path: &Path) -> Result<Vec<Member>> {
     let found = std::fs::metadata(path).map_err(|error| Error::io(READ, &error).path(path))?;
     let tail_bytes = found.len().min(TAIL_BYTES);
@@ -80,7 +80,7 @@ pub(super) fn members_of(job: &Job, path: &Path) -> Result<Vec<Member>> {
         .find(|at| tail[*at..].starts_with(b"PK\x05\x06"))
         .ok_or_else(none)?;
     let mut directory = (u32_at(&tail, end + 16), u32_at(&tail, end + 12));
-    // Numbers that do not fit stand in a longer record in front.
+    // Numbers that do not fit are in a longer record before this one.
     if directory.0 == Some(u32::MAX.into()) || directory.1 == Some(u32::MAX.into()) {
         let large = (0..end)
             .rev()
@@ -121,7 +121,7 @@ pub(super) fn members_of(job: &Job, path: &Path) -> Result<Vec<Member>> {
     Ok(members)
 }
 
-/// The entry of the directory at `at`, and where the next one is.
+/// Reads the entry of the directory at `at`, and returns the place of the next one.
 fn member_at(entries: &[u8], at: usize) -> Option<(Member, usize)> {
     let name_bytes = u16_at(entries, at + 28)? as usize;
     let extra_bytes = u16_at(entries, at + 30)? as usize;
@@ -132,7 +132,7 @@ fn member_at(entries: &[u8], at: usize) -> Option<(Member, usize)> {
     let mut packed_bytes = u32_at(entries, at + 20)?;
     let mut local_at_bytes = u32_at(entries, at + 42)?;
     let is_long = u32_at(entries, at + 24)? == u64::from(u32::MAX);
-    // Numbers that do not fit stand in the extra field 1, in this order.
+    // Numbers that do not fit are in the extra field 1, in this order.
     let mut field = 0;
     while field + 4 <= extra.len() {
         let (id, len_bytes) = (u16_at(extra, field)?, u16_at(extra, field + 2)? as usize);
@@ -162,7 +162,7 @@ fn member_at(entries: &[u8], at: usize) -> Option<(Member, usize)> {
     Some((member, name_at + name_bytes + extra_bytes + comment_bytes))
 }
 
-/// Takes what a member holds, as it is unpacked.
+/// Passes on the bytes of a member while they are unpacked.
 struct Unpacked<F> {
     crc: Crc,
     take: F,
@@ -186,7 +186,7 @@ impl<F: FnMut(&[u8]) -> Result<()>> std::io::Write for Unpacked<F> {
     }
 }
 
-/// Shows all of a member to `take`, some bytes at a time, in order.
+/// Passes all bytes of a member to `take`, in order.
 pub(super) fn unpack(
     job: &Job,
     path: &Path,
@@ -236,7 +236,7 @@ pub(super) fn unpack(
     }
 }
 
-/// The array of that name.
+/// Returns the array with this name.
 pub(super) fn member<'m>(path: &Path, members: &'m [Member], name: &str) -> Result<&'m Member> {
     let found = members.iter().find(|member| member.name == name);
     found.ok_or_else(|| corrupt(path, format!("it has no array `{name}`")))

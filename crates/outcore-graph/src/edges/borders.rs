@@ -1,13 +1,13 @@
-//! Lines of a text that is read in pieces, and those that the borders of pieces cut.
+//! Joins the lines that the borders of pieces cut, for text that is read in pieces.
 //!
-//! Contract: pieces come in any order and on any threads. [`Borders::whole`] gives the lines that
-//! lie whole in a piece, and keeps what is in front of its first end of a line and after its last;
-//! [`Borders::each_cut`] puts these together when all pieces have come. A piece that comes twice
-//! counts once. [`CutLines`] gives each line that borders cut to whoever brings the last of its
-//! parts; there, a piece comes once.
+//! Contract: pieces come in any order and on any threads. [`Borders::whole`] returns the whole
+//! lines of a piece, and keeps the parts before its first line end and after its last one.
+//! [`Borders::each_cut`] joins these parts after all pieces have come; a piece that comes twice
+//! counts once. [`CutLines`] passes each cut line to the caller that brings its last part; each
+//! piece must come once.
 //!
-//! Bounds: with [`Borders`], parts of two lines a piece are in memory; with [`CutLines`], parts of
-//! the lines around pieces whose neighbours have not come yet, of [`LINE_BYTES_MAX`] at most each.
+//! Bounds: [`Borders`] holds parts of two lines per piece. [`CutLines`] holds parts of the lines
+//! around pieces whose neighbours have not come yet, of at most [`LINE_BYTES_MAX`] each.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,23 +17,24 @@ use outcore::{Error, Result};
 
 use super::READ;
 
-/// Bytes of the longest line that may lie in several pieces.
+/// The longest line that may extend over several pieces.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// The parts of lines at the borders of pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Borders(Mutex<BTreeMap<u64, Cut>>);
 
-/// What a piece has of lines that are not whole in it.
+/// The parts of cut lines in a piece.
 #[derive(Debug)]
 struct Cut {
     head: Vec<u8>,
-    /// Where the last line begins, and what there is of it; nothing if no line ends in the piece.
+    /// The start of the last line, and its bytes so far; `None` if no line ends in the piece.
     tail: Option<(u64, Vec<u8>)>,
 }
 
 impl Borders {
-    /// The whole lines of the piece that begins `first_bytes` into the text, and where they begin.
+    /// Returns the whole lines of the piece that begins `first_bytes` into the text, and their
+    /// start.
     ///
     /// Lines end with `line_end`.
     pub(crate) fn whole<'t>(
@@ -67,10 +68,10 @@ impl Borders {
         (first_bytes + whole.start as u64, &piece[whole])
     }
 
-    /// Shows each line that borders cut, and where it begins, to `take`.
+    /// Passes each cut line, with its start, to `take`.
     ///
     /// # Errors
-    /// [`outcore::Kind::Corrupt`] for a line that is too long; what `take` fails with.
+    /// [`outcore::Kind::Corrupt`] for a line that is too long; errors of `take`.
     pub(crate) fn each_cut(&self, mut take: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         let cuts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut line, mut line_at) = (Vec::new(), 0);
@@ -91,7 +92,7 @@ impl Borders {
     }
 }
 
-/// Lines that borders cut, as far as not all of their parts have come.
+/// Cut lines that are still incomplete.
 #[derive(Debug, Default)]
 pub(crate) struct CutLines(Mutex<Vec<Part>>);
 
@@ -110,7 +111,7 @@ impl Part {
         self.at_bytes + self.bytes.len() as u64
     }
 
-    /// Whether `next` goes on where this ends, in the same line.
+    /// Whether `next` continues the line where this part ends.
     fn goes_on_in(&self, next: &Part) -> bool {
         !self.has_end && !next.has_begin && self.end_bytes() == next.at_bytes
     }
@@ -122,12 +123,12 @@ impl Part {
 }
 
 impl CutLines {
-    /// Shows the lines that lie whole in the piece that begins `first_bytes` into the texts, and
-    /// those that are whole with it, with their places, to `take`. The piece is of the text that
-    /// stands at `text`, whose lines end with `line_end`.
+    /// Passes whole lines, with their places, to `take`: those inside the piece that begins
+    /// `first_bytes` into the texts, and those that the piece completes. The piece is part of the
+    /// text at `text`, whose lines end with `line_end`.
     ///
     /// # Errors
-    /// [`outcore::Kind::Corrupt`] for a line that is too long; what `take` fails with.
+    /// [`outcore::Kind::Corrupt`] for a line that is too long; errors of `take`.
     pub(crate) fn each(
         &self,
         first_bytes: u64,
@@ -161,13 +162,13 @@ impl CutLines {
         Ok(())
     }
 
-    /// Whether all lines are whole.
+    /// Whether all lines are complete.
     pub(crate) fn is_over(&self) -> bool {
         let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         parts.is_empty()
     }
 
-    /// The line that `part` is the last missing part of; it is kept if it is not.
+    /// Returns the line that `part` completes, or keeps the part.
     fn complete(&self, mut part: Part) -> Result<Option<Part>> {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = parts.iter().position(|before| before.goes_on_in(&part)) {
@@ -196,15 +197,14 @@ fn check_length(line: &[u8]) -> Result<()> {
     Err(Error::corrupt(READ, cause).hint("check --from, or that the file is text"))
 }
 
-/// Whether a line begins at the beginning of a piece, and whether one ends at its end.
+/// Whether a line begins at the start of a piece, and whether one ends at its end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WholeEnds {
     pub(crate) has_begin: bool,
     pub(crate) has_end: bool,
 }
 
-/// Where the lines lie that are whole in a piece, of which a line may begin at its beginning, or
-/// end at its end; nothing if it is a part of a single line.
+/// Returns the range of the whole lines in a piece; `None` if the piece is part of a single line.
 pub(crate) fn whole_lines(
     piece: &[u8],
     WholeEnds { has_begin, has_end }: WholeEnds,
@@ -225,7 +225,7 @@ pub(crate) fn whole_lines(
 mod tests {
     use super::*;
 
-    /// The lines of a text, in order.
+    /// Splits a text into its lines.
     fn lines_of(text: &[u8]) -> Vec<Vec<u8>> {
         let mut lines: Vec<Vec<u8>> = text
             .split(|byte| *byte == b'\n')
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn a_line_that_borders_cut_comes_with_the_last_of_its_parts() {
         let text = b"ab\n\nc\nlonger than a piece\n\nlast";
-        // Behind a text of ten bytes.
+        // The text comes after another one of ten bytes.
         let at = 10..10 + text.len() as u64;
         for piece_bytes in 1..text.len() + 2 {
             let pieces: Vec<(usize, &[u8])> = text.chunks(piece_bytes).enumerate().collect();

@@ -1,22 +1,21 @@
-//! The fields of a line: one reader of CSV for numbers and names, and of text whose fields are
-//! apart by blanks.
+//! Splits a line into fields: CSV, for numbers and names, and text separated by blanks.
 //!
-//! Contract: [`csv_field`] reads quotes as RFC 4180 has them, within one line; [`csv_names`] reads
-//! a header with it. Fields that tabs end have no quotes. [`separated`] reads fields that are apart
-//! by blanks, or by commas, and rejects a line that mixes both: `1 2 0,75` has a decimal comma or a
-//! fourth field, and no reader can tell which. [`apart`] splits at blanks alone. Lines end with LF,
-//! CR LF, or CR alone ([`line_end`]).
+//! Contract: [`csv_field`] reads quotes as in RFC 4180, within one line; [`csv_names`] uses it for
+//! a header. Fields that end with tabs have no quotes. [`separated`] splits at blanks or at commas,
+//! and rejects a line with both: `1 2 0,75` has a decimal comma or a fourth field, and no reader
+//! can tell which. [`apart`] splits only at blanks. Lines end with LF, CR LF, or CR alone
+//! ([`line_end`]).
 
 use std::borrow::Cow;
 
-/// Why a line is not an edge.
+/// The reason that a line is not an edge.
 #[derive(Debug)]
 pub(crate) struct Fault(pub(super) String);
 
 type Field<'l> = std::result::Result<Option<Cow<'l, [u8]>>, Fault>;
 
-/// The byte that ends the lines of a text with this front: a newline, or a carriage return if the
-/// front has one and no newline.
+/// Detects the line end at the start of a text: a carriage return if there is one and no newline,
+/// otherwise a newline.
 pub(crate) fn line_end(front: &[u8]) -> u8 {
     let has = |end| memchr::memchr(end, front).is_some();
     match !has(b'\n') && has(b'\r') {
@@ -25,7 +24,7 @@ pub(crate) fn line_end(front: &[u8]) -> u8 {
     }
 }
 
-/// The next of the fields that `delimiter` ends, without the blanks around it and the quotes.
+/// Returns the next field up to `delimiter`, without surrounding blanks and quotes.
 pub(super) fn csv_field<'l>(rest: &mut Option<&'l [u8]>, delimiter: u8) -> Field<'l> {
     let Some(line) = *rest else {
         return Ok(None);
@@ -83,7 +82,8 @@ pub(super) fn csv_names(line: &[u8], delimiter: u8) -> std::result::Result<Vec<S
     Ok(names)
 }
 
-/// What ends the fields of a line of CSV: a comma, or else a semicolon or a tab outside of quotes.
+/// Detects the separator of a line of CSV: a comma, or else a semicolon or a tab, outside of
+/// quotes.
 pub(super) fn csv_delimiter(line: &[u8]) -> u8 {
     let mut is_quoted = false;
     let mut found = [false; 3];
@@ -107,7 +107,7 @@ fn is_blank(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// The next field of those apart by blanks and tabs.
+/// Returns the next field, separated by blanks and tabs.
 pub(super) fn apart<'l>(rest: &mut Option<&'l [u8]>) -> Option<&'l [u8]> {
     let line = (*rest)?;
     let from = line.iter().position(|byte| !is_blank(byte))?;
@@ -117,14 +117,14 @@ pub(super) fn apart<'l>(rest: &mut Option<&'l [u8]>) -> Option<&'l [u8]> {
     Some(&line[..end])
 }
 
-/// What is between two fields.
+/// The separator between two fields.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gap {
     pub(super) bytes: usize,
     pub(super) has_comma: bool,
 }
 
-/// The gap that `text` begins with: blanks, a comma or both; nothing where there is none.
+/// Returns the gap at the start of `text`: blanks, a comma or both; `None` if there is none.
 pub(super) fn gap_of(text: &[u8]) -> Option<Gap> {
     let blanks = |text: &[u8]| {
         let end = text.iter().position(|byte| !is_blank(byte));
@@ -139,8 +139,8 @@ pub(super) fn gap_of(text: &[u8]) -> Option<Gap> {
     (bytes > 0).then_some(Gap { bytes, has_comma })
 }
 
-/// The next field of a line that is trimmed, and whether commas end its fields, as far as that is
-/// known.
+/// Returns the next field of a trimmed line, and whether commas separate its fields, if that is
+/// known yet.
 pub(super) fn separated<'l>(
     rest: &mut &'l [u8],
     with_commas: &mut Option<bool>,

@@ -1,9 +1,10 @@
-//! Which format a file of edges has, and what stands before its edges.
+//! Detects the format of a file of edges, and reads its head.
 //!
-//! Contract: formats are told by the ends of names; only the heads of files are read here. Sources:
-//! the SNAP collection's edge lists; the GAP Benchmark Suite's `.el`, `.wel`, `.sg` and `.wsg`
-//! (Beamer, Asanovic, Patterson, "The GAP Benchmark Suite", 2015, and its `reader.h`); NIST's
-//! Matrix Market coordinate format; `packed_edge` of Graph500's `generator/graph_generator.h`.
+//! Contract: formats are detected by file extension; only the heads of files are read here.
+//! Sources: the SNAP collection's edge lists; the GAP Benchmark Suite's `.el`, `.wel`, `.sg` and
+//! `.wsg` (Beamer, Asanovic, Patterson, "The GAP Benchmark Suite", 2015, and its `reader.h`);
+//! NIST's Matrix Market coordinate format; `packed_edge` of Graph500's
+//! `generator/graph_generator.h`.
 
 use std::path::{Path, PathBuf};
 
@@ -24,21 +25,20 @@ const HEAD_BYTES: usize = 64 << 10;
 /// A format of edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeFormat {
-    /// Pairs of ids of four bytes, each pair followed by a float of four bytes if there are
-    /// weights.
+    /// Pairs of four-byte ids, each followed by a four-byte float if edges have weights.
     Pairs32,
-    /// Pairs of ids of eight bytes.
+    /// Pairs of eight-byte ids.
     Pairs64,
-    /// Two ids a line, apart by blanks or tabs, and maybe a weight; lines of `#` or `%` are
-    /// comments.
+    /// Two ids per line, separated by blanks or tabs, and optionally a weight; lines that begin
+    /// with `#`, `%` or `//` are comments.
     Text,
-    /// Matrix Market: a line a stored entry, counted from 1.
+    /// Matrix Market: one line per stored entry, with indices from 1.
     MatrixMarket,
-    /// Columns of CSV: source, target and maybe a weight.
+    /// CSV columns: source, target, and optionally a weight.
     Csv,
     /// GAP's serialized graph.
     Serial,
-    /// The same with weights.
+    /// GAP's serialized graph with weights.
     WeightedSerial,
     /// Graph500's packed edges of twelve bytes.
     Graph500,
@@ -46,10 +46,10 @@ pub enum EdgeFormat {
     Npz,
 }
 
-/// What text may begin with that says it is UTF-8.
+/// The byte order mark of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// What compressed files begin with, and what unpacks them.
+/// The first bytes of compressed files, and the programs that unpack them.
 const PACKED: [(&[u8], &str); 4] = [
     (b"\x1F\x8B", "gzip"),
     (b"\x28\xB5\x2F\xFD", "zstd"),
@@ -83,10 +83,10 @@ const ENDS: [(&str, EdgeFormat); 12] = [
 ];
 
 impl EdgeFormat {
-    /// The format of that name: `text`, `mtx`, `csv`, `sg`, `wsg`, `graph500` or `npz`.
+    /// Returns the format with this name: `text`, `mtx`, `csv`, `sg`, `wsg`, `graph500` or `npz`.
     ///
     /// # Errors
-    /// [`outcore::Kind::Usage`] for another.
+    /// [`outcore::Kind::Usage`] for any other name.
     pub fn parse(name: &str) -> Result<Self> {
         let known = NAMES.iter().find(|(known, _)| *known == name);
         known.map(|(_, format)| *format).ok_or_else(|| {
@@ -97,10 +97,10 @@ impl EdgeFormat {
         })
     }
 
-    /// The format of pairs of numbers of that type, `u32` or `u64`.
+    /// Returns the format for pairs of numbers of this type, `u32` or `u64`.
     ///
     /// # Errors
-    /// [`outcore::Kind::Usage`] for another.
+    /// [`outcore::Kind::Usage`] for any other type.
     pub fn parse_numbers(name: &str) -> Result<Self> {
         match name {
             "u32" => Ok(EdgeFormat::Pairs32),
@@ -116,7 +116,7 @@ impl EdgeFormat {
         }
     }
 
-    /// Whether its files are no text.
+    /// Whether it is a binary format.
     pub fn is_binary(self) -> bool {
         !matches!(
             self,
@@ -124,7 +124,7 @@ impl EdgeFormat {
         )
     }
 
-    /// What a file has of an edge, where it is read as it is.
+    /// The shape of an edge in a file, if the file is read as it is.
     pub(super) fn shape(self, options: &ReadOptions) -> Option<ItemShape> {
         let weights = |of: WeightType| {
             let chosen = options.weight_type.unwrap_or(of);
@@ -139,11 +139,11 @@ impl EdgeFormat {
     }
 }
 
-/// The format of `files`: the one that is asked for, or that of their names.
+/// Returns the format of `files`: the requested one, or that of their extensions.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for no files, for names that say no format or several, and for options
-/// that say nothing of files of that format.
+/// [`outcore::Kind::Usage`] for no files, for extensions of no format or of several, and for
+/// options that do not apply to the format.
 pub(super) fn format_of(files: &[PathBuf], options: &ReadOptions) -> Result<EdgeFormat> {
     let Some(first) = files.first() else {
         return Err(Error::usage(READ, "no file of edges is named").hint("name one or several"));
@@ -154,7 +154,7 @@ pub(super) fn format_of(files: &[PathBuf], options: &ReadOptions) -> Result<Edge
             format
         }
         None => match format_of_names(options, files)? {
-            // A header makes columns of text that tabs are between.
+            // If a header names columns, tab-separated text is read as CSV.
             EdgeFormat::Text if is_tsv(options.name_of(first)) && names_columns(options) => {
                 EdgeFormat::Csv
             }
@@ -165,11 +165,11 @@ pub(super) fn format_of(files: &[PathBuf], options: &ReadOptions) -> Result<Edge
     Ok(format)
 }
 
-/// Fails for pairs of numbers in a file whose name says that it is something else.
+/// Fails for pairs of numbers in a file whose extension means another format.
 fn check_numbers(format: EdgeFormat, files: &[PathBuf], options: &ReadOptions) -> Result<()> {
     let mut names = files.iter().map(|file| options.name_of(file));
     let is_pairs = matches!(format, EdgeFormat::Pairs32 | EdgeFormat::Pairs64);
-    // A type that the caller gives counts more than such a name.
+    // A type from the caller takes precedence over this extension.
     let is_other = |name: &&Path| told_by(name).is_some_and(|told| told != EdgeFormat::Pairs32);
     match names.find(|name| is_pairs && is_other(name)) {
         None => Ok(()),
@@ -182,7 +182,7 @@ fn check_numbers(format: EdgeFormat, files: &[PathBuf], options: &ReadOptions) -
     }
 }
 
-/// Fails for options that say nothing of files of that format.
+/// Fails for options that do not apply to files of this format.
 fn check_options(format: EdgeFormat, first: &Path, options: &ReadOptions) -> Result<()> {
     let wrong = |cause: &str, hint: &str| Err(Error::usage(READ, cause).path(first).hint(hint));
     let is_matrix = matches!(format, EdgeFormat::MatrixMarket | EdgeFormat::Npz);
@@ -226,19 +226,19 @@ fn is_tsv(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "tsv")
 }
 
-/// Whether columns are named.
+/// Whether the options name columns.
 fn names_columns(options: &ReadOptions) -> bool {
     options.weight_column.is_some() || !options.columns.is_empty()
 }
 
-/// The format that a name tells.
+/// The format of an extension.
 fn told_by(path: &Path) -> Option<EdgeFormat> {
     let end = path.extension().and_then(|end| end.to_str());
     let known = ENDS.iter().find(|(known, _)| Some(*known) == end);
     known.map(|(_, format)| *format)
 }
 
-/// The format that the name of the first of `files` tells, and no name of the others contradicts.
+/// The format of the first file's extension; fails if another file's extension differs.
 fn format_of_names(options: &ReadOptions, files: &[PathBuf]) -> Result<EdgeFormat> {
     let names: Vec<&Path> = files.iter().map(|file| options.name_of(file)).collect();
     let first = names.first().copied().unwrap_or(Path::new(""));
@@ -275,14 +275,14 @@ fn format_of_names(options: &ReadOptions, files: &[PathBuf]) -> Result<EdgeForma
     }
 }
 
-/// What stands before the edges of a file, and how they are written.
+/// The head of a file, and the syntax of its edges.
 #[derive(Debug)]
 pub(crate) struct Header {
-    /// Bytes before the first line of edges.
+    /// Bytes before the first edge.
     pub(super) bytes: u64,
     pub(super) syntax: Syntax,
     pub(super) vertices: Option<u64>,
-    /// Lines of edges that the head speaks of.
+    /// The number of edges that the head states.
     pub(super) entries: Option<u64>,
     pub(super) is_undirected: bool,
     /// The type of the weights, if there are any.
@@ -293,7 +293,7 @@ pub(crate) struct Header {
     pub(super) matrix: Option<Matrix>,
 }
 
-/// The type that the weights of all files have together, if there are any.
+/// The common type of the weights in all files, if there are any.
 pub(super) fn weights_of(headers: &[Header]) -> Option<WeightType> {
     let weights = headers.iter().filter_map(|header| header.weights);
     weights.reduce(WeightType::with)
@@ -312,7 +312,7 @@ pub(super) fn header_of(
         vertices: None,
         entries: None,
         is_undirected: false,
-        // Text says nothing of the numbers that come.
+        // Text does not define the type of its numbers.
         weights: options
             .is_weighted
             .then(|| options.weight_type.unwrap_or(WeightType::F64)),
@@ -364,7 +364,7 @@ pub(super) fn header_of(
     Ok(header)
 }
 
-/// Fails for text that is compressed.
+/// Fails for compressed text.
 fn refuse_packed(path: &Path, head: &[u8]) -> Result<()> {
     let packed = PACKED.iter().find(|(begin, _)| head.starts_with(begin));
     match packed {
@@ -382,7 +382,7 @@ fn corrupt(path: &Path, cause: impl Into<String>) -> Error {
     Error::corrupt(READ, cause).path(path)
 }
 
-/// The banner, comments and the line of sizes.
+/// Reads the banner, comments and the line of sizes.
 fn matrix_market(
     path: &Path,
     head: &[u8],
@@ -464,8 +464,8 @@ fn matrix_market(
     ))
 }
 
-/// The lines before the first edge of CSV: comments and empty lines, and the names of the columns
-/// if it does not begin with two numbers.
+/// Reads the lines before the first edge of CSV: comments, empty lines, and the header, which is
+/// the first line unless it begins with two numbers.
 fn csv(path: &Path, head: &[u8], options: &ReadOptions, header: &mut Header) -> Result<()> {
     let mut first: &[u8] = &[];
     let mut delimiter = b',';
@@ -473,7 +473,7 @@ fn csv(path: &Path, head: &[u8], options: &ReadOptions, header: &mut Header) -> 
     for line in head.split_inclusive(|byte| *byte == line_end) {
         let text = line.trim_ascii();
         delimiter = csv_delimiter(text);
-        // A comment that could be a header is one.
+        // A comment that could be a header is the header.
         let is_skipped = text.is_empty() || text.starts_with(b"#") && !text.contains(&delimiter);
         if !is_skipped {
             first = line;
@@ -516,7 +516,7 @@ fn csv(path: &Path, head: &[u8], options: &ReadOptions, header: &mut Header) -> 
     Ok(())
 }
 
-/// The names of the columns of CSV, if it has any.
+/// The column names of CSV, if it has any.
 struct CsvColumns<'c> {
     path: &'c Path,
     names: &'c [String],
@@ -530,7 +530,7 @@ impl CsvColumns<'_> {
             .hint(format!("the first line is `{}`", self.line.trim()))
     }
 
-    /// The place of the column of that name.
+    /// Returns the index of the column with this name.
     fn find(&self, wanted: &str) -> Result<usize> {
         let mut places = (0..self.names.len()).filter(|place| self.names[*place] == wanted);
         match (places.next(), places.next()) {
@@ -540,7 +540,7 @@ impl CsvColumns<'_> {
         }
     }
 
-    /// The places of source and target: those that are named, or the first two.
+    /// Returns the indexes of source and target: the requested columns, or the first two.
     fn ends(&self, wanted: &[String]) -> Result<[usize; 2]> {
         match wanted {
             [] if self.names.iter().any(String::is_empty) => {
@@ -566,7 +566,7 @@ impl CsvColumns<'_> {
         }
     }
 
-    /// The place of weights that have no name: the third column, if the ends are the first two.
+    /// Returns the index of unnamed weights: the third column, if the ends are the first two.
     fn third(&self, ends: [usize; 2]) -> Result<usize> {
         match ends {
             [0, 1] => Ok(2),

@@ -1,8 +1,8 @@
-//! Pairs of numbers: an edge in memory, whatever a file has of it.
+//! Edges as pairs of numbers, and their binary forms in files.
 //!
-//! Contract: an item is two ids of four or eight bytes, and after them, if edges have weights, the
-//! bits of a weight of four bytes (padded to eight after ids of eight) or of eight; or Graph500's
-//! twelve bytes. [`Edges`] is what a pass reads of such files.
+//! Contract: an item is two ids of four or eight bytes. If edges have weights, the bits of a weight
+//! follow: four bytes (padded to eight after eight-byte ids) or eight. Graph500's items have twelve
+//! bytes. [`Edges`] is what a pass reads from such files.
 
 use bytemuck::Pod;
 use outcore::primitives::batch::{Source, Yield};
@@ -12,12 +12,12 @@ use outcore::{Error, Input, Job, Result, primitives};
 use super::{DataSpan, PLACES, SamplePlaces, look_at_places};
 use crate::format::weight::WeightType;
 
-/// What a file has of an edge.
+/// The form of an edge in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ItemShape {
     is_wide: bool,
     weights: Option<WeightType>,
-    /// Twelve bytes an edge, as Graph500 has them.
+    /// Whether an edge has Graph500's packed form of twelve bytes.
     is_packed: bool,
 }
 
@@ -26,13 +26,13 @@ pub(crate) struct ItemShape {
 pub(crate) struct Edge {
     pub(crate) source: u64,
     pub(crate) target: u64,
-    /// The bits of its weight; nobody looks at them where there are none.
+    /// The bits of its weight; ignored if edges have no weights.
     pub(crate) weight: u64,
 }
 
-/// An edge as a file has it.
+/// An edge in the form of a file.
 pub(crate) trait Item: Pod + Send + Sync {
-    /// Nothing for an id that is too large.
+    /// Returns `None` for an id that is too large.
     fn of(edge: Edge) -> Option<Self>;
     fn edge(self) -> Edge;
 }
@@ -155,7 +155,7 @@ impl ItemShape {
         }
     }
 
-    /// What a pass over files of such items reads.
+    /// The source for a pass over files of such items.
     pub(crate) fn source(self, inputs: &[Input]) -> Source {
         Source {
             inputs: inputs.to_vec(),
@@ -192,20 +192,20 @@ impl ItemShape {
     }
 }
 
-/// Fails the pass that this is a part of: an iterator cannot, so the error takes the way of a
-/// panic.
+/// Fails the current pass. An iterator cannot return an error, so the error travels as a panic.
 pub(crate) fn fail(error: Error) -> ! {
     std::panic::resume_unwind(Box::new(error))
 }
 
-/// What `make` makes of some neighbouring edges and the position of the first, one after another.
+/// Calls `make` for batches of consecutive edges with the position of the first, and yields its
+/// results.
 pub(crate) struct Edges<'a, F> {
     pub(crate) shape: ItemShape,
     pub(crate) inputs: &'a [Input],
     pub(crate) make: F,
 }
 
-/// Edges that are looked at together.
+/// Edges of a batch.
 const BATCH_EDGES: usize = 1024;
 
 impl<T: Send, F: Fn(&[u8], u64) -> Vec<T> + Sync> Sequence for Edges<'_, F> {
@@ -230,8 +230,7 @@ impl<T: Send, F: Fn(&[u8], u64) -> Vec<T> + Sync> Sequence for Edges<'_, F> {
     }
 }
 
-/// The error with the file and the place of the edge that is at `position` of all edges in
-/// `inputs`.
+/// Adds to the error the file and the place of the edge at `position` among all edges in `inputs`.
 pub(crate) fn at_edge(
     error: Error,
     shape: ItemShape,
@@ -250,7 +249,7 @@ pub(crate) fn at_edge(
     error
 }
 
-/// The largest id at some places of the files, if there are edges.
+/// Returns the largest id in a sample of the files, if there are edges.
 pub(crate) fn largest_of_sample(inputs: &[Input], shape: ItemShape) -> Option<u64> {
     let mut largest = None;
     for input in inputs {
@@ -272,7 +271,7 @@ pub(crate) fn largest_of_sample(inputs: &[Input], shape: ItemShape) -> Option<u6
     largest
 }
 
-/// The largest id, if there are edges. One read of the files.
+/// Returns the largest id, if there are edges. Reads the files once.
 pub(crate) fn largest_id(job: &Job, inputs: &[Input], shape: ItemShape) -> Result<Option<u64>> {
     let make = |bytes: &[u8], _: u64| {
         let mut largest = 0;

@@ -1,13 +1,13 @@
-//! Text whose edges are taken where it is read, and not written to files first.
+//! Reads edges from text directly, without writing them to files first.
 //!
-//! Contract: a pass over [`LineFiles::source`] gives its pieces to [`LineFiles::each`], which shows
-//! the edges of each line once, to whoever brings the last part of the line ([`CutLines`]). Of a
-//! piece of a sample, it shows those of the lines that are whole in it, which come again later.
-//! [`LineFiles::sample`] looks at some places of the files before. When all pieces have come,
-//! [`LineFiles::finish`] counts the edges. What is not an edge is an error as [`super::text`] has
-//! it.
+//! Contract: a pass over [`LineFiles::source`] gives its pieces to [`LineFiles::each`], which
+//! passes on the edges of each line once; a cut line's edge goes to the caller that brings the last
+//! part ([`CutLines`]). For a piece of a sample, it passes on only the edges of whole lines; these
+//! lines come again later. [`LineFiles::sample`] reads some places of the files before the pass.
+//! After all pieces, [`LineFiles::finish`] counts the edges. Invalid edges are errors, as in
+//! [`super::text`].
 //!
-//! Bounds: nothing but what [`CutLines`] keeps.
+//! Bounds: only what [`CutLines`] keeps.
 
 use std::fs;
 use std::ops::Range;
@@ -33,45 +33,44 @@ pub(crate) struct LineFiles {
     cut: CutLines,
     /// The type of the weights, if there are any.
     pub(crate) weights: Option<WeightType>,
-    /// Vertices that a header speaks of.
+    /// The number of vertices in a header.
     pub(crate) vertices: Option<u64>,
-    /// Whether a header says that edges have no direction, and whether another says that they have
-    /// one.
+    /// Whether a header marks edges as undirected, and whether another marks them as directed.
     pub(crate) is_undirected: bool,
     pub(crate) is_mixed: bool,
     /// Comments.
     skipped: AtomicU64,
 }
 
-/// One of them.
+/// A file of text.
 #[derive(Debug)]
 struct LineFile {
     path: PathBuf,
     header_bytes: u64,
     syntax: Syntax,
-    /// Edges that its head speaks of.
+    /// The number of edges that its head states.
     entries: Option<u64>,
-    /// Where it lies among the bytes of all files.
+    /// Its range among the bytes of all files.
     text: Range<u64>,
-    /// Edges and bytes that have come.
+    /// Edges and bytes so far.
     edges: AtomicU64,
     bytes: AtomicU64,
 }
 
-/// What some places of files have.
+/// The result of a sample.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sampled {
-    /// The largest id there.
+    /// The largest id in the sample.
     pub(crate) largest: Option<u64>,
-    /// About how many edges all files have.
+    /// The approximate number of edges in all files.
     pub(crate) edges: u64,
 }
 
 impl LineFiles {
-    /// The files, if they are files of text.
+    /// Opens the files if they are text.
     ///
     /// # Errors
-    /// As [`super::read_edges`], for what the heads of the files say.
+    /// As [`super::read_edges`], for errors in the heads of the files.
     pub(crate) fn open(
         job: &Job,
         paths: &[PathBuf],
@@ -126,7 +125,7 @@ impl LineFiles {
         self.files.iter().all(|file| file.len_bytes() == 0)
     }
 
-    /// What a pass over all of them reads.
+    /// The source for a pass over all of them.
     pub(crate) fn source(&self) -> Source {
         let inputs = self.files.iter().map(|file| Input {
             path: file.path.clone(),
@@ -141,7 +140,7 @@ impl LineFiles {
         }
     }
 
-    /// Looks at places all over the files. What cannot be read or is no edge is left to the pass.
+    /// Samples places of all files. Unreadable places and invalid edges are left to the pass.
     pub(crate) fn sample(&self) -> Sampled {
         let places = PLACES / self.files.len().max(1);
         let mut sampled = Sampled::default();
@@ -172,7 +171,7 @@ impl LineFiles {
         sampled
     }
 
-    /// Shows the edges of a piece; a line that is none fails the pass.
+    /// Passes on the edges of a piece; a line that is not an edge fails the pass.
     pub(crate) fn each(&self, batch: &Batch<'_>, mut take: impl FnMut(Edge)) {
         let file = self.file_at(batch.first);
         let piece = batch.bytes(0);
@@ -207,7 +206,7 @@ impl LineFiles {
         file.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
     }
 
-    /// The file that has the byte at a place of all files.
+    /// Returns the file that contains the byte at this offset among all files.
     fn file_at(&self, at_bytes: u64) -> &LineFile {
         let behind = self
             .files
@@ -215,16 +214,16 @@ impl LineFiles {
         &self.files[behind.saturating_sub(1)]
     }
 
-    /// Comments that were skipped so far.
+    /// Comments skipped so far.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
     }
 
-    /// The number of edges.
+    /// Returns the number of edges.
     ///
     /// # Errors
-    /// [`outcore::Kind::Corrupt`] for a file that has not as many edges as its head says, or has
-    /// become another.
+    /// [`outcore::Kind::Corrupt`] for a file whose number of edges differs from its head, or that
+    /// has changed.
     pub(crate) fn finish(&self) -> Result<u64> {
         let mut all = 0;
         for file in &self.files {
@@ -247,7 +246,7 @@ impl LineFile {
         self.text.end - self.text.start
     }
 
-    /// Whether a piece begins where the file does, and whether it ends there.
+    /// Whether a piece begins at the start of the file, and whether it ends at its end.
     fn borders(&self, first_bytes: u64, len_bytes: usize) -> WholeEnds {
         let end_bytes = first_bytes + len_bytes as u64;
         WholeEnds {
@@ -256,7 +255,7 @@ impl LineFile {
         }
     }
 
-    /// Shows the edges of whole lines, and counts comments.
+    /// Passes on the edges of whole lines, and counts comments.
     fn each_edge(&self, at_bytes: u64, lines: &[u8], take: impl FnMut(Edge)) -> u64 {
         match self.syntax.each_edge(lines, take) {
             Ok(skipped) => skipped,

@@ -1,25 +1,25 @@
-//! Edges as users have them: which files there are, and edges of one shape out of all of them.
+//! Reads edges in all input formats, and converts them to one form.
 //!
-//! Contract: [`read_edges`] gives files of pairs of numbers, with a weight after them where there
-//! is one. What is such a file already is read where it is; all else is parsed once, in parallel,
-//! into files in a private directory that goes when [`EdgeFiles`] is dropped. A line that is not an
-//! edge, an id beyond the limit, a weight that is not a number and a file that is cut short are
-//! errors that say where.
+//! Contract: [`read_edges`] returns files of pairs of numbers, each with a weight if edges have
+//! weights. Input files of this form are read in place. All others are parsed once, in parallel, to
+//! files in a private directory that is removed when [`EdgeFiles`] is dropped. A line that is not
+//! an edge, an id beyond the limit, a weight that is not a number and a truncated file are errors
+//! with their place.
 //!
-//! - `item`: pairs of numbers in memory and in files
-//! - `fields`: the fields of a line
-//! - `borders`: lines of a text that is read in pieces
-//! - `named`: lines whose ids are any strings
+//! - `item`: pairs of numbers, in memory and in files
+//! - `fields`: splits a line into fields
+//! - `borders`: joins lines of text that is read in pieces
+//! - `named`: lines with string ids
 //! - [`rows`]: edges that the caller reads
-//! - `lines`: text whose edges are taken where it is read
-//! - `syntax`: how a line says an edge
+//! - `lines`: text whose edges are taken without an intermediate file
+//! - `syntax`: how a line is parsed to an edge
 //! - `text`: edge lists: SNAP's, GAP's `.el` and `.wel`, the entries of Matrix Market, columns of
 //!   CSV
 //! - `serial`: GAP's serialized graphs, `.sg` and `.wsg`
-//! - `sides`: the sides of a matrix as vertices
-//! - `archive`: ZIP archives, which `npz` is one of
-//! - `npz`: sparse matrices of SciPy, `.npz`
-//! - [`formats`]: which of them a file is
+//! - `sides`: the rows and columns of a matrix as vertices
+//! - `archive`: ZIP archives, such as `.npz`
+//! - `npz`: SciPy's sparse matrices, `.npz`
+//! - [`formats`]: detects the format of a file
 
 mod archive;
 pub(crate) mod borders;
@@ -49,35 +49,36 @@ use item::ItemShape;
 use crate::format::weight::WeightType;
 
 const READ: &str = "read edges";
-/// Places at which files are looked at before they are read, all together, and bytes at each.
+/// The number of places in all files that are sampled, and the bytes of each.
 pub(crate) const PLACES: usize = 128;
 const PLACE_BYTES: usize = 4 << 10;
 
-/// What is read of the edges.
+/// How edges are read.
 #[derive(Debug, Clone, Default)]
 pub struct ReadOptions {
-    /// What files are called that have other names where they are read: copies of pipes, and
+    /// Files with their original names, if they are read from another path: copies of pipes, and
     /// unpacked files.
     pub called: Vec<(PathBuf, PathBuf)>,
-    /// What the files are; told by their names if not given.
+    /// The format of the files; detected by extension if `None`.
     pub format: Option<EdgeFormat>,
     /// Whether edges have weights.
     pub is_weighted: bool,
-    /// How the graph stores them; as the files do if not given, and text as floats of eight bytes.
+    /// The type of the weights in the graph. If `None`, that of the files, or eight-byte floats for
+    /// text.
     pub weight_type: Option<WeightType>,
-    /// The column of CSV that has them.
+    /// The CSV column of the weights.
     pub weight_column: Option<String>,
-    /// The columns of source and target, where columns have names; the first two if there are none.
+    /// The columns of source and target, for files with named columns; the first two if empty.
     pub columns: Vec<String>,
-    /// The first line of CSV is an edge. Otherwise it names the columns, unless it begins with two
-    /// numbers.
+    /// Whether the first line of CSV is an edge. Otherwise it is the header, unless it begins with
+    /// two numbers.
     pub has_no_header: bool,
-    /// The rows and the columns of a matrix are different vertices: rows first.
+    /// Whether rows and columns of a matrix are different vertices; rows come first.
     pub is_bipartite: bool,
 }
 
 impl ReadOptions {
-    /// What a file is called.
+    /// Returns the original name of a file.
     pub(crate) fn name_of<'p>(&'p self, path: &'p Path) -> &'p Path {
         let mut called = self.called.iter();
         let called = called.find(|(copy, _)| copy == path);
@@ -85,26 +86,26 @@ impl ReadOptions {
     }
 }
 
-/// Whether vertices are numbered anew, and what their ids are.
+/// Whether vertices are renumbered, and what their ids are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Relabel {
-    /// Ids are the numbers of vertices.
+    /// No: ids are the numbers of vertices.
     #[default]
     No,
-    /// Any numbers, or any strings if a line in the first 64 KiB of text or CSV has an id that is
-    /// not a whole number.
+    /// Ids are any numbers; or any strings, if a line in the first 64 KiB of text or CSV has an id
+    /// that is not an integer.
     Auto,
-    /// Any numbers below 2^64.
+    /// Ids are any numbers below 2^64.
     Numbers,
-    /// Any strings.
+    /// Ids are any strings.
     Text,
 }
 
 impl Relabel {
-    /// That of a name: `auto`, `numbers` or `text`.
+    /// Returns the choice with this name: `auto`, `numbers` or `text`.
     ///
     /// # Errors
-    /// [`outcore::Kind::Usage`] for another.
+    /// [`outcore::Kind::Usage`] for any other name.
     pub fn parse(name: &str) -> Result<Self> {
         match name {
             "auto" => Ok(Relabel::Auto),
@@ -116,31 +117,31 @@ impl Relabel {
     }
 }
 
-/// Edges of one shape.
+/// Edges in files of one form.
 #[derive(Default)]
 pub(crate) struct EdgeFiles {
     pub(crate) inputs: Vec<Input>,
     pub(crate) shape: ItemShape,
-    /// Vertices that a header speaks of.
+    /// The number of vertices in a header.
     pub(crate) vertices: Option<u64>,
     /// The largest id, if it is known.
     pub(crate) largest: Option<u64>,
-    /// Whether a header says that edges have no direction.
+    /// Whether a header marks edges as undirected.
     pub(crate) is_undirected: bool,
-    /// Whether another header says that they have one.
+    /// Whether another header marks them as directed.
     pub(crate) is_mixed: bool,
-    /// Bytes that were read of the files that were parsed.
+    /// Bytes read from files that were parsed.
     pub(crate) parsed_bytes: u64,
-    /// Comments that were skipped.
+    /// Skipped comments.
     pub(crate) skipped: u64,
     pub(crate) _scratch: Option<PrivateDir>,
 }
 
-/// Reads the edges in `files`; what has to be parsed goes to a private directory in `scratch`.
+/// Reads the edges in `files`; parsed files go to a private directory in `scratch`.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for files of several formats and names that say none,
-/// [`outcore::Kind::Corrupt`] for what is not an edge; what reading and writing fail with.
+/// [`outcore::Kind::Usage`] for files of several formats and names without a known extension,
+/// [`outcore::Kind::Corrupt`] for input that is not an edge; errors of reading and writing.
 pub(crate) fn read_edges(
     job: &Job,
     files: &[PathBuf],
@@ -159,7 +160,7 @@ pub(crate) fn read_edges(
     }
     let mut parsed = parse_all(job, files, &headers, &dir, false)?;
     if parsed.is_none() {
-        // An id that does not fit into four bytes: once more, with eight.
+        // An id does not fit into four bytes: parses again with eight.
         parsed = parse_all(job, files, &headers, &dir, true)?;
     }
     let Some(mut edges) = parsed else {
@@ -172,10 +173,10 @@ pub(crate) fn read_edges(
     Ok(edges)
 }
 
-/// The files, if they are pairs of numbers, which are read where they are.
+/// Returns the files if they are pairs of numbers, which are read in place.
 ///
 /// # Errors
-/// As [`read_edges`], for options that are not for such files.
+/// As [`read_edges`], for options that do not apply to such files.
 pub(crate) fn item_files(files: &[PathBuf], options: &ReadOptions) -> Result<Option<EdgeFiles>> {
     let format = formats::format_of(files, options)?;
     let Some(shape) = format.shape(options) else {
@@ -196,23 +197,23 @@ pub(crate) fn item_files(files: &[PathBuf], options: &ReadOptions) -> Result<Opt
     }))
 }
 
-/// The place and length of the data in a file.
+/// The offset and length of the data in a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DataSpan {
     pub(crate) at_bytes: u64,
     pub(crate) len_bytes: u64,
 }
 
-/// Places to look at, in data that consist of items.
+/// Places to sample in data that consist of items.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SamplePlaces {
     pub(crate) item_bytes: u64,
     pub(crate) count: usize,
 }
 
-/// Shows up to `count` stretches of a file's data, evenly spread with the first and the last of
-/// them, to `take`, each with its place among the data. They have `item_bytes` or a multiple of
-/// that, about 4 KiB, and begin at such a multiple. What cannot be read is left out.
+/// Passes up to `count` stretches of a file's data to `take`, evenly spread and including both
+/// ends, each with its offset in the data. Stretches are multiples of `item_bytes`, about 4 KiB
+/// long, and begin at such multiples. Unreadable stretches are left out.
 pub(crate) fn look_at_places(
     path: &Path,
     data: DataSpan,
@@ -222,7 +223,7 @@ pub(crate) fn look_at_places(
     let Ok(file) = File::open(path) else {
         return;
     };
-    // Items of any alignment can be looked at.
+    // Words, so that items of any alignment can be read.
     let mut words = [0u64; PLACE_BYTES / size_of::<u64>()];
     let items = (PLACE_BYTES as u64).min(data.len_bytes) / item_bytes;
     let place: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
@@ -237,7 +238,7 @@ pub(crate) fn look_at_places(
     }
 }
 
-/// Parses all files; nothing if an id is too large for items that are not wide.
+/// Parses all files; `None` if an id is too large for narrow items.
 fn parse_all(
     job: &Job,
     files: &[PathBuf],
@@ -258,13 +259,13 @@ fn parse_all(
         _scratch: None,
     };
     for (index, (file, header)) in files.iter().zip(headers).enumerate() {
-        // Two files each; those that are wide have other numbers.
+        // Each file gets two numbers, and wide ones get others than narrow ones.
         let number = 2 * (2 * index + usize::from(is_wide));
         let to = [number, number + 1].map(|number| dir.path().join(format!("part-{number}")));
         let found = match (&header.serial, &header.matrix) {
             (Some(serial), _) => serial::parse(job, file, serial, weights, &to[0])?,
             (_, Some(matrix)) => {
-                // Behind the numbers of all others.
+                // After the numbers of all others.
                 let first = 4 * files.len() + npz::FILES_MAX * index;
                 npz::parse(job, file, matrix, weights, dir.path(), first)?
             }
@@ -291,7 +292,7 @@ fn parse_all(
     Ok(Some(edges))
 }
 
-/// Fails for a file that has other than as many edges as its head says.
+/// Fails for a file whose number of edges differs from its head.
 fn check_entries(path: &Path, entries: Option<u64>, found: u64) -> Result<()> {
     match entries {
         Some(wanted) if wanted != found => {
@@ -307,7 +308,7 @@ fn check_entries(path: &Path, entries: Option<u64>, found: u64) -> Result<()> {
     }
 }
 
-/// What one file was parsed to.
+/// The files that one input was parsed to.
 pub(crate) struct Parsed {
     inputs: Vec<Input>,
     largest: Option<u64>,

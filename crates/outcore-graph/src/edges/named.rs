@@ -1,13 +1,12 @@
-//! Edges between names: lines of text and CSV whose ids are any strings.
+//! Edges between names: lines of text and CSV with string ids.
 //!
-//! Contract: [`named_files`] says whether files are to be read so, and [`Syntax::named`] reads a
-//! line. A name is UTF-8, has a byte at least and [`NAME_BYTES_MAX`] at most, and no zero byte.
-//! Names in text are apart by blanks and tabs (in `.tsv`, by tabs alone, so that they may have
-//! blanks inside); in CSV they may stand in quotes, with quotes inside doubled. Empty lines are
-//! skipped, and so are comments of text, which begin with `#` or `%` and are counted. What is not
-//! an edge says why.
+//! Contract: [`named_files`] decides whether files are read this way, and [`Syntax::named`] reads a
+//! line. A name is UTF-8, has from one to [`NAME_BYTES_MAX`] bytes, and no zero byte. Names in text
+//! are separated by blanks and tabs (in `.tsv`, only by tabs, so that they may contain blanks). In
+//! CSV they may be quoted, with inner quotes doubled. Empty lines are skipped; so are comments of
+//! text, which begin with `#` or `%` and are counted. An invalid edge is reported with the reason.
 //!
-//! Bounds: a head of 64 KiB of each file tells whether its ids are names.
+//! Bounds: a head of 64 KiB of each file decides whether its ids are names.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -21,7 +20,7 @@ use super::{READ, ReadOptions, Relabel};
 
 /// Bytes of the longest name.
 pub(crate) const NAME_BYTES_MAX: usize = 4096;
-/// What is read of a file to tell what its ids are.
+/// Bytes of a file that decide what its ids are.
 const HEAD_BYTES: usize = 64 << 10;
 
 /// An edge between names.
@@ -44,11 +43,11 @@ pub(crate) struct NamedFile {
     pub(crate) skipped: u64,
 }
 
-/// The files as edges between names, if that is what they are: because they are said to be, or
-/// because a line in the head of one of them has an id that is not a whole number.
+/// Returns the files as edges between names if the options require it, or if a line in the head of
+/// a file has an id that is not an integer.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] where a format has no names; what reading fails with.
+/// [`outcore::Kind::Usage`] for a format without names; errors of reading.
 pub(crate) fn named_files(
     job: &Job,
     files: &[PathBuf],
@@ -89,7 +88,7 @@ pub(crate) fn named_files(
     Ok(are_names.then_some(named))
 }
 
-/// Whether a whole line in the head of a file has an id that is not a whole number.
+/// Whether a complete line in the head of a file has an id that is not an integer.
 fn has_names(job: &Job, path: &Path, header_bytes: u64, syntax: Syntax) -> Result<bool> {
     let mut head = vec![0; HEAD_BYTES];
     let found = job.device.read_head(path, &mut head)?;
@@ -99,12 +98,12 @@ fn has_names(job: &Job, path: &Path, header_bytes: u64, syntax: Syntax) -> Resul
         head.truncate(end.unwrap_or(0));
     }
     let lines = head.get(header_bytes as usize..).unwrap_or_default();
-    // One below 0 is no id, and is told so: it does not make names of all others.
+    // A negative number is an invalid id and reported as such; it does not make all ids names.
     let is_number = |name: &[u8]| match name.strip_prefix(b"-") {
         Some(digits) if !digits.is_empty() => digits.iter().all(u8::is_ascii_digit),
         _ => name.iter().all(u8::is_ascii_digit),
     };
-    // Numbers apart by commas are read, too.
+    // Numbers separated by commas are also read.
     let has_names = |edge: NamedEdge<'_>| {
         let ids = [edge.source, edge.target];
         !ids.iter()
@@ -115,7 +114,7 @@ fn has_names(job: &Job, path: &Path, header_bytes: u64, syntax: Syntax) -> Resul
         ..syntax
     };
     let mut edges = lines.split(|byte| *byte == syntax.line_end);
-    // What is no edge of either kind is told as one between names if it has letters.
+    // A line that is invalid both ways counts as one with names if it has letters.
     let is_meant = |line: &[u8]| match unweighted.named(line) {
         Ok(edge) => edge.is_some_and(has_names),
         Err(_) => line.iter().any(u8::is_ascii_alphabetic),
@@ -124,7 +123,7 @@ fn has_names(job: &Job, path: &Path, header_bytes: u64, syntax: Syntax) -> Resul
 }
 
 impl Syntax {
-    /// The edge of a line without its end; nothing for comments and empty lines.
+    /// Returns the edge of a line without its line end; `None` for comments and empty lines.
     pub(crate) fn named<'l>(
         &self,
         line: &'l [u8],
@@ -154,7 +153,7 @@ impl Syntax {
         }))
     }
 
-    /// The fields of a line of text, which blanks and tabs alone are between.
+    /// Splits a line of text at blanks and tabs only.
     fn fields_apart<'l>(&self, line: &'l [u8]) -> std::result::Result<Option<Fields<'l>>, Fault> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if matches!(line.trim_ascii_start().first(), None | Some(b'#' | b'%')) {
@@ -165,7 +164,7 @@ impl Syntax {
             return Err(Fault("it has fewer than two ids".to_owned()));
         };
         let weight = match self.weight.and_then(|_| apart(&mut rest)) {
-            // What networkx writes: all of it follows the names.
+            // networkx's attributes: everything after the names.
             Some(field) if field.starts_with(b"{") => attribute(line),
             field => field.unwrap_or_default(),
         };
@@ -177,7 +176,7 @@ impl Syntax {
     }
 }
 
-/// Fails for what cannot be a name.
+/// Fails for a text that cannot be a name.
 pub(super) fn check(name: &[u8]) -> std::result::Result<(), Fault> {
     let shown = || String::from_utf8_lossy(&name[..name.len().min(40)]).into_owned();
     let fault = match name {

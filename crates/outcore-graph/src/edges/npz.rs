@@ -1,13 +1,14 @@
-//! Sparse matrices of SciPy: `.npz`, as `scipy.sparse.save_npz` writes them, compressed or not.
+//! Reads SciPy's sparse matrices: `.npz`, as `scipy.sparse.save_npz` writes them, compressed or
+//! not.
 //!
-//! Contract: an archive ([`super::archive`]) of arrays of NumPy: `format` (csr, csc or coo),
-//! `shape`, indices and pointers, and `data`. Each stored entry is an edge from its row to its
-//! column; `data` are the weights, if these are asked for. Arrays are of whole numbers of four or
-//! eight bytes, weights of those or of floats. The archive's checksums, the lengths of arrays and
-//! all indices are checked; what does not fit is an error of corrupt data.
+//! Contract: the file is an archive ([`super::archive`]) of NumPy arrays: `format` (csr, csc or
+//! coo), `shape`, indices and pointers, and `data`. Each stored entry is an edge from its row to
+//! its column; `data` are the weights, if requested. Arrays have integers of four or eight bytes;
+//! weights may also be floats. The archive's checksums, the lengths of arrays and all indices are
+//! verified; a mismatch is an error of corrupt data.
 //!
-//! Bounds: one read of each array that is needed, unpacked as it streams by; the pointers are in
-//! memory, eight bytes a row. Edges are written once, and once more with weights.
+//! Bounds: one read of each needed array, unpacked as a stream. The pointers are in memory, eight
+//! bytes per row. Edges are written once, and once more with weights.
 
 use std::path::Path;
 
@@ -20,10 +21,10 @@ use super::{Parsed, READ, ReadOptions};
 use crate::format::weight::WeightType;
 use outcore::primitives::appended::append_to;
 
-/// Vertices are below this.
+/// The limit of vertex numbers.
 const INDEX_LIMIT: u64 = u32::MAX as u64;
 
-/// Which arrays name the ends of edges.
+/// The arrays that contain the ends of edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
     Coordinates,
@@ -31,7 +32,7 @@ enum Layout {
     Columns,
 }
 
-/// An archive that has been looked into.
+/// An archive whose contents are known.
 #[derive(Debug)]
 pub(crate) struct Matrix {
     members: Vec<Member>,
@@ -39,7 +40,7 @@ pub(crate) struct Matrix {
     rows: u64,
     columns: u64,
     sides: MatrixSides,
-    /// What the weights are, if they are asked for.
+    /// The type of the weights, if they are requested.
     weights: Option<WeightType>,
 }
 
@@ -49,13 +50,13 @@ impl Matrix {
         self.sides.vertices
     }
 
-    /// How its weights are stored, if they are asked for.
+    /// The type of its weights in the graph, if they are requested.
     pub(super) fn weights(&self) -> Option<WeightType> {
         self.weights
     }
 }
 
-/// A number of an array.
+/// The type of an array's numbers.
 #[derive(Debug, Clone, Copy)]
 enum NumberKind {
     I32,
@@ -91,7 +92,7 @@ impl NumberKind {
         }
     }
 
-    /// How a graph stores weights that are such numbers.
+    /// The type for weights of this kind in a graph.
     fn weights(self) -> WeightType {
         match self {
             NumberKind::F32 => WeightType::F32,
@@ -126,7 +127,7 @@ enum ArrayNumber {
 }
 
 impl ArrayNumber {
-    /// The number, if it is a whole one from 0 on.
+    /// Returns the number if it is a nonnegative integer.
     fn index(self) -> Option<u64> {
         match self {
             ArrayNumber::Whole(number) => number.try_into().ok(),
@@ -146,8 +147,8 @@ impl ArrayNumber {
     }
 }
 
-/// Shows each number of an array to `take`, with its place; gives how many there are, and the bytes
-/// read.
+/// Passes each number of an array, with its index, to `take`; returns the number of elements and
+/// the bytes read.
 fn numbers(
     job: &Job,
     path: &Path,
@@ -182,7 +183,7 @@ fn numbers(
     }
 }
 
-/// What the numbers of an array are.
+/// Reads the type of an array's numbers.
 fn kind_of(job: &Job, path: &Path, member: &Member) -> Result<NumberKind> {
     let (mut head, mut found) = (Vec::new(), None);
     unpack(job, path, member, |bytes| {
@@ -197,7 +198,7 @@ fn kind_of(job: &Job, path: &Path, member: &Member) -> Result<NumberKind> {
     found.ok_or_else(|| corrupt(path, format!("`{}` is cut short", member.name)))
 }
 
-/// The numbers that a whole header speaks of, and how many.
+/// Reads the type and the number of elements from a complete header.
 fn header_kind(path: &Path, name: &str, head: &[u8]) -> Result<(NumberKind, u64)> {
     let header = NpyHeader::parse(head).map_err(|error| error.path(path))?;
     let kind = NumberKind::of(header.descr()).ok_or_else(|| {
@@ -209,13 +210,13 @@ fn header_kind(path: &Path, name: &str, head: &[u8]) -> Result<(NumberKind, u64)
     Ok((kind, header.rows))
 }
 
-/// Bytes of the header of an array, once all of it is there.
+/// The length of an array's header, once it is complete.
 fn head_bytes_of(bytes: &[u8]) -> Option<usize> {
     let len_bytes = NpyHeader::len_bytes(bytes.get(..12)?).ok()?;
     (bytes.len() >= len_bytes).then_some(len_bytes)
 }
 
-/// Looks into the archive.
+/// Opens the archive and reads its metadata.
 pub(super) fn open(
     job: &Job,
     path: &Path,
@@ -231,7 +232,7 @@ pub(super) fn open(
         text.extend_from_slice(bytes);
         Ok(())
     })?;
-    // Three letters, of one byte or of four each.
+    // Three letters, of one byte or of four bytes each.
     let letters = text.get(head_bytes_of(&text).unwrap_or(text.len())..);
     let letters: Vec<u8> = letters
         .unwrap_or_default()
@@ -282,10 +283,10 @@ pub(super) fn open(
     })
 }
 
-/// Files that [`parse`] makes, at most.
+/// The most files that [`parse`] makes.
 pub(super) const FILES_MAX: usize = 5;
 
-/// Writes the edges of a matrix to files in `dir`, which are called by numbers from `first` on.
+/// Writes the edges of a matrix to files in `dir`, numbered from `first`.
 pub(super) fn parse(
     job: &Job,
     path: &Path,
@@ -395,7 +396,7 @@ pub(super) fn parse(
     })
 }
 
-/// Where the entries of each row, or column, begin, and where the last end.
+/// Reads the start of the entries of each row, or column, and the end of the last.
 fn starts_of(job: &Job, path: &Path, matrix: &Matrix, sides: u64, count: u64) -> Result<Vec<u64>> {
     let mut starts: Vec<u64> = Vec::with_capacity(sides as usize + 1);
     let array = member(path, &matrix.members, "indptr.npy")?;

@@ -1,7 +1,7 @@
-//! Edges that somebody else reads: the rows of a table, say.
+//! Edges that the caller reads, such as the rows of a table.
 //!
-//! Contract: [`EdgeRows`] gives each edge once, on all threads at the same time, in batches that
-//! know their first row. What cannot be an id is found here, and told with file and row.
+//! Contract: [`EdgeRows`] passes on each edge once, on all threads in parallel, in batches that
+//! know their first row. Invalid ids are detected here, and reported with file and row.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -13,27 +13,27 @@ use super::item::Edge;
 use super::named::{NamedEdge, check};
 use crate::format::weight::WeightType;
 
-/// Some neighbouring rows of a file.
+/// A batch of consecutive rows of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct EdgeBatch<'b> {
     /// The file.
     pub path: &'b Path,
-    /// The number of the first of the rows in the file, from 0 on.
+    /// The number of the first row in the file, from 0.
     pub first_row: u64,
-    /// The ids at their two ends.
+    /// The ids of both ends.
     pub ends: [EdgeIds<'b>; 2],
     /// Their weights, if there are any.
     pub weights: Option<RowWeights<'b>>,
 }
 
-/// The weights of some edges.
+/// The weights of a batch of edges.
 #[derive(Debug, Clone, Copy)]
 pub enum RowWeights<'b> {
-    /// Floats of four bytes.
+    /// Four-byte floats.
     F32(&'b [f32]),
-    /// Floats of eight bytes.
+    /// Eight-byte floats.
     F64(&'b [f64]),
-    /// Whole numbers.
+    /// Integers.
     I64(&'b [i64]),
 }
 
@@ -50,46 +50,46 @@ impl RowWeights<'_> {
     }
 }
 
-/// The ids at one end of some edges.
+/// The ids at one end of a batch of edges.
 #[derive(Debug, Clone, Copy)]
 pub enum EdgeIds<'b> {
-    /// Whole numbers; those below 0 are refused.
+    /// Signed integers; negative ones are rejected.
     Numbers(&'b [i64]),
-    /// Whole numbers that are not below 0.
+    /// Unsigned integers.
     Unsigned(&'b [u64]),
     /// Strings.
     Names(&'b [&'b str]),
 }
 
-/// Takes batches of edges, each with a number that is as much larger than that of another as the
-/// other has rows, at least.
+/// Takes a batch and its number. Numbers of consecutive batches differ by at least the number of
+/// rows.
 pub type TakeEdges<'t> = dyn FnMut(&EdgeBatch<'_>, u64) -> Result<()> + 't;
 
 /// Reads edges.
 pub trait EdgeRows: Sync {
-    /// Edges.
+    /// The number of edges.
     fn count(&self) -> u64;
 
     /// Whether ids are strings.
     fn are_names(&self) -> bool;
 
-    /// How weights are stored, if there are any.
+    /// The type of the weights, if there are any.
     fn weights(&self) -> Option<WeightType>;
 
-    /// Memory that all threads together need, of which they keep account themselves.
+    /// Memory for all threads together; the implementation reserves it.
     fn memory_bytes(&self) -> u64;
 
-    /// Bytes that have been read.
+    /// Bytes read so far.
     fn read_bytes(&self) -> u64;
 
-    /// Gives some edges from all over to `take`.
+    /// Passes some edges, evenly spread over all, to `take`.
     ///
     /// # Errors
-    /// What reading and `take` fail with.
+    /// Errors of reading and of `take`.
     fn sample(&self, take: &mut TakeEdges<'_>) -> Result<()>;
 
-    /// Gives edges to `take` until there are no more. All threads call it, and each edge goes to
-    /// one of them.
+    /// Passes edges to `take` until there are no more. All threads call it, and each edge goes to
+    /// one thread.
     ///
     /// # Errors
     /// As [`EdgeRows::sample`].
@@ -104,7 +104,7 @@ impl EdgeBatch<'_> {
             .hint("correct or leave out the row, or name other columns with --columns")
     }
 
-    /// The bits of the weight of an edge, where edges have weights.
+    /// The bits of an edge's weight, if edges have weights.
     fn weight(&self, index: usize, of: Option<WeightType>) -> Result<u64> {
         match (self.weights, of) {
             (Some(weights), Some(of)) => weights
@@ -114,7 +114,7 @@ impl EdgeBatch<'_> {
         }
     }
 
-    /// The vertex of that number at one end.
+    /// The vertex number at one end.
     fn id(&self, index: usize, ids: &EdgeIds<'_>) -> Result<u64> {
         match ids {
             EdgeIds::Unsigned(ids) => ids.get(index).copied(),
@@ -138,7 +138,7 @@ impl EdgeBatch<'_> {
         }
     }
 
-    /// Shows the edges between numbers, with weights of that type.
+    /// Passes the edges between numbers, with weights of this type, to `take`.
     pub(crate) fn each(&self, of: Option<WeightType>, mut take: impl FnMut(Edge)) -> Result<()> {
         for index in 0..self.len() {
             take(Edge {
@@ -150,7 +150,8 @@ impl EdgeBatch<'_> {
         Ok(())
     }
 
-    /// Shows the edges between names, with weights of that type, and their places in the batch.
+    /// Passes the edges between names, with weights of this type and their places in the batch, to
+    /// `take`.
     pub(crate) fn each_named(
         &self,
         of: Option<WeightType>,

@@ -1,15 +1,18 @@
-//! GAP's serialized graphs: `.sg`, and `.wsg` with weights.
+//! Reads GAP's serialized graphs: `.sg`, and `.wsg` with weights.
 //!
-//! Contract: a byte that says whether edges have a direction, the numbers of edges and vertices
-//! (i64), where each vertex's list begins (i64, one more than there are vertices), and the lists
-//! (i32 each; in `.wsg` a weight of i32 after each). Lists of sources follow where edges are
-//! directed; they say nothing new and are not read. Of undirected edges, which stand in both lists,
-//! that from the larger end is taken. Offsets that do not ascend or lie outside of the lists,
-//! neighbours that are not vertices, a length that does not fit, and undirected edges that stand in
-//! one list only are errors of corrupt data.
+//! Contract: a file has
 //!
-//! Bounds: one read of offsets and lists; the offsets are in memory, and a number for each piece
-//! that is read.
+//! - a byte that says whether edges are directed
+//! - the numbers of edges and vertices (i64)
+//! - the start of each vertex's list (i64, one more than there are vertices)
+//! - the lists (i32 each; in `.wsg` an i32 weight after each)
+//! - for directed edges, the lists of sources, which are redundant and not read
+//!
+//! An undirected edge is in two lists; it is taken from that of its larger end. These are errors of
+//! corrupt data: offsets that descend or are outside the lists, neighbours that are not vertices, a
+//! wrong length, and undirected edges that are in only one list.
+//!
+//! Bounds: one read of offsets and lists; the offsets, and one number per piece, are in memory.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,7 +37,7 @@ pub(crate) struct Serial {
     pub(super) vertices: u64,
     edges: u64,
     pub(super) is_directed: bool,
-    /// Whether the file has weights, and whether they are wanted.
+    /// Whether the file has weights, and whether they are requested.
     is_stored: bool,
     is_wanted: bool,
 }
@@ -48,7 +51,7 @@ impl Serial {
         HEAD_BYTES as u64 + 8 * (self.vertices + 1)
     }
 
-    /// Bytes of a whole file.
+    /// The length of a complete file.
     fn file_bytes(&self) -> u64 {
         let lists_bytes = 8 * (self.vertices + 1) + self.edges * self.item_bytes();
         let directions = if self.is_directed { 2 } else { 1 };
@@ -117,7 +120,7 @@ struct Lists<'a, T> {
     path: &'a Path,
     input: Input,
     starts: &'a [u64],
-    /// Of each piece that was read, by its first position: what its undirected edges add up to.
+    /// For each piece, by its first position: the sum for its undirected edges.
     sums: Mutex<BTreeMap<u64, u64>>,
     item: std::marker::PhantomData<fn() -> T>,
 }
@@ -173,12 +176,12 @@ impl<T: Item> Lists<'_, T> {
         items
     }
 
-    /// Fails for undirected edges that do not stand in the lists of both ends.
+    /// Fails for undirected edges that are not in the lists of both ends.
     ///
-    /// Each edge adds a number that its ends and its weight mix to when it is met from the smaller
-    /// end, and takes it away when it is met from the larger one, in any order. Lists that are
-    /// symmetric leave 0. Others leave it by a chance of 2^-64, unless somebody made them for that:
-    /// the mixing is known.
+    /// Each edge adds a hash of its ends and its weight when it is read from the smaller end, and
+    /// subtracts it when it is read from the larger one, in any order. Symmetric lists give 0.
+    /// Other lists give 0 with a probability of 2^-64, unless a file is crafted for that, because
+    /// the hash is known.
     fn check_symmetric(&self) -> Result<()> {
         let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = sums
@@ -196,7 +199,7 @@ impl<T: Item> Lists<'_, T> {
     }
 }
 
-/// A number of an edge, as good as drawn.
+/// A pseudorandom number for an edge.
 fn mixed(low: u64, high: u64, weight_bits: i32) -> u64 {
     bytes_checksum(bytemuck::cast_slice(&[low, high, weight_bits as u64]))
 }
@@ -223,7 +226,7 @@ impl<T: Item> Sequence for Lists<'_, T> {
     }
 }
 
-/// The offsets, checked; as long as the second is held.
+/// Reads and checks the offsets, which are in memory as long as the reservation is held.
 fn offsets_of(job: &Job, path: &Path, serial: &Serial) -> Result<(Vec<u64>, Reservation)> {
     let bytes = 8 * (serial.vertices + 1);
     let held = job

@@ -1,8 +1,8 @@
-//! The sides of a matrix as vertices.
+//! The rows and columns of a matrix as vertices.
 //!
-//! Contract: row i and column i of a square matrix are one vertex. The rows and columns of any
-//! matrix are different vertices, rows first, where the caller asks for that; a matrix that is not
-//! square is rejected otherwise.
+//! Contract: row i and column i of a square matrix are one vertex. If the caller asks for it, rows
+//! and columns of any matrix are different vertices, and rows come first. Otherwise a matrix that
+//! is not square is rejected.
 
 use std::path::Path;
 
@@ -20,11 +20,11 @@ pub(super) struct MatrixSides {
 }
 
 impl MatrixSides {
-    /// Of a matrix with so many rows and columns.
+    /// The vertices of a matrix with so many rows and columns.
     ///
     /// # Errors
-    /// [`outcore::Kind::Usage`] for one that is not square, unless rows and columns are different
-    /// vertices.
+    /// [`outcore::Kind::Usage`] for a matrix that is not square, unless rows and columns are
+    /// different vertices.
     pub(super) fn new(path: &Path, rows: u64, columns: u64, is_bipartite: bool) -> Result<Self> {
         if is_bipartite {
             return Ok(MatrixSides {

@@ -1,11 +1,11 @@
-//! What lines of text mean: how a line says an edge, and the edge that it says.
+//! The syntax of edges in lines of text.
 //!
-//! Contract: [`Syntax::each_edge`] reads whole lines. Empty lines are skipped, and so are comments,
-//! which are counted: lines of text that begin with `#`, `%` or `//`. In CSV each line behind the
-//! header is an edge. What is not an edge says why. A weight may also be written as networkx writes
-//! it: `{'weight': 0.5}`.
+//! Contract: [`Syntax::each_edge`] reads whole lines. It skips empty lines, and skips and counts
+//! comments: lines of text that begin with `#`, `%` or `//`. In CSV each line after the header is
+//! an edge. An invalid edge is reported with the reason. A weight may also have networkx's form:
+//! `{'weight': 0.5}`.
 //!
-//! Bounds: nothing is kept.
+//! Bounds: keeps nothing.
 
 use std::borrow::Cow;
 
@@ -13,39 +13,39 @@ use super::fields::{Fault, Gap, csv_field, gap_of, separated};
 use super::item::Edge;
 use crate::format::weight::WeightType;
 
-/// How a line says an edge.
+/// How a line is split into the parts of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Syntax {
-    /// What ends the fields of CSV; otherwise they are apart by blanks, or by commas.
+    /// The separator of CSV fields; if `None`, blanks or commas separate the fields.
     pub(super) delimiter: Option<u8>,
-    /// What ends a line: a newline, or a carriage return.
+    /// The line end: a newline, or a carriage return.
     pub(super) line_end: u8,
     /// Whether lines that begin with `#` or `%` are comments.
     pub(super) has_comments: bool,
-    /// The fields of both ids, counted from 0; the first two, but for CSV.
+    /// Indexes of the id fields, from 0; the first two, except in CSV.
     pub(super) source: usize,
     pub(super) target: usize,
-    /// The field of the weight; the third, but for CSV.
+    /// Index of the weight field; the third, except in CSV.
     pub(super) weight: Option<usize>,
     pub(super) weight_type: WeightType,
     pub(super) first_id: u64,
-    /// Ids, counted from 0, are below these, if there are limits.
+    /// The limits of ids, counted from 0, if there are any.
     pub(super) source_limit: Option<u64>,
     pub(super) target_limit: Option<u64>,
-    /// What is added to targets, where rows and columns are different vertices.
+    /// Added to targets if rows and columns are different vertices.
     pub(super) target_from: u64,
 }
 
-/// What a line has in the columns that are read.
+/// The fields of a line that are read.
 pub(super) struct Fields<'l> {
     pub(super) source: Cow<'l, [u8]>,
     pub(super) target: Cow<'l, [u8]>,
-    /// Empty where there is none.
+    /// Empty if there is none.
     pub(super) weight: Cow<'l, [u8]>,
 }
 
 impl Syntax {
-    /// Fields apart by blanks, tabs or commas; the third is the weight.
+    /// Fields separated by blanks, tabs or commas; the third is the weight.
     pub(super) fn blanks(is_weighted: bool) -> Self {
         Syntax {
             delimiter: None,
@@ -62,7 +62,7 @@ impl Syntax {
         }
     }
 
-    /// Fields that `delimiter` ends.
+    /// Fields separated by `delimiter`.
     pub(super) fn delimited(delimiter: u8, weight: Option<usize>) -> Self {
         Syntax {
             delimiter: Some(delimiter),
@@ -72,7 +72,7 @@ impl Syntax {
         }
     }
 
-    /// Fields that tabs end, which may have blanks inside.
+    /// Fields separated by tabs, which may contain blanks.
     pub(super) fn tabs(is_weighted: bool) -> Self {
         Syntax {
             delimiter: Some(b'\t'),
@@ -80,7 +80,7 @@ impl Syntax {
         }
     }
 
-    /// The first vertex is number 1, and there are so many rows and columns.
+    /// Sets that vertices count from 1, and the numbers of rows and columns.
     pub(super) fn counted_from_one(mut self, rows: u64, columns: u64) -> Self {
         self.first_id = 1;
         self.source_limit = Some(rows);
@@ -88,12 +88,12 @@ impl Syntax {
         self
     }
 
-    /// What ends a line.
+    /// The line end.
     pub(crate) fn line_end(&self) -> u8 {
         self.line_end
     }
 
-    /// The same with weights of that type.
+    /// Sets the type of the weights.
     pub(crate) fn with_weights(self, weights: Option<WeightType>) -> Self {
         Syntax {
             weight_type: weights.unwrap_or(self.weight_type),
@@ -101,10 +101,9 @@ impl Syntax {
         }
     }
 
-    /// The columns of CSV that are read; nothing for a line that is skipped.
+    /// Returns the needed CSV fields; `None` for a line that is skipped.
     ///
-    /// All of a line's quotes are looked at, so that a field that goes on in the next line is
-    /// found.
+    /// It checks all quotes of a line, so that a field that continues on the next line is found.
     pub(super) fn csv_fields<'l>(
         &self,
         line: &'l [u8],
@@ -143,7 +142,7 @@ impl Syntax {
         }))
     }
 
-    /// The edge of a line without its end; nothing for comments and empty lines.
+    /// Returns the edge of a line without its line end; `None` for comments and empty lines.
     fn edge(&self, line: &[u8]) -> std::result::Result<Option<Edge>, Fault> {
         let fields = match self.delimiter {
             Some(delimiter) => self.csv_fields(line, delimiter)?,
@@ -167,7 +166,7 @@ impl Syntax {
         }))
     }
 
-    /// The fields of a line of text.
+    /// Splits a line of text into fields.
     fn separated_fields<'l>(
         &self,
         line: &'l [u8],
@@ -191,12 +190,12 @@ impl Syntax {
         }))
     }
 
-    /// The edge of the line that `text` begins with, and the bytes of that line with its end, if
-    /// the line is as most are: two ids, and at once behind them what is looked at. Of any other
-    /// line, whether it is an edge or not, [`Syntax::edge`] says what it is.
+    /// Reads the edge at the start of `text`, if the line has the usual form: two ids, directly
+    /// followed by the weight if it is read. Returns the edge and the bytes of its line.
+    /// [`Syntax::edge`] handles all other lines, valid or not.
     ///
-    /// N.B. it takes less than half of the time of `edge`, which looks for the ends of lines and
-    /// fields first: 14 ns in place of 33 for a line of two ids of seven digits.
+    /// N.B. It takes less than half the time of `edge`, which first looks for the ends of lines and
+    /// fields.
     fn usual_edge(&self, text: &[u8]) -> Option<(Edge, usize)> {
         if (self.source, self.target) != (0, 1) {
             return None;
@@ -232,8 +231,8 @@ impl Syntax {
         Some((edge, at))
     }
 
-    /// Bytes to the end of a line, whose fields have this gap; nothing if what is there has to be
-    /// looked at.
+    /// Bytes to the end of a line whose fields have this gap; `None` if the rest must be read by
+    /// [`Syntax::edge`].
     fn end_of_usual(&self, rest: &[u8], gap: Gap) -> Option<usize> {
         let behind = match rest {
             [] => return Some(0),
@@ -261,8 +260,8 @@ impl Syntax {
         }
     }
 
-    /// Shows the edges of whole lines to `take`, and counts comments; fails with the place of a
-    /// line that is none, and why.
+    /// Passes the edges of whole lines to `take`, and counts comments; fails with the place of an
+    /// invalid line, and the reason.
     #[inline]
     pub(super) fn each_edge(
         &self,
@@ -281,7 +280,7 @@ impl Syntax {
             let end = memchr::memchr(self.line_end, rest).unwrap_or(rest.len());
             match self.edge(&rest[..end]) {
                 Ok(Some(edge)) => take(edge),
-                // Empty lines say nothing, and are not counted.
+                // Empty lines are not counted as comments.
                 Ok(None) => skipped += u64::from(!rest[..end].trim_ascii().is_empty()),
                 Err(fault) => return Err((from, fault)),
             }
@@ -290,7 +289,7 @@ impl Syntax {
         Ok(skipped)
     }
 
-    /// What is between two fields, if there is anything.
+    /// Returns the gap between two fields, if there is one.
     fn gap(&self, text: &[u8]) -> Option<Gap> {
         match self.delimiter {
             None => gap_of(text),
@@ -301,7 +300,7 @@ impl Syntax {
         }
     }
 
-    /// The vertex that a line calls so, as a source.
+    /// Returns the vertex for the id of a source.
     fn source_at(&self, id: u64) -> Option<u64> {
         let id = id.checked_sub(self.first_id)?;
         self.source_limit
@@ -309,7 +308,7 @@ impl Syntax {
             .then_some(id)
     }
 
-    /// The same as a target.
+    /// Returns the vertex for the id of a target.
     fn target_at(&self, id: u64) -> Option<u64> {
         let id = id.checked_sub(self.first_id)?;
         let is_one = self.target_limit.is_none_or(|limit| id < limit);
@@ -342,7 +341,7 @@ impl Syntax {
     }
 }
 
-/// The whole number that a field is, if it is one of 64 bits.
+/// Parses a 64-bit integer.
 fn number_of(field: &[u8]) -> Option<u64> {
     let mut number = 0u64;
     for byte in field {
@@ -355,10 +354,10 @@ fn number_of(field: &[u8]) -> Option<u64> {
     (!field.is_empty()).then_some(number)
 }
 
-/// The number that `text` begins with, if its digits are no more than those of any id, and how many
-/// these are.
+/// Parses the integer at the start of `text`, if it has no more digits than any id, and returns the
+/// number of digits.
 fn whole_number(text: &[u8]) -> Option<(u64, usize)> {
-    // As many as any number of 64 bits can have.
+    // Any 64-bit number can have this many digits.
     const DIGITS_MAX: usize = 19;
     let (mut number, mut digits) = match text.first_chunk::<8>() {
         Some(word) => short_number(*word),
@@ -378,11 +377,11 @@ fn whole_number(text: &[u8]) -> Option<(u64, usize)> {
     (digits > 0).then_some((number, digits))
 }
 
-/// The number that eight bytes begin with, and its digits; no digits for none.
+/// Parses the number at the start of eight bytes, and counts its digits; no digits mean no number.
 ///
-/// Source: Lemire, "Quickly parsing eight digits" (2022): neighbouring digits, pairs of them and
-/// fours are put together all at once. Fewer than eight get zeros in front. A byte that is a digit
-/// carries nothing into the next.
+/// Source: Lemire, "Quickly parsing eight digits" (2022): combines adjacent digits, then pairs,
+/// then fours, in parallel. Fewer than eight digits are padded with leading zeros. A byte that is a
+/// digit carries nothing into the next one.
 fn short_number(bytes: [u8; 8]) -> (u64, usize) {
     const ZEROS: u64 = 0x3030_3030_3030_3030;
     // Added to a byte above 9, it sets the byte's highest bit.
@@ -410,7 +409,8 @@ fn unquoted(field: &[u8]) -> &[u8] {
         .unwrap_or(field)
 }
 
-/// The weight in a dictionary of Python's, as networkx writes it after an edge: `{'weight': 0.5}`.
+/// Reads the weight from a Python dictionary, as networkx writes it after an edge: `{'weight':
+/// 0.5}`.
 pub(super) fn attribute(dictionary: &[u8]) -> &[u8] {
     const KEYS: [&[u8]; 2] = [b"'weight'", b"\"weight\""];
     let behind = |key: &&[u8]| {
@@ -435,7 +435,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What is read at once is what is read field by field.
+        /// The fast parser returns the same edges as the one that splits fields.
         #[test]
         fn a_usual_line_is_the_same_edge_as_any_other(
             line in "[0-9]{1,16}[ \t,;]{1,2}[0-9]{1,16}([ \t,;\r][-0-9.e{\r \t,;\"]{0,8})?\r?",

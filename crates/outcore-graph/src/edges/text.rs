@@ -1,16 +1,14 @@
-//! Edges that are written as text, a line each.
+//! Reads edges in text, one per line.
 //!
-//! Contract: [`parse`] turns the lines of a file into items ([`ItemShape`]), in one pass on all
-//! threads. A piece of the pass is parsed alone; the lines that its borders cut are put together
-//! when all have come ([`Borders`]). Lines end with LF, CR LF, or CR alone. Empty lines are
-//! skipped. So are comments, which are counted: lines of text that begin with `#`, `%` or `//`. In
-//! CSV each line behind the header is an edge. A line that is none, an id that is negative, not
-//! whole or not below 2^64, and a weight that is missing or not finite are errors that name file
-//! and line. A weight may also be written as networkx writes it: `{'weight': 0.5}`. Ids that are
-//! names are read by [`super::named`].
+//! Contract: [`parse`] converts the lines of a file to items ([`ItemShape`]), in one pass on all
+//! threads. Pieces are parsed independently; the lines that their borders cut are joined after all
+//! pieces have come ([`Borders`]). [`super::syntax`] defines valid lines. Lines end with LF, CR LF,
+//! or CR alone. Empty lines are skipped, and so are comments, which are counted. An invalid line,
+//! an id that is negative, not an integer or not below 2^64, and a weight that is missing or not
+//! finite are errors with file and line. Ids that are names are read by [`super::named`].
 //!
-//! Bounds: one read of the file and one write of the items; a piece's items and two lines a piece
-//! are in memory.
+//! Bounds: one read of the file and one write of the items; the items of a piece, and two lines per
+//! piece, are in memory.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -42,7 +40,7 @@ struct Lines<'a, T> {
 }
 
 impl<T: Item> Lines<'_, T> {
-    /// The items of whole lines, the first of which begins `at_bytes` after the header.
+    /// Converts whole lines to items; the first line begins `at_bytes` after the header.
     fn items(&self, text: &[u8], at_bytes: u64) -> Vec<T> {
         let mut items = Vec::with_capacity(text.len() / 12);
         let mut largest = 0;
@@ -72,7 +70,7 @@ impl<T: Item> Lines<'_, T> {
         items
     }
 
-    /// The items of all lines that borders cut.
+    /// Converts all cut lines to items.
     fn cut_lines(&self) -> Result<Vec<T>> {
         let mut items = Vec::new();
         let taken = self.borders.each_cut(|at_bytes, line| {
@@ -117,7 +115,7 @@ pub(crate) struct Place<'p> {
     pub(crate) path: &'p Path,
     /// Bytes before it.
     pub(crate) at_bytes: u64,
-    /// What ends the lines of the file.
+    /// The line end of the file.
     pub(crate) line_end: u8,
 }
 
@@ -163,7 +161,7 @@ fn line_number(place: Place<'_>) -> Option<u64> {
     }
 }
 
-/// Parses a file into two of items, and counts these; nothing if an id is too large for them.
+/// Parses a file into two files of items, and counts these; `None` if an id is too large for them.
 pub(super) fn parse(
     job: &Job,
     path: &Path,

@@ -1,8 +1,8 @@
 //! Lists: the neighbours of each vertex, in blocks of 4 KiB, for frontiers and samples.
 //!
-//! Contract: lists are in the order of their vertices, each ascending. One that fits into a block
-//! is never cut, so it costs one read; a longer one begins in a block of its own and goes on in the
-//! next blocks, each of which it fills alone but for the last, where others may follow. Vertices
+//! Contract: lists are in the order of their vertices, and each list ascends. A list that fits into
+//! a block is never split, so reading it takes one request. A longer list begins in a block of its
+//! own and fills further blocks; only its last block may be shared with later lists. Vertices
 //! without neighbours have no entry.
 //!
 //! ```text
@@ -13,7 +13,7 @@
 //! degrees  the number of neighbours of each vertex, u32
 //! ```
 //!
-//! The index takes a thousandth of the blocks and is kept in memory: [`ListIndex`].
+//! The index is about a thousandth of the size of the blocks, and kept in memory: [`ListIndex`].
 
 use std::ops::Range;
 
@@ -27,10 +27,10 @@ pub(crate) const LIST_BLOCK_BYTES: usize = 4096;
 const HEAD_BYTES: usize = SUM_BYTES + 8;
 const ENTRY_BYTES: usize = 4;
 const WORD_BYTES: usize = 4;
-/// Entries of a block are that far apart at most.
+/// The largest distance of a vertex from the first one of its block.
 const DELTA_MAX: u32 = u16::MAX as u32;
 
-/// Where blocks, index and degrees go.
+/// Receives blocks, index and degrees.
 pub(crate) trait ListFiles {
     /// Takes the next block.
     fn block(&mut self, block: &[u8]) -> Result<()>;
@@ -40,7 +40,7 @@ pub(crate) trait ListFiles {
     fn degree(&mut self, degree: u32) -> Result<()>;
 }
 
-/// Makes blocks of pairs (vertex, neighbour) that come in order.
+/// Makes blocks from ordered pairs (vertex, neighbour).
 #[derive(Debug)]
 pub(crate) struct ListPacker {
     id: u64,
@@ -49,12 +49,12 @@ pub(crate) struct ListPacker {
     /// Blocks before this one.
     blocks: u64,
     first: u32,
-    /// (vertex, neighbours) of the block that is being filled.
+    /// (vertex, number of neighbours) of the entries in the open block.
     entries: Vec<(u32, u16)>,
-    /// Those of the block, and from `open_from` on those of the list that is being read, as far as
-    /// no block has it.
+    /// The neighbours in the block; from `open_from` on, those of the current list that no block
+    /// has yet.
     neighbours: Vec<u32>,
-    /// The bits of their weights, where there are any.
+    /// The bits of their weights, if there are any.
     weights: Vec<u64>,
     open_from: usize,
     vertex: u32,
@@ -62,7 +62,7 @@ pub(crate) struct ListPacker {
     placed: u64,
     /// Vertices whose degrees have been written.
     counted: u32,
-    /// A block, while it is made.
+    /// The buffer of a block.
     block: Vec<u8>,
 }
 
@@ -90,13 +90,12 @@ impl ListPacker {
         item_bytes(self.weight_type)
     }
 
-    /// Neighbours of the list that is being read that no block has.
+    /// Neighbours of the current list that no block has yet.
     fn open(&self) -> usize {
         self.neighbours.len() - self.open_from
     }
 
-    /// Adds neighbours of `vertex` with their weights, which `item` makes of what is given, after
-    /// those before them in order.
+    /// Adds neighbours of `vertex` with their weights, in ascending order; `item` extracts both.
     #[inline]
     pub(crate) fn extend<T>(
         &mut self,
@@ -124,7 +123,7 @@ impl ListPacker {
         Ok(())
     }
 
-    /// Gives a part of a list that is longer than a block a block of its own.
+    /// Writes a part of a list that is longer than a block as a block of its own.
     #[cold]
     fn place_alone(&mut self, files: &mut dyn ListFiles) -> Result<()> {
         self.end_block(files)?;
@@ -132,7 +131,7 @@ impl ListPacker {
         self.end_block(files)
     }
 
-    /// Ends the last block, of a graph of this many vertices; gives the number of blocks.
+    /// Ends the last block of a graph with this many vertices; returns the number of blocks.
     pub(crate) fn finish(&mut self, vertices: u32, files: &mut dyn ListFiles) -> Result<u64> {
         self.end_list(files)?;
         self.end_block(files)?;
@@ -155,7 +154,7 @@ impl ListPacker {
         while self.counted < self.vertex {
             self.count(0, files)?;
         }
-        // Parallel edges beyond that are counted as this many.
+        // A degree that exceeds u32 is stored as the largest u32.
         self.count(u32::try_from(degree).unwrap_or(u32::MAX), files)?;
         let entries_bytes = (self.entries.len() + 1) * ENTRY_BYTES;
         let used = entries_bytes + self.neighbours.len() * self.item_bytes();
@@ -168,7 +167,7 @@ impl ListPacker {
         Ok(())
     }
 
-    /// Puts the open list, or what has come of it, into the block.
+    /// Adds the open list, or the rest of it, to the block.
     fn place(&mut self, files: &mut dyn ListFiles) -> Result<()> {
         if self.entries.is_empty() {
             self.first = self.vertex;
@@ -181,7 +180,7 @@ impl ListPacker {
         Ok(())
     }
 
-    /// Ends the block; the list that is open has no part in it.
+    /// Ends the block, without the open list.
     fn end_block(&mut self, files: &mut dyn ListFiles) -> Result<()> {
         if self.entries.is_empty() {
             return Ok(());
@@ -212,14 +211,14 @@ impl ListPacker {
     }
 }
 
-/// What a block has of one vertex.
+/// The part of a vertex's list in one block.
 #[derive(Debug, Clone, Copy)]
 pub struct List<'a> {
     /// The vertex.
     pub vertex: u32,
-    /// Its neighbours, ascending; of a list longer than a block, those in this one.
+    /// Its neighbours, ascending; for a list longer than a block, those in this block.
     pub neighbours: &'a [u32],
-    /// Their weights; none where the graph has none.
+    /// Their weights; empty if the graph has none.
     pub weights: Weights<'a>,
 }
 
@@ -231,7 +230,7 @@ pub struct Weights<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// The bits of each, as the graph stores it; nothing where it has no weights.
+    /// The bits of each weight, as the graph stores it; empty if it has no weights.
     pub(crate) fn bits(self) -> impl Iterator<Item = u64> + use<'a> {
         let step = self.of.map_or(1, WeightType::words);
         let bits = |words: &[u32]| match words {
@@ -242,7 +241,7 @@ impl<'a> Weights<'a> {
         self.words.chunks_exact(step).map(bits)
     }
 
-    /// Each of `count` weights, which are 1 where the graph has none.
+    /// The `count` weights, which are 1 if the graph has none.
     pub fn values(self, count: usize) -> impl Iterator<Item = f64> + use<'a> {
         let ones = match self.of {
             None => count,
@@ -259,13 +258,13 @@ fn item_bytes(weights: Option<WeightType>) -> usize {
     WORD_BYTES * (1 + weights.map_or(0, WeightType::words))
 }
 
-/// Neighbours of one vertex that a block holds at most: this many are in each block but the last of
-/// a list longer than a block.
+/// The most neighbours of one vertex in a block. A list longer than a block has this many in each
+/// block except for the last.
 pub(crate) fn alone_max(weights: Option<WeightType>) -> usize {
     (LIST_BLOCK_BYTES - HEAD_BYTES - ENTRY_BYTES) / item_bytes(weights)
 }
 
-/// A block of lists: of which graph and part it is, its number, and the weights it has.
+/// The identity of a block: its graph, part and number, and the type of its weights.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlockOf {
     pub(crate) id: u64,
@@ -274,11 +273,11 @@ pub(crate) struct BlockOf {
     pub(crate) weights: Option<WeightType>,
 }
 
-/// Shows each list of block `number` of `part` to `visit`; false if the block is not what was
-/// written. `block` lies at a multiple of four bytes.
+/// Passes each list of block `number` of `part` to `visit`; returns false if the block is damaged.
+/// `block` is aligned to four bytes.
 ///
 /// # Errors
-/// What `visit` fails with.
+/// Errors of `visit`.
 pub(crate) fn read_block(
     block: &[u8],
     BlockOf {
@@ -320,7 +319,7 @@ pub(crate) fn read_block(
     Ok(true)
 }
 
-/// The first vertex of each block: finds a list.
+/// The first vertex of each block, by which a list is found.
 #[derive(Debug)]
 pub(crate) struct ListIndex(Vec<u32>);
 
@@ -334,12 +333,12 @@ impl ListIndex {
         self.0.len()
     }
 
-    /// The blocks that have the list of `vertex`, if it has one.
+    /// The blocks that contain the list of `vertex`, if it has one.
     pub(crate) fn blocks_of(&self, vertex: u32) -> Range<usize> {
         let end = self.0.partition_point(|first| *first <= vertex);
         let start = self.0[..end].partition_point(|first| *first < vertex);
         match start < end {
-            // A list that begins a block, and may go on in the next ones.
+            // The list is at the start of a block, and may continue in the next ones.
             true => start..end,
             false => end.saturating_sub(1)..end,
         }

@@ -1,4 +1,4 @@
-//! The manifest of a graph: its sizes, how it was made, and the checksums of its small files.
+//! The manifest of a graph: its sizes, its options, and the checksums of its small files.
 //!
 //! Contract: `graph.json`, [metadata](outcore_io::metadata) with a checksum, is written last and
 //! read first.
@@ -22,23 +22,23 @@ pub(crate) const FORM: Form = Form {
     upgrade: "convert the edges again: `outcore graph convert`",
 };
 
-/// What the manifest says.
+/// The contents of the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Another number for other edges and options: the seed of all checksums.
+    /// A number that differs for other edges and options; it seeds all checksums.
     pub id: u64,
-    /// Vertices are 0 to this.
+    /// The number of vertices.
     pub vertices: u64,
-    /// Edges, each counted once.
+    /// The number of edges, each counted once.
     pub edges: u64,
-    /// Edges from a vertex to itself.
+    /// The number of edges from a vertex to itself.
     pub loops: u64,
-    /// Whether an edge has a direction.
+    /// Whether edges have a direction.
     pub directed: bool,
     /// Whether edges have weights.
     pub weighted: bool,
-    /// How weights are stored; as floats of four bytes if it says nothing.
+    /// The type of weights; `None` means four-byte floats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_type: Option<WeightType>,
     /// Whether parallel edges were merged.
@@ -49,40 +49,40 @@ pub struct Manifest {
     pub chunks: u64,
     /// The lists of targets, or of neighbours.
     pub out: ListManifest,
-    /// The lists of sources, where edges are directed.
+    /// The lists of sources, if edges are directed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<ListManifest>,
-    /// The checksum of `names`, where these are numbers.
+    /// The checksum of `names`, if these are numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names_sum: Option<u64>,
-    /// The blocks of `names`, where these are strings.
+    /// The blocks of `names`, if these are strings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_names: Option<NamesManifest>,
 }
 
 impl Manifest {
-    /// How weights are stored, if there are any.
+    /// The type of the weights, if there are any.
     pub fn weights(&self) -> Option<WeightType> {
         self.weighted
             .then(|| self.weight_type.unwrap_or(WeightType::F32))
     }
 }
 
-/// What it says of names that are strings.
+/// The manifest of string names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamesManifest {
-    /// Blocks.
+    /// The number of blocks.
     pub blocks: u64,
     /// The checksum of the index.
     pub index_sum: u64,
 }
 
-/// What it says of the lists of one direction.
+/// The manifest of the lists of one direction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListManifest {
-    /// Blocks.
+    /// The number of blocks.
     pub blocks: u64,
     /// The largest degree.
     pub degree_max: u32,

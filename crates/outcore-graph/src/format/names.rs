@@ -1,7 +1,7 @@
-//! Names: what vertices were called, in blocks of 64 KiB, where ids were strings.
+//! Names: the original string ids of vertices, in blocks of 64 KiB.
 //!
-//! Contract: names are in the order of vertices, which is that of their bytes, so that a name is
-//! found by its vertex and a vertex by its name. No name is cut.
+//! Contract: names are in the order of vertices, which is that of their bytes. So a name is found
+//! by its vertex, and a vertex by its name. No name is split between blocks.
 //!
 //! ```text
 //! block    64 KiB: checksum u64, first vertex u32, names u32, then their lengths u16,
@@ -20,19 +20,19 @@ const LEN_BYTES: usize = 2;
 /// The number of the file in checksums, after those of edges.
 const FILE: u32 = 3;
 
-/// Makes blocks of names that come in order.
+/// Makes blocks from ordered names.
 #[derive(Debug)]
 pub(crate) struct NamePacker {
     id: u64,
     blocks: u64,
-    /// The first vertex of the block that is being filled.
+    /// The first vertex of the open block.
     first: u32,
     lens_bytes: Vec<u16>,
     names: Vec<u8>,
 }
 
 impl NamePacker {
-    /// For the graph `id`.
+    /// Creates a packer for the graph `id`.
     pub(crate) fn new(id: u64) -> Self {
         NamePacker {
             id,
@@ -43,7 +43,7 @@ impl NamePacker {
         }
     }
 
-    /// Adds the name of the next vertex; `take` has each block that is full, and its first vertex.
+    /// Adds the name of the next vertex; `take` receives each full block and its first vertex.
     pub(crate) fn push(
         &mut self,
         name: &[u8],
@@ -58,7 +58,7 @@ impl NamePacker {
         Ok(())
     }
 
-    /// Ends the last block; gives the number of blocks.
+    /// Ends the last block, and returns the number of blocks.
     pub(crate) fn finish(
         &mut self,
         take: &mut impl FnMut(&[u8], u32) -> Result<()>,
@@ -96,7 +96,7 @@ pub(crate) struct NameBlock<'b> {
 }
 
 impl<'b> NameBlock<'b> {
-    /// Block `number` of the graph `id`; nothing if it is not what was written.
+    /// Opens block `number` of the graph `id`; `None` if it is damaged.
     pub(crate) fn read(block: &'b [u8], id: u64, number: u64) -> Option<Self> {
         if block.len() != NAME_BLOCK_BYTES {
             return None;

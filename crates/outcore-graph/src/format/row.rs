@@ -1,36 +1,35 @@
-//! Rows of tiles: edges that come by row are put in order by column, as tiles have them.
+//! Rows of tiles: brings edges that come by row into the order of tiles.
 //!
 //! Contract: a [`TileRow`] takes edges in the order of (row, column), which is that of lists, and
-//! hands those of one row of tiles to the [`TilePacker`] tile by tile. It holds 4 MiB of edges, and
-//! of graphs of more than 2^20 vertices four bytes a vertex, up to 16 MiB: a row of tiles that has
-//! more comes in several parts, each in order, so a hub takes no more memory than others. Where
-//! parts end depends on the edges alone. So tiles and lists come from one sort, in which no edge
-//! has a key for tiles.
+//! passes those of one row of tiles to the [`TilePacker`] tile by tile. It holds 4 MiB of edges;
+//! for graphs of more than 2^20 vertices, four bytes per vertex, up to 16 MiB. A row of tiles with
+//! more edges comes in several parts, each in order, so a hub needs no more memory than other
+//! vertices. The ends of parts depend only on the edges. So tiles and lists come from one sort,
+//! without separate keys for tiles.
 //!
-//! Bounds: [`TileRow::bytes`]; a copy of each edge, and a sort of the tiles of a part that have
-//! edges.
+//! Bounds: [`TileRow::bytes`]; a copy of each edge, and a sort of the nonempty tiles of a part.
 
 use outcore_io::Result;
 
 use super::tile::{Emit, LOCAL_BITS, TilePacker, edge_words};
 use super::weight::WeightType;
 
-/// Words of edges that are held, of a graph with few vertices and one with many. The more columns
-/// of tiles there are, the fewer of a part's edges are in each, and the oftener a pass loads the
-/// same window of columns.
+/// Words of edges that are held, for a graph with few vertices and one with many. With more columns
+/// of tiles, each has fewer edges of a part, and a pass loads the same window of columns more
+/// often.
 ///
-/// N.B. at 2^22 vertices, PageRank with 2^20 words takes an eighth more processor time than with
-/// 2^22, and with 2^23 or all of a row no less.
+/// N.B. At 2^22 vertices, 2^20 words make PageRank an eighth slower than 2^22 words; more words
+/// make it no faster.
 const WORDS_LEAST: usize = 1 << 20;
 const WORDS_MOST: usize = 1 << 22;
-/// Words of a block, which has edges of one tile: a cache line.
+/// Words of a block, which holds edges of one tile: a cache line.
 const BLOCK_WORDS: usize = 16;
 
-/// The edges of a tile: blocks that are linked, in order.
+/// The edges of a tile: linked blocks, in order.
 #[derive(Debug, Clone, Copy, Default)]
 struct Chain {
     first_block: u32,
-    /// Where the next word goes; at the border of a block, or 0, that is into a block to come.
+    /// Index of the next word; at the border of a block, or 0, the next word needs a new block.
     next_word: u32,
 }
 
@@ -39,23 +38,23 @@ struct Chain {
 pub(crate) struct TileRow {
     packer: TilePacker,
     weights: Option<WeightType>,
-    /// Words of a block that edges take.
+    /// Words of a block that are used for edges.
     block_words: usize,
     blocks_max: usize,
     /// The number of the row of tiles.
     row: u32,
-    /// Of each column of tiles.
+    /// For each column of tiles.
     chains: Vec<Chain>,
-    /// Columns that have edges.
+    /// Columns with edges.
     columns: Vec<u32>,
-    /// Blocks one after another; the first is no chain's.
+    /// The blocks; the first belongs to no chain.
     words: Vec<u32>,
-    /// Of each block, the next one of its tile.
+    /// For each block, the next one of its tile.
     links: Vec<u32>,
 }
 
 impl TileRow {
-    /// Of a graph of this many vertices.
+    /// Creates a row for a graph with this many vertices.
     pub(crate) fn new(id: u64, vertices: u64, weights: Option<WeightType>) -> Self {
         TileRow {
             packer: TilePacker::new(id, weights),
@@ -70,15 +69,15 @@ impl TileRow {
         }
     }
 
-    /// Memory that it takes, at most.
+    /// The most memory that it needs.
     pub(crate) fn bytes(vertices: u64) -> u64 {
         let column_bytes = size_of::<Chain>() + size_of::<u32>();
         let block_bytes = (BLOCK_WORDS + 1) * size_of::<u32>();
         (columns_of(vertices) * column_bytes + (blocks_max(vertices) + 1) * block_bytes) as u64
     }
 
-    /// Adds edges of a row with their columns and weights, which `item` makes of what is given,
-    /// after those before them in order.
+    /// Adds edges of a row with their columns and weights, in ascending order; `item` extracts
+    /// both.
     #[inline]
     pub(crate) fn extend<T>(
         &mut self,
@@ -96,7 +95,7 @@ impl TileRow {
         }
         for (column, weight) in items.iter().map(item) {
             let tile = (column >> LOCAL_BITS) as usize;
-            // What is left over at the end of a block may have no room for an edge.
+            // The rest of a block may be too small for an edge.
             let place = self.chains[tile].next_word as usize % BLOCK_WORDS;
             if place == 0 || place == self.block_words {
                 self.begin_block(tile, emit)?;
@@ -121,7 +120,7 @@ impl TileRow {
         Ok(())
     }
 
-    /// Gives the tile another block.
+    /// Links a new block to the tile.
     #[cold]
     fn begin_block(&mut self, tile: usize, emit: &mut Emit<'_>) -> Result<()> {
         if self.links.len() > self.blocks_max {
@@ -142,7 +141,7 @@ impl TileRow {
         Ok(())
     }
 
-    /// Hands all that is held to the packer.
+    /// Passes all held edges to the packer.
     fn pack(&mut self, emit: &mut Emit<'_>) -> Result<()> {
         self.columns.sort_unstable();
         for column in self.columns.drain(..) {
@@ -165,7 +164,7 @@ impl TileRow {
         Ok(())
     }
 
-    /// Ends the last chunk; gives the number of chunks.
+    /// Ends the last chunk, and returns the number of chunks.
     pub(crate) fn finish(&mut self, emit: &mut Emit<'_>) -> Result<u64> {
         self.pack(emit)?;
         self.packer.finish(emit)
@@ -186,8 +185,8 @@ mod tests {
     use super::*;
     use crate::format::tile::{ChunkOf, read_chunk};
 
-    /// Each edge comes once, and a part of a row has its tiles in order, however many edges the row
-    /// has.
+    /// Each edge comes once, and a part of a row has its tiles in order, for any number of edges in
+    /// the row.
     #[test]
     fn a_row_with_more_edges_than_are_held_comes_in_parts_that_are_in_order() {
         for weights in [None, Some(WeightType::F32), Some(WeightType::I64)] {
@@ -197,8 +196,8 @@ mod tests {
                 chunks.push(bytemuck::pod_collect_to_vec::<u8, u32>(chunk));
                 Ok(())
             };
-            // Hubs of the first row of tiles, whose neighbours are in all columns; and a row behind
-            // with few edges.
+            // Hubs in the first row of tiles, with neighbours in all columns, and a later row with
+            // few edges.
             let hub = (9..14).flat_map(|at| (0..vertices).map(move |column| (at, column)));
             let edges: Vec<(u32, u32)> = hub.chain([(70_000, 3), (70_000, 300_000)]).collect();
             for (index, (at, column)) in edges.iter().enumerate() {

@@ -1,9 +1,9 @@
 //! Tiles: each edge once, in squares of 2^16 x 2^16 vertices, for passes over the whole graph.
 //!
-//! Contract: a row is an edge's target and a column its source; of undirected edges the row is the
-//! larger end. Edges are in the order of (row / 2^16, column / 2^16, row, column), so that a kernel
-//! works on two windows of its state at a time, and edges of one target in a tile are neighbours. A
-//! row of tiles with very many edges is cut into parts by row, each of which has that order
+//! Contract: a row is an edge's target and a column its source; for undirected edges, the row is
+//! the larger end. Edges are in the order of (row / 2^16, column / 2^16, row, column). So a kernel
+//! works on two windows of its state at a time, and edges of one target in a tile are adjacent. A
+//! row of tiles with very many edges is split into parts by row, each of which has that order
 //! ([`super::row`]).
 //!
 //! ```text
@@ -13,9 +13,9 @@
 //!          has weights
 //! ```
 //!
-//! A tile goes on in the next chunk with a segment of its own, so each chunk can be read alone, by
-//! any thread. Model: the grid of GridGraph (Zhu, Han, Chen, ATC 2015) and the tiles of G-Store
-//! (Kumar, Huang, SC 2016), whose local ids of two bytes halve what is read.
+//! A tile that continues in the next chunk has a new segment there, so any thread can read each
+//! chunk independently. Model: the grid of GridGraph (Zhu, Han, Chen, ATC 2015), and the tiles of
+//! G-Store (Kumar, Huang, SC 2016), whose two-byte local ids halve the bytes to read.
 
 use super::weight::WeightType;
 use super::{Part, SUM_BYTES, checksum, is_intact, u16_at, u32_at};
@@ -30,15 +30,15 @@ const HEAD_BYTES: usize = SUM_BYTES + 8;
 const SEGMENT_BYTES: usize = 8;
 const WORD_BYTES: usize = 4;
 
-/// How many edges before it a source is shown to whoever fetches what it has.
+/// How many edges ahead a source is announced for prefetching.
 ///
-/// N.B. 16 take a fifth longer, and 128 no less.
+/// N.B. 16 is a fifth slower, and 128 is no faster.
 const AHEAD: usize = 64;
 
-/// Where full chunks and blocks go.
+/// Receives full chunks and blocks.
 pub(crate) type Emit<'e> = dyn FnMut(&[u8]) -> Result<()> + 'e;
 
-/// Makes chunks of edges that come in order.
+/// Makes chunks from ordered edges.
 #[derive(Debug)]
 pub(crate) struct TilePacker {
     id: u64,
@@ -48,7 +48,7 @@ pub(crate) struct TilePacker {
     /// Bytes in use.
     used: usize,
     segments: u32,
-    /// The tile of the open segment, and where that begins.
+    /// The tile of the open segment, and the segment's start.
     open: Option<(u32, usize)>,
     /// Edges in the open segment.
     edges: u32,
@@ -70,8 +70,8 @@ impl TilePacker {
         }
     }
 
-    /// Adds edges of a tile after those before them, as words: the low halves of row and column,
-    /// and a weight if there are weights. A tile is its row, and its column 16 bits above.
+    /// Adds edges of a tile in order, as words: the low halves of row and column, and a weight if
+    /// there are weights. A tile's number is its row, plus its column 16 bits above.
     pub(crate) fn extend(&mut self, tile: u32, words: &[u32], emit: &mut Emit<'_>) -> Result<()> {
         let edge_words = self.edge_words;
         let edge_bytes = WORD_BYTES * edge_words;
@@ -97,7 +97,7 @@ impl TilePacker {
         Ok(())
     }
 
-    /// Ends the last chunk; gives the number of chunks.
+    /// Ends the last chunk, and returns the number of chunks.
     pub(crate) fn finish(&mut self, emit: &mut Emit<'_>) -> Result<u64> {
         self.end_segment();
         if self.segments > 0 {
@@ -159,21 +159,21 @@ impl<'a> Segment<'a> {
         self.words.is_empty()
     }
 
-    /// Each edge as (target, source); of undirected ones the larger end first.
+    /// Each edge as (target, source); for undirected edges, the larger end comes first.
     pub fn edges(&self) -> impl Iterator<Item = (usize, usize)> + use<'a> {
         self.edges_ahead(|_| ())
     }
 
-    /// The same. `fetch` is shown the source of an edge some edges before that comes, so that what
-    /// the source has can be asked of memory ([`outcore_io::memory::prefetch`]): targets ascend,
-    /// but sources come in no order that a processor foresees.
+    /// The same; `fetch` receives the source of an edge some edges ahead, so that its state can be
+    /// prefetched ([`outcore_io::memory::prefetch`]). Targets ascend, but sources come in an order
+    /// that the processor cannot predict.
     pub(crate) fn edges_ahead<F: Fn(usize)>(
         &self,
         fetch: F,
     ) -> impl Iterator<Item = (usize, usize)> + use<'a, F> {
         let (words, step) = (self.words, edge_words(self.weights));
         let (row_base, column_base) = (self.row_base as usize, self.column_base as usize);
-        // N.B. `step_by` looks where it is at each step.
+        // N.B. `step_by` checks its position at each step, which is slower.
         (0..self.len()).map(move |index| {
             if let Some(ahead) = words.get((index + AHEAD) * step) {
                 fetch(column_base + (ahead >> LOCAL_BITS) as usize);
@@ -186,12 +186,12 @@ impl<'a> Segment<'a> {
         })
     }
 
-    /// Each edge with its weight, which is 1 where the graph has none.
+    /// Each edge with its weight, which is 1 if the graph has none.
     pub fn weighted_edges(&self) -> impl Iterator<Item = (usize, usize, f64)> + use<'a> {
         self.weighted_edges_ahead(|_| ())
     }
 
-    /// The bits of the weight of the edge at a place, where there are weights.
+    /// The bits of an edge's weight by index, if there are weights.
     fn bits(&self) -> impl Fn(usize) -> u64 + use<'a> {
         let (words, weights) = (self.words, self.weights);
         move |index: usize| match weights {
@@ -211,7 +211,7 @@ impl<'a> Segment<'a> {
             .map(move |(index, (row, column))| (row, column, bits(index)))
     }
 
-    /// The same, with a `fetch` as that of [`Segment::edges_ahead`].
+    /// The same, with a `fetch` as in [`Segment::edges_ahead`].
     pub(crate) fn weighted_edges_ahead<F: Fn(usize)>(
         &self,
         fetch: F,
@@ -228,7 +228,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// A chunk of tiles: of which graph it is, its number, and the weights it has.
+/// The identity of a chunk: its graph and number, and the type of its weights.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChunkOf {
     pub(crate) id: u64,
@@ -236,11 +236,11 @@ pub(crate) struct ChunkOf {
     pub(crate) weights: Option<WeightType>,
 }
 
-/// Shows each segment of chunk `number` to `visit`; gives the number of edges, or nothing if the
-/// chunk is not what was written. `chunk` lies at a multiple of four bytes.
+/// Passes each segment of chunk `number` to `visit`. Returns the number of edges, or `None` if the
+/// chunk is damaged. `chunk` is aligned to four bytes.
 ///
 /// # Errors
-/// What `visit` fails with.
+/// Errors of `visit`.
 pub(crate) fn read_chunk(
     chunk: &[u8],
     ChunkOf {

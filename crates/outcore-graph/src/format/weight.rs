@@ -1,37 +1,37 @@
-//! Weights of edges: which numbers a graph stores, and what is exact in each.
+//! Weights of edges: the stored number types, and the values that each holds exactly.
 //!
-//! Contract: a weight travels as the bits of its [`WeightType`], in the low half of 64 where it has
-//! four bytes. Whole numbers stay whole numbers (`i64`), and floats of eight bytes stay such
-//! (`f64`). A number that a type cannot hold is not taken, but for `f32`, which rounds: it is there
-//! to be chosen. Even `f32` makes no number 0 or infinite.
+//! Contract: a weight is passed as the bits of its [`WeightType`], in the low half of 64 bits if it
+//! has four bytes. Integers stay integers (`i64`), and eight-byte floats stay such (`f64`). A
+//! number that a type cannot hold is rejected, except for `f32`, which rounds because the user
+//! chose it. Even `f32` makes no number 0 or infinite.
 
 use serde::{Deserialize, Serialize};
 
 use outcore_io::{Error, Result};
 
-/// How a graph stores weights.
+/// The type in which a graph stores weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WeightType {
-    /// Floats of four bytes, to which others are rounded.
+    /// Four-byte floats; other numbers are rounded.
     F32,
-    /// Floats of eight bytes.
+    /// Eight-byte floats.
     F64,
-    /// Whole numbers.
+    /// Integers.
     I64,
 }
 
-/// Above this, floats of eight bytes do not have all whole numbers.
+/// Above this, eight-byte floats do not hold every integer.
 pub(crate) const WHOLE_MAX: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
 
 const SIGN_32: u32 = 1 << 31;
 const SIGN_64: u64 = 1 << 63;
 
 impl WeightType {
-    /// That of a name: `f32`, `f64` or `i64`.
+    /// Returns the type with this name: `f32`, `f64` or `i64`.
     ///
     /// # Errors
-    /// [`outcore_io::Kind::Usage`] for another.
+    /// [`outcore_io::Kind::Usage`] for any other name.
     pub fn parse(name: &str) -> Result<Self> {
         match name {
             "f32" => Ok(WeightType::F32),
@@ -53,7 +53,7 @@ impl WeightType {
         }
     }
 
-    /// As NumPy calls it.
+    /// NumPy's name of the type.
     pub(crate) fn descr(self) -> &'static str {
         match self {
             WeightType::F32 => "<f4",
@@ -62,7 +62,7 @@ impl WeightType {
         }
     }
 
-    /// Words of four bytes that a weight has.
+    /// Four-byte words per weight.
     pub(crate) const fn words(self) -> usize {
         match self {
             WeightType::F32 => 1,
@@ -70,7 +70,7 @@ impl WeightType {
         }
     }
 
-    /// The type that weights of both types have together.
+    /// Returns the common type for weights of both types.
     pub(crate) fn with(self, other: Self) -> Self {
         match self == other {
             true => self,
@@ -78,7 +78,7 @@ impl WeightType {
         }
     }
 
-    /// The weight, as near as a float comes.
+    /// The weight as the nearest float.
     #[inline(always)]
     pub fn value(self, bits: u64) -> f64 {
         match self {
@@ -88,13 +88,13 @@ impl WeightType {
         }
     }
 
-    /// Whether it is a number other than an infinite one.
+    /// Whether it is a finite number.
     #[inline(always)]
     pub(crate) fn is_finite(self, bits: u64) -> bool {
         self == WeightType::I64 || self.value(bits).is_finite()
     }
 
-    /// The bits as a number that has the order of the weights; there are no NaNs.
+    /// Converts the bits to an integer with the order of the weights; there are no NaNs.
     #[inline(always)]
     pub(crate) fn ordered(self, bits: u64) -> u64 {
         match self {
@@ -113,7 +113,7 @@ impl WeightType {
         }
     }
 
-    /// The bits that such a number was made of.
+    /// The inverse of [`WeightType::ordered`].
     #[inline(always)]
     pub(crate) fn unordered(self, number: u64) -> u64 {
         match self {
@@ -132,7 +132,7 @@ impl WeightType {
         }
     }
 
-    /// The bits of a float.
+    /// Returns the bits of a float.
     pub(crate) fn of_float(self, weight: f64) -> std::result::Result<u64, String> {
         let rounded = weight as f32;
         match self {
@@ -141,7 +141,7 @@ impl WeightType {
             WeightType::F32 if rounded.is_finite() && (rounded != 0.0 || weight == 0.0) => {
                 Ok(u64::from(rounded.to_bits()))
             }
-            // The bounds themselves: 2^63 is none, and -2^63 is one.
+            // The limits are exact: 2^63 is out of range, -2^63 is in range.
             WeightType::I64
                 if weight.fract() == 0.0 && (-2f64.powi(63)..2f64.powi(63)).contains(&weight) =>
             {
@@ -151,7 +151,7 @@ impl WeightType {
         }
     }
 
-    /// The bits of a whole number.
+    /// Returns the bits of an integer.
     pub(crate) fn of_whole(self, weight: i64) -> std::result::Result<u64, String> {
         match self {
             WeightType::I64 => Ok(weight as u64),
@@ -163,7 +163,7 @@ impl WeightType {
         }
     }
 
-    /// The bits of a number that is written as text.
+    /// Returns the bits of a number in text.
     pub(crate) fn of_text(self, text: &str) -> std::result::Result<u64, String> {
         if text.is_empty() {
             return Err("it has no weight".to_owned());
@@ -184,7 +184,7 @@ impl WeightType {
             .trim_start_matches(['-', '+'])
             .bytes()
             .all(|byte| byte.is_ascii_digit());
-        // A whole number beyond 64 bits, and a number that only seems to be 0.
+        // Rejects an integer beyond 64 bits, and a nonzero number that would become 0.
         let is_lost =
             weight == 0.0 && has_digits(mantissa.bytes()) || is_whole && self != WeightType::F32;
         match is_lost {

@@ -1,8 +1,8 @@
-//! Where the files of a graph are: in a directory, or one after the other in one file of the job's
-//! device, which is how a dataset has a directory that is packed in it.
+//! The files of a graph: in a directory, or packed into one file of the job's device, as in a
+//! dataset with a packed directory.
 //!
-//! Contract: kernels read files by name, as stretches of whichever file has them, so a graph on
-//! many drives is read where it lies.
+//! Contract: kernels read files by name, as stretches of the file that contains them, so a graph on
+//! many drives is read in place.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::format::manifest::{FORM, Manifest, NAME, OPEN};
 /// The files of a graph; see the module.
 #[derive(Debug, Clone)]
 pub struct GraphFiles {
-    /// The directory, or the file that has all others.
+    /// The directory, or the file that contains all others.
     place: PathBuf,
     packed: Option<Packed>,
 }
@@ -28,10 +28,10 @@ struct Packed {
 }
 
 impl GraphFiles {
-    /// The name of the file that describes the others.
+    /// The name of the manifest.
     pub const MANIFEST: &'static str = NAME;
 
-    /// In a directory.
+    /// Files in a directory.
     pub fn in_dir(dir: impl Into<PathBuf>) -> Self {
         GraphFiles {
             place: dir.into(),
@@ -39,8 +39,8 @@ impl GraphFiles {
         }
     }
 
-    /// In the file `path` of the job's device, where each has its bytes; `manifest` is what
-    /// `graph.json` has.
+    /// Files in the file `path` of the job's device, each with its range of bytes; `manifest` is
+    /// the contents of `graph.json`.
     pub fn packed(
         path: impl Into<PathBuf>,
         manifest: Vec<u8>,
@@ -55,12 +55,12 @@ impl GraphFiles {
         }
     }
 
-    /// Whether they are stretches of one file.
+    /// Whether they are ranges of one file.
     pub(crate) fn is_packed(&self) -> bool {
         self.packed.is_some()
     }
 
-    /// The directory, or the file that has all others.
+    /// The directory, or the file that contains all others.
     pub fn place(&self) -> &Path {
         &self.place
     }
@@ -77,7 +77,7 @@ impl GraphFiles {
         Ok(opened.body)
     }
 
-    /// Fails for a place that is there and is no graph.
+    /// Fails for an existing path that is not a graph.
     fn check_place(&self) -> Result<()> {
         let place = &self.place;
         let (cause, hint) = match std::fs::metadata(place) {
@@ -95,12 +95,12 @@ impl GraphFiles {
         Err(Error::usage(OPEN, cause).path(place).hint(hint))
     }
 
-    /// A file by the name that errors give it.
+    /// The path of a file in errors.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.place.join(name)
     }
 
-    /// A file as a pass reads it.
+    /// A file as input of a pass.
     pub(crate) fn input(&self, name: &str) -> Input {
         match &self.packed {
             None => Input::raw(self.path(name)),

@@ -1,15 +1,15 @@
-//! The edges of a frontier, read whichever way is less work.
+//! Reads the edges of a frontier in the cheaper of two ways.
 //!
 //! Contract: [`Frontiers::edges_of`] calls a function with each edge that leaves a vertex of the
-//! frontier. Where these are few, the blocks with their lists are read (top-down); where they are
-//! many, all tiles are, and each edge is looked at (bottom-up). Model: the edge map of Ligra (Shun,
-//! Blelloch, PPoPP 2013), and the direction-optimizing search of Beamer, Asanovic and Patterson (SC
-//! 2012). Once as much has been read as all lists of the direction have, these are read and held in
-//! memory, if the job has room for them ([`ResidentLists`]): a search of many small frontiers reads
-//! no more than twice what it would read if it knew that from the start.
+//! frontier. If the frontier is small, the blocks with its lists are read (top-down). If it is
+//! large, all tiles are read, and each edge is tested (bottom-up). Model: the edge map of Ligra
+//! (Shun, Blelloch, PPoPP 2013), and the direction-optimizing search of Beamer, Asanovic and
+//! Patterson (SC 2012). Once the bytes read equal those of all lists of the direction, these lists
+//! are loaded into memory, if the job has room for them ([`ResidentLists`]). So a search of many
+//! small frontiers reads at most twice the bytes of loading them at the start.
 //!
-//! Bounds: a bit a vertex and the blocks of a [`ListReader`], and lists that fit into what is left;
-//! I/O is the blocks or the tiles.
+//! Bounds: one bit per vertex and the blocks of a [`ListReader`], and lists that fit into the
+//! remaining memory; I/O is the blocks or the tiles.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,15 +22,15 @@ use super::{Direction, Graph};
 use crate::format::Part;
 use crate::format::list::LIST_BLOCK_BYTES;
 
-/// How many bytes can be read in a row in the time that one takes that is read alone.
+/// The bytes of a sequential read that take as long as one byte of a scattered read.
 const SCATTERED_COST: u64 = 3;
 
-/// A set of vertices, a bit each.
+/// A set of vertices with one bit each.
 #[derive(Debug)]
 pub(crate) struct VertexSet(Vec<AtomicU64>);
 
 impl VertexSet {
-    /// An empty one of this many vertices.
+    /// Creates an empty set for this many vertices.
     pub(crate) fn new(vertices: usize) -> Self {
         VertexSet(
             (0..vertices.div_ceil(64))
@@ -39,20 +39,20 @@ impl VertexSet {
         )
     }
 
-    /// Whether `vertex` is in it.
+    /// Whether it contains `vertex`.
     pub(crate) fn contains(&self, vertex: u32) -> bool {
         let word = self.0[vertex as usize / 64].load(Ordering::Relaxed);
         word >> (vertex % 64) & 1 == 1
     }
 
-    /// Adds `vertex`; whether it is new.
+    /// Adds `vertex`, and returns whether it is new.
     pub(crate) fn insert(&self, vertex: u32) -> bool {
         let bit = 1 << (vertex % 64);
         let before = self.0[vertex as usize / 64].fetch_or(bit, Ordering::Relaxed);
         before & bit == 0
     }
 
-    /// Takes `vertex` out.
+    /// Removes `vertex`.
     pub(crate) fn remove(&self, vertex: u32) {
         let bit: u64 = 1 << (vertex % 64);
         self.0[vertex as usize / 64].fetch_and(!bit, Ordering::Relaxed);
@@ -65,16 +65,16 @@ pub(crate) struct Frontiers<'g> {
     job: &'g Job,
     lists: ListReader<'g>,
     members: VertexSet,
-    /// Lists in memory, of targets and of sources; and what was read without them.
+    /// Lists in memory, of targets and of sources; and the bytes read without them.
     resident: [Option<ResidentLists>; 2],
     spent_bytes: u64,
-    /// Lists that did not fit are not asked for again.
+    /// Whether lists did not fit; they are then not loaded again.
     is_too_large: bool,
     _held: Reservation,
 }
 
 impl<'g> Frontiers<'g> {
-    /// For frontiers of `graph`.
+    /// Creates a reader for frontiers of `graph`.
     ///
     /// # Errors
     /// [`outcore::Kind::Memory`].
@@ -92,17 +92,17 @@ impl<'g> Frontiers<'g> {
         })
     }
 
-    /// Memory that one takes for a graph of this many vertices.
+    /// Memory for a graph with this many vertices.
     pub(crate) fn bytes(vertices: usize) -> u64 {
         ListReader::BYTES + vertices.div_ceil(8) as u64
     }
 
     /// Calls `visit` with each edge of `direction` that leaves a vertex of `frontier`, as (that
-    /// vertex, the other end); of directed graphs and [`Direction::Both`], edges that come to it,
-    /// too. The frontier ascends.
+    /// vertex, the other end). For directed graphs and [`Direction::Both`], this includes edges
+    /// that come to it. The frontier ascends.
     ///
     /// # Errors
-    /// What reading fails with.
+    /// Errors of reading.
     pub(crate) fn edges_of(
         &mut self,
         frontier: &[u32],
@@ -112,10 +112,10 @@ impl<'g> Frontiers<'g> {
         self.weighted_edges_of(frontier, direction, |from, to, _| visit(from, to))
     }
 
-    /// The same, with the weight of each edge: 1 where the graph has none.
+    /// The same, with the weight of each edge: 1 if the graph has none.
     ///
     /// # Errors
-    /// What reading fails with.
+    /// Errors of reading.
     pub(crate) fn weighted_edges_of(
         &mut self,
         frontier: &[u32],
@@ -157,8 +157,7 @@ impl<'g> Frontiers<'g> {
 }
 
 impl Frontiers<'_> {
-    /// The number of the lists that are held for `direction`, which are read now if that is worth
-    /// it.
+    /// Returns the index of the resident lists for `direction`, and loads them if that is worth it.
     fn resident_for(&mut self, direction: Direction) -> Result<Option<usize>> {
         let [part] = self.graph.parts(direction) else {
             return Ok(None);
@@ -183,7 +182,7 @@ impl Frontiers<'_> {
     }
 }
 
-/// Looks at all edges.
+/// Tests all edges.
 fn scan(
     graph: &Graph,
     job: &Job,

@@ -1,12 +1,11 @@
-//! The lists of some vertices, held in memory one after the other.
+//! Loads the lists of some vertices into memory.
 //!
-//! Contract: [`HeldLists::read`] reads the whole lists of given vertices, whatever blocks these are
-//! cut into, and gives them in the order of the vertices. [`runs`] cuts vertices into runs whose
-//! lists are held together. Both depend on the graph and the vertices alone, and not on memory or
-//! threads.
+//! Contract: [`HeldLists::read`] reads the complete lists of given vertices, and returns them in
+//! the order of the vertices. [`runs`] splits vertices into runs whose lists are held together.
+//! Both depend only on the graph and the vertices, not on memory or threads.
 //!
-//! Bounds: [`HELD_NEIGHBOURS`] neighbours of [`HELD_VERTICES`] vertices, or those of one vertex
-//! where these are more; twice while they are made.
+//! Bounds: [`HELD_NEIGHBOURS`] neighbours of [`HELD_VERTICES`] vertices, or those of one vertex if
+//! it has more; twice that during reading.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -17,34 +16,34 @@ use outcore_io::memory::Reservation;
 use super::lists::ListReader;
 use super::{Direction, Graph};
 
-/// Neighbours that are held at a time, about.
+/// The approximate number of neighbours that are held at a time.
 const HELD_NEIGHBOURS: u64 = 1 << 19;
-/// Vertices whose lists are held at a time, at most.
+/// The most vertices whose lists are held at a time.
 const HELD_VERTICES: usize = 1 << 16;
-/// What reading blocks of lists and telling them apart takes beside those that are kept.
+/// Memory for reading blocks of lists, in addition to the kept lists.
 pub(crate) const READING_BYTES: u64 = 14 << 20;
 
 /// Lists of some vertices.
 #[derive(Debug)]
 pub(crate) struct HeldLists {
     vertices: Vec<u32>,
-    /// Where each list begins, and where the last one ends.
+    /// The start of each list, followed by the end of the last one.
     starts: Vec<usize>,
     neighbours: Vec<u32>,
-    /// The bits of as many weights, or none.
+    /// The bits of as many weights; empty without weights.
     weights: Vec<u64>,
 }
 
-/// What was read of lists, in no order.
+/// Parts of lists, in no order.
 #[derive(Default)]
 struct Pieces {
-    /// The vertex of each, and where its neighbours are.
+    /// The vertex of each part, and the range of its neighbours.
     of: Vec<(u32, Range<usize>)>,
     neighbours: Vec<u32>,
     weights: Vec<u64>,
 }
 
-/// Reads lists to hold them.
+/// Reads lists into memory.
 pub(crate) struct ListHolder<'g> {
     lists: ListReader<'g>,
     direction: Direction,
@@ -53,13 +52,13 @@ pub(crate) struct ListHolder<'g> {
 }
 
 impl<'g> ListHolder<'g> {
-    /// Memory that one takes for `graph`.
+    /// Memory for `graph`.
     pub(crate) fn bytes(graph: &Graph, with_weights: bool) -> u64 {
         ListReader::BYTES + READING_BYTES + held_bytes(graph, with_weights)
     }
 
-    /// For the lists of `graph` in a direction; with weights, if they are asked for and there are
-    /// any.
+    /// Creates a reader for the lists of `graph` in a direction, with weights if they are requested
+    /// and exist.
     ///
     /// # Errors
     /// [`outcore::Kind::Memory`].
@@ -78,10 +77,10 @@ impl<'g> ListHolder<'g> {
         })
     }
 
-    /// The lists of `vertices`, which ascend.
+    /// Reads the lists of `vertices`, which ascend.
     ///
     /// # Errors
-    /// What reading fails with.
+    /// Errors of reading.
     pub(crate) fn read(&mut self, vertices: Vec<u32>) -> Result<HeldLists> {
         let with_weights = self.with_weights;
         let pieces: Mutex<Pieces> = Mutex::default();
@@ -111,7 +110,7 @@ fn held_bytes(graph: &Graph, with_weights: bool) -> u64 {
 }
 
 impl HeldLists {
-    /// A list longer than a block comes in several pieces, which are put in one order here.
+    /// Joins parts in one order; a list longer than a block comes in several parts.
     fn of(vertices: Vec<u32>, pieces: Pieces) -> Self {
         let weights_of = |range: &Range<usize>| {
             let weights = pieces.weights.get(range.clone()).unwrap_or_default();
@@ -148,7 +147,7 @@ impl HeldLists {
         &self.vertices
     }
 
-    /// Where the list of the vertex at `place` is.
+    /// The range of the list of the vertex at `place`.
     fn range(&self, place: usize) -> Range<usize> {
         self.starts[place]..self.starts[place + 1]
     }
@@ -158,14 +157,14 @@ impl HeldLists {
         &self.neighbours[self.range(place)]
     }
 
-    /// The bits of their weights; none where there are none, or none were asked for.
+    /// The bits of their weights; empty if there are none or they were not requested.
     pub(crate) fn weights(&self, place: usize) -> &[u64] {
         self.weights.get(self.range(place)).unwrap_or_default()
     }
 }
 
-/// Cuts `vertices`, which ascend, into runs with about as many neighbours as are held at a time,
-/// and one vertex at least.
+/// Splits `vertices`, which ascend, into runs with about as many neighbours as are held at a time,
+/// and at least one vertex.
 pub(crate) fn runs<'v>(vertices: &'v [u32], degrees: &'v [u32]) -> impl Iterator<Item = &'v [u32]> {
     let mut rest = vertices;
     std::iter::from_fn(move || {

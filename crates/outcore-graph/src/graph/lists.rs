@@ -1,12 +1,12 @@
-//! The lists of some vertices, block by block.
+//! Reads the lists of some vertices, block by block.
 //!
-//! Contract: a [`ListReader`] reads the blocks that have the lists of given vertices, each once,
-//! neighbouring ones together, many at a time; and shows what each block has of them. Many blocks
-//! are shown as they arrive, by the threads that read them, and not kept; of few it keeps those
-//! that it read last, so that frontiers of a few vertices whose lists lie side by side cost no read
-//! each.
+//! Contract: a [`ListReader`] reads the blocks with the lists of given vertices. Each block is read
+//! once; adjacent blocks are read together, with many reads in flight. It passes on the parts of
+//! the lists in each block. If there are many blocks, the threads that read them pass them on as
+//! they arrive, and do not keep them. If there are few, the most recent blocks are kept, so small
+//! frontiers with adjacent lists do not need a read each.
 //!
-//! Bounds: [`ListReader::BYTES`] of blocks; at most one read a block that is not kept.
+//! Bounds: [`ListReader::BYTES`] of blocks; at most one read per block that is not kept.
 
 use std::collections::HashMap;
 
@@ -18,12 +18,12 @@ use super::{Direction, Graph, damaged};
 use crate::format::list::{BlockOf, LIST_BLOCK_BYTES, List, alone_max, read_block};
 use crate::format::{NO_VERTEX, Part};
 
-/// Blocks that are kept.
+/// The number of blocks that are kept.
 const BLOCKS_KEPT: usize = 1024;
-/// More blocks than this are shown as they arrive.
+/// More blocks than this are passed on as they arrive.
 const BLOCKS_FEW: usize = 64;
 
-/// One block of one of the files of lists.
+/// A block of one of the files of lists.
 type BlockKey = (bool, usize);
 
 /// A place in the list of a vertex.
@@ -31,7 +31,7 @@ type BlockKey = (bool, usize);
 pub struct ListPlace {
     /// The vertex.
     pub vertex: u32,
-    /// Which of its neighbours.
+    /// The index of the neighbour.
     pub place: u32,
 }
 
@@ -44,10 +44,10 @@ pub struct ListReader<'g> {
 }
 
 impl<'g> ListReader<'g> {
-    /// Memory that one takes, twice while blocks are being read.
+    /// Its memory, which is twice the kept blocks, because of blocks that are being read.
     pub(crate) const BYTES: u64 = 2 * (BLOCKS_KEPT * LIST_BLOCK_BYTES) as u64;
 
-    /// One for the lists of `graph`.
+    /// Creates a reader for the lists of `graph`.
     ///
     /// # Errors
     /// [`outcore::Kind::Memory`].
@@ -60,8 +60,8 @@ impl<'g> ListReader<'g> {
         })
     }
 
-    /// The blocks that have the lists of `vertices`, which ascend; nothing if there are more than
-    /// `most` of them.
+    /// Returns the blocks with the lists of `vertices`, which ascend; `None` if there are more than
+    /// `most`.
     pub(super) fn blocks_of(
         &self,
         vertices: &[u32],
@@ -86,12 +86,11 @@ impl<'g> ListReader<'g> {
         Some(blocks)
     }
 
-    /// Shows to `visit` all lists in `blocks`, those of other vertices, too; on several threads if
-    /// there are many.
+    /// Passes all lists in `blocks` to `visit`, including those of other vertices; on several
+    /// threads if there are many.
     ///
     /// # Errors
-    /// [`outcore::Kind::Corrupt`] for a block that is not what was written; what `visit` and
-    /// reading fail with.
+    /// [`outcore::Kind::Corrupt`] for a damaged block; errors of `visit` and of reading.
     pub(super) fn each_in(
         &mut self,
         blocks: &[BlockKey],
@@ -106,8 +105,8 @@ impl<'g> ListReader<'g> {
         blocks.iter().try_for_each(|key| self.show(*key, visit))
     }
 
-    /// Shows to `visit` all lists in `blocks` as these arrive, on all threads, each with the place
-    /// of its block; gives what each thread has made with a state of its own.
+    /// Passes all lists in `blocks` to `visit` as they arrive, on all threads, each with the place
+    /// of its block; returns the state of each thread.
     fn stream<S: Send>(
         &self,
         blocks: &[BlockKey],
@@ -128,7 +127,7 @@ impl<'g> ListReader<'g> {
             let show = |state: &mut S, at: usize, bytes: &[u8]| {
                 let key = (is_source, numbers[at] as usize);
                 let visit = |list: List<'_>| visit(state, places[at], list);
-                // Packed beside other files it may lie at any byte.
+                // In a packed file, the block may be at any offset.
                 match bytemuck::try_cast_slice::<u8, u32>(bytes) {
                     Ok(_) => self.show_bytes(key, bytes, visit),
                     Err(_) => {
@@ -151,10 +150,10 @@ impl<'g> ListReader<'g> {
         Ok(states)
     }
 
-    /// Shows to `visit` what each block has of the lists of `vertices`, which ascend.
+    /// Passes the parts of each block that belong to lists of `vertices`, which ascend, to `visit`.
     ///
     /// # Errors
-    /// As reading and `visit` fail.
+    /// Errors of reading and of `visit`.
     pub fn each(
         &mut self,
         vertices: &[u32],
@@ -171,18 +170,18 @@ impl<'g> ListReader<'g> {
         )
     }
 
-    /// The neighbours at some places of lists, each named by its vertex and its place in the
-    /// vertex's list, in the order asked. Of directed graphs, `direction` is one of both.
+    /// Returns the neighbours at some places of lists, in the order of the request. For directed
+    /// graphs, `direction` must be one of the two directions.
     ///
     /// # Errors
-    /// As [`ListReader::each`]; [`outcore::Kind::Corrupt`] for a place that a list does not have.
+    /// As [`ListReader::each`]; [`outcore::Kind::Corrupt`] for a place beyond the end of a list.
     pub fn at(&mut self, wanted: &[ListPlace], direction: Direction) -> Result<Vec<u32>> {
         let part = self.graph.parts(direction).first().copied();
         let part = part.unwrap_or(Part::Out);
         let index = self.graph.index(part);
         let longest = alone_max(self.graph.manifest.weights());
-        // Where each is: its block, its vertex, its place in what the block has of the list, and
-        // where it goes.
+        // For each: its block, its vertex, its place in the block's part of the list, and its index
+        // in the result.
         let places = wanted
             .iter()
             .enumerate()
@@ -238,7 +237,7 @@ impl<'g> ListReader<'g> {
         }
     }
 
-    /// Shows the lists of a block that is kept.
+    /// Passes on the lists of a kept block.
     fn show(&self, key: BlockKey, visit: impl FnMut(List<'_>) -> Result<()>) -> Result<()> {
         let words = self.kept.get(&key);
         self.show_bytes(
@@ -248,7 +247,7 @@ impl<'g> ListReader<'g> {
         )
     }
 
-    /// Shows the lists of a block.
+    /// Passes on the lists of a block.
     fn show_bytes(
         &self,
         (is_source, number): BlockKey,
@@ -273,7 +272,7 @@ impl<'g> ListReader<'g> {
         }
     }
 
-    /// Reads those of `batch` that are not kept.
+    /// Reads the blocks of `batch` that are not kept.
     fn load(&mut self, batch: &[BlockKey]) -> Result<()> {
         let missing = |key: &&BlockKey| !self.kept.contains_key(key);
         let missing: Vec<BlockKey> = batch.iter().filter(missing).copied().collect();

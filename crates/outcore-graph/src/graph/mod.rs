@@ -1,10 +1,10 @@
-//! A graph that is open: what kernels read of it.
+//! An open graph, as kernels read it.
 //!
-//! Contract: opening reads the manifest and the indexes of the lists, and checks both; the indexes
-//! stay in memory, a thousandth of the lists, as a part of the job's. Edges are read when a kernel
-//! asks, through the engine's read-ahead: all of them ([`scan`]), the lists of some vertices
-//! ([`lists`]), or whichever of both is less work ([`frontier`]). Every chunk and block is verified
-//! when it is read.
+//! Contract: opening reads and verifies the manifest and the indexes of the lists. The indexes stay
+//! in the job's memory and have about a thousandth of the bytes of the lists. Kernels read edges on
+//! demand, through the engine's read-ahead: all edges ([`scan`]), the lists of some vertices
+//! ([`lists`]), or the cheaper of both ([`frontier`]). Every chunk and block is verified when it is
+//! read.
 
 pub mod files;
 pub(crate) mod frontier;
@@ -36,14 +36,14 @@ use crate::format::manifest::{FORM, ListManifest, Manifest};
 use crate::format::names::NAME_BLOCK_BYTES;
 use crate::format::tile::CHUNK_BYTES;
 
-/// Which edges of a vertex.
+/// A choice of a vertex's edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Those that leave it; all, where edges have no direction.
+    /// Edges that leave it; all edges if they are undirected.
     Out,
-    /// Those that come to it.
+    /// Edges that come to it.
     In,
-    /// All.
+    /// All edges.
     Both,
 }
 
@@ -54,7 +54,7 @@ pub struct Graph {
     manifest: Manifest,
     out: ListIndex,
     sources: Option<ListIndex>,
-    /// What was read of the edges.
+    /// The reads of edges so far.
     phases: Mutex<Vec<Phase>>,
     _held: Reservation,
 }
@@ -63,13 +63,13 @@ impl Graph {
     /// Opens the graph in `dir`.
     ///
     /// # Errors
-    /// [`outcore::Kind::Corrupt`] for what is not what was written, [`outcore::Kind::Memory`] where
-    /// the indexes do not fit; what reading fails with.
+    /// [`outcore::Kind::Corrupt`] for damaged files, [`outcore::Kind::Memory`] if the indexes do
+    /// not fit; errors of reading.
     pub fn open(job: &Job, dir: &Path) -> Result<Self> {
         Graph::open_files(job, GraphFiles::in_dir(dir))
     }
 
-    /// Opens the graph that has these files.
+    /// Opens the graph in these files.
     ///
     /// # Errors
     /// As [`Graph::open`].
@@ -97,12 +97,12 @@ impl Graph {
         })
     }
 
-    /// What it has.
+    /// The manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Number of vertices.
+    /// The number of vertices.
     pub fn vertices(&self) -> usize {
         self.manifest.vertices as usize
     }
@@ -112,23 +112,23 @@ impl Graph {
         self.files.place()
     }
 
-    /// Bytes of its tiles: what a pass over all edges reads.
+    /// Bytes of its tiles, which a pass over all edges reads.
     pub fn tile_bytes(&self) -> u64 {
         self.manifest.chunks * CHUNK_BYTES as u64
     }
 
-    /// Bytes of its lists, of both directions where there are two.
+    /// Bytes of its lists, in all directions.
     pub(crate) fn list_bytes(&self) -> u64 {
         let lists = std::iter::once(&self.manifest.out).chain(&self.manifest.sources);
         let blocks: u64 = lists.map(|lists| lists.blocks).sum();
         blocks * LIST_BLOCK_BYTES as u64
     }
 
-    /// The degree of each vertex. Of undirected graphs, an edge from a vertex to itself counts
-    /// once.
+    /// Returns the degree of each vertex. In undirected graphs, an edge from a vertex to itself
+    /// counts once.
     ///
     /// # Errors
-    /// As [`Graph::open`]; the caller has reserved four bytes a vertex.
+    /// As [`Graph::open`]; the caller has reserved four bytes per vertex.
     pub fn degrees(&self, job: &Job, direction: Direction) -> Result<Vec<u32>> {
         let load = |part: Part, lists: &ListManifest| {
             let name = format!("{}.degrees", name_of(part));
@@ -162,7 +162,7 @@ impl Graph {
         }
     }
 
-    /// The lists that have the edges of `direction`.
+    /// The lists with the edges of `direction`.
     fn parts(&self, direction: Direction) -> &'static [Part] {
         match (direction, self.manifest.directed) {
             (Direction::Out, _) | (_, false) => &[Part::Out],
@@ -180,7 +180,7 @@ impl Graph {
     }
 }
 
-/// Fails for files that are cut short or too long.
+/// Fails for files of the wrong length.
 fn check_lengths(files: &GraphFiles, manifest: &Manifest) -> Result<()> {
     let mut wanted = vec![("tiles".to_owned(), manifest.chunks, CHUNK_BYTES)];
     let lists = [
@@ -225,12 +225,12 @@ fn name_of(part: Part) -> &'static str {
     }
 }
 
-/// The error for a file that is not what was written.
+/// The error for a damaged file.
 fn damaged(path: &Path, cause: impl Into<String>) -> Error {
     FORM.damage(cause).path(path)
 }
 
-/// A file of this many numbers, with that checksum.
+/// Reads a file of this many numbers, with this checksum.
 fn load_numbers(
     job: &Job,
     files: &GraphFiles,

@@ -1,12 +1,11 @@
-//! What the vertices of a graph were called, where they were numbered anew.
+//! The original ids of a graph's vertices, if it was renumbered.
 //!
-//! Contract: numbers are in memory, eight bytes each. Strings stay in their file
-//! ([`crate::format::names`]), of which only the index is in memory: [`Names::held`] brings those
-//! of some vertices, [`Names::vertices`] finds vertices by name, and a pass over the blocks has all
-//! of them in order. Blocks are verified when they are read.
+//! Contract: numeric ids are in memory, eight bytes each. Strings stay in their file
+//! ([`crate::format::names`]); only its index is in memory. [`Names::held`] loads the names of some
+//! vertices, [`Names::vertices`] finds vertices by name, and a pass over the blocks returns all
+//! names in order. Blocks are verified when they are read.
 //!
-//! Bounds: [`CACHE_BLOCKS`] blocks while vertices are looked for; of names that are held, their
-//! bytes.
+//! Bounds: [`CACHE_BLOCKS`] blocks during a search for vertices; the bytes of loaded names.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,9 +21,9 @@ use super::{Graph, damaged, load_numbers};
 use crate::edges::item::fail;
 use crate::format::names::{NAME_BLOCK_BYTES, NameBlock};
 
-/// Blocks that are read together, and kept while vertices are looked for.
+/// Blocks that are read together, and kept during a search for vertices.
 const CACHE_BLOCKS: usize = 64;
-/// What a name in memory takes beside its bytes.
+/// Memory of a loaded name in addition to its bytes.
 const HELD_BYTES: u64 = 48;
 
 /// The names of vertices; see the module.
@@ -59,7 +58,7 @@ pub struct HeldNames {
 }
 
 impl HeldNames {
-    /// That of one of the vertices that were asked for.
+    /// Returns the name of one of the requested vertices.
     pub fn get(&self, vertex: u32) -> &str {
         let found = self.vertices.binary_search(&vertex).ok();
         let name = found.and_then(|at| self.names.get(at));
@@ -68,10 +67,10 @@ impl HeldNames {
 }
 
 impl Graph {
-    /// The original ids of the vertices, if they were numbered anew.
+    /// Opens the original ids of the vertices, if they were renumbered.
     ///
     /// # Errors
-    /// As [`Graph::open`]; [`outcore::Kind::Memory`] if numbers do not fit.
+    /// As [`Graph::open`]; [`outcore::Kind::Memory`] if numeric ids do not fit.
     pub fn names(&self, job: &Job) -> Result<Option<Names>> {
         let manifest = &self.manifest;
         let path = self.files.path("names");
@@ -107,7 +106,7 @@ impl Graph {
 }
 
 impl Names {
-    /// The names, where they are numbers.
+    /// The names, if they are numbers.
     pub fn numbers(&self) -> Option<&[u64]> {
         match &self.kind {
             NamesKind::Numbers(numbers) => Some(numbers),
@@ -115,7 +114,7 @@ impl Names {
         }
     }
 
-    /// The names, where they are strings.
+    /// The names, if they are strings.
     pub(crate) fn text(&self) -> Option<&TextNames> {
         match &self.kind {
             NamesKind::Numbers(_) => None,
@@ -123,11 +122,11 @@ impl Names {
         }
     }
 
-    /// The names of some vertices, which may be in any order and be there several times.
+    /// Loads the names of some vertices, which may be in any order and repeat.
     ///
     /// # Errors
-    /// [`outcore::Kind::Memory`] if they do not fit, [`outcore::Kind::Corrupt`] for a block that is
-    /// not what was written; what reading fails with.
+    /// [`outcore::Kind::Memory`] if they do not fit, [`outcore::Kind::Corrupt`] for a damaged
+    /// block; errors of reading.
     pub fn held(&self, job: &Job, mut vertices: Vec<u32>) -> Result<HeldNames> {
         vertices.sort_unstable();
         vertices.dedup();
@@ -156,7 +155,7 @@ impl Names {
         })
     }
 
-    /// The vertices that are called so, each or none.
+    /// Finds the vertex of each name; `None` for an unknown name.
     ///
     /// # Errors
     /// As [`Names::held`].
@@ -176,7 +175,7 @@ impl Names {
         }
     }
 
-    /// Reads all of the names, and fails if any is not what was written.
+    /// Reads all of the names, and fails if any block is damaged.
     ///
     /// # Errors
     /// As [`Names::held`].
@@ -199,14 +198,14 @@ impl Names {
     }
 }
 
-/// Bytes that `write` adds for each vertex and its name.
+/// Adds the bytes that `write` makes for each vertex and its name.
 pub(crate) struct NameLines<'n, W> {
     names: &'n TextNames,
     write: W,
 }
 
 impl TextNames {
-    /// A pass over all names, in which `write` adds bytes for each.
+    /// A pass over all names; `write` adds bytes for each.
     pub(crate) fn lines<W: Fn(u32, &[u8], &mut Vec<u8>) + Sync>(
         &self,
         write: W,
@@ -233,7 +232,7 @@ impl TextNames {
         Ok(bytes)
     }
 
-    /// The names of vertices, which ascend.
+    /// Returns the names of vertices, which ascend.
     fn of(&self, job: &Job, vertices: &[u32]) -> Result<Vec<String>> {
         let bytes = (CACHE_BLOCKS * NAME_BLOCK_BYTES) as u64;
         let _blocks = job.budget.reserve("blocks of names", bytes)?;
@@ -262,12 +261,12 @@ impl TextNames {
         }
     }
 
-    /// The vertices of that name: by bisection of the blocks, then in a block.
+    /// Finds the vertices of names: a binary search over the blocks, then within a block.
     fn find(&self, job: &Job, names: &[String]) -> Result<Vec<Option<u32>>> {
         let bytes = (CACHE_BLOCKS * NAME_BLOCK_BYTES) as u64;
         let _blocks = job.budget.reserve("blocks of names", bytes)?;
         let mut order: Vec<usize> = (0..names.len()).collect();
-        // Neighbours in order look at the same blocks.
+        // In sorted order, adjacent names use the same blocks.
         order.sort_unstable_by(|a, b| names[*a].cmp(&names[*b]));
         let mut kept: HashMap<u64, Vec<u8>> = HashMap::new();
         let mut found = vec![None; names.len()];

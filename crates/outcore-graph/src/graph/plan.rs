@@ -1,13 +1,12 @@
-//! What a kernel will keep in memory and read, said before it starts, and what it has read, beside
-//! it.
+//! The predicted memory and I/O of a kernel, shown before it starts, and its actual I/O.
 //!
-//! Contract: a plan is made from the graph and the job alone and goes to whoever asked for plans
-//! ([`outcore::job::Control::on_plan`]). How many passes a kernel takes depends on the edges for
-//! most of them, so a plan says what one pass reads and how long the drive takes for it.
-//! [`Graph::phases`] says what was read so far: passes over the tiles, each beside what was planned
-//! of it, and reads of lists, of which nobody knows before.
+//! Contract: a plan depends only on the graph and the job, and is passed to the plan callback
+//! ([`outcore::job::Control::on_plan`]). The number of passes depends on the edges for most
+//! kernels, so a plan shows the bytes of one pass and their time on the drive. [`Graph::phases`]
+//! returns the I/O so far: passes over the tiles, each with its plan, and reads of lists, which
+//! cannot be predicted.
 //!
-//! N.B. computing is not counted: at more than about 2 GB/s, a pass is bound by the processor.
+//! N.B. Plans do not count computing. Above about 2 GB/s, the processor limits a pass.
 
 use std::fmt;
 use std::sync::PoisonError;
@@ -22,38 +21,38 @@ use super::Graph;
 pub(super) const TILES: &str = "tiles";
 /// The phase of reads of lists.
 pub(super) const LISTS: &str = "lists";
-/// What the engine reads at a time in a pass.
+/// The length of the engine's reads in a pass.
 const REQUEST_BYTES: u64 = 4 << 20;
 
-/// What a kernel reads of the edges.
+/// How a kernel reads edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeReads {
-    /// Nothing: degrees are beside them.
+    /// It reads no edges, only degrees.
     Nothing,
-    /// A number of passes over the tiles.
+    /// A fixed number of passes over the tiles.
     Passes(u32),
-    /// A pass over the tiles, after which edges are on scratch, taken out of the graph in this many
+    /// A pass over the tiles that writes edges to scratch; they are then processed in this many
     /// bundles of vertices.
     Bundles(u64),
-    /// Passes before iterations, and in each of these.
+    /// Passes before the iterations, and in each iteration.
     EachIteration {
-        /// Passes before the first.
+        /// Passes before the first iteration.
         before: u32,
-        /// Passes in each.
+        /// Passes per iteration.
         each: u32,
-        /// Iterations at most.
+        /// The most iterations.
         most: u32,
     },
-    /// A pass over the tiles a round where many vertices take part, and the lists of these where
-    /// they are few.
+    /// A pass over the tiles in each round with many vertices; the lists of the vertices in other
+    /// rounds.
     Frontiers,
     /// The lists of the vertices that take part in a round.
     Lists,
-    /// Blocks with the lists of vertices that are drawn.
+    /// Blocks with the lists of sampled vertices.
     Drawn,
-    /// All lists, once for each part of them that fills the memory.
+    /// All lists, once for each memory-sized part of them.
     HeldParts,
-    /// Whatever the kernel asks for.
+    /// Reads that the kernel decides on.
     AsAsked,
 }
 
@@ -85,22 +84,22 @@ impl fmt::Display for EdgeReads {
     }
 }
 
-/// What a kernel will do; see the module.
+/// The plan of a kernel; see the module.
 pub(crate) struct KernelPlan<'g> {
     /// The algorithm's name.
     pub(crate) kernel: &'g str,
-    /// Memory that it keeps.
+    /// Memory for its state of vertices.
     pub(crate) state_bytes: u64,
-    /// Memory that it reads edges with.
+    /// Memory for reading edges.
     pub(crate) beside_bytes: u64,
-    /// What it reads.
+    /// How it reads edges.
     pub(crate) reads: EdgeReads,
     graph: &'g Graph,
     job: &'g Job,
 }
 
 impl<'g> KernelPlan<'g> {
-    /// The plan of `kernel`, with this much memory for vertices and beside them.
+    /// Plans `kernel` with this much memory for vertices, and this much for reading edges.
     pub(crate) fn new(
         job: &'g Job,
         graph: &'g Graph,
@@ -119,7 +118,7 @@ impl<'g> KernelPlan<'g> {
         }
     }
 
-    /// Shows it to whoever asked for plans.
+    /// Passes it to the plan callback.
     pub(crate) fn show(&self) {
         self.job.control.show_plan(self);
     }
@@ -169,8 +168,8 @@ impl fmt::Display for KernelPlan<'_> {
 }
 
 impl Graph {
-    /// What a pass over the tiles will take. The time is not known for graphs that lie on all
-    /// drives of a volume.
+    /// The predicted cost of a pass over the tiles. The time is unknown for graphs on all drives of
+    /// a volume.
     pub(super) fn plan_pass(&self, job: &Job) -> PhasePlan {
         let bytes = self.tile_bytes();
         let requests = bytes.div_ceil(REQUEST_BYTES) as f64;
@@ -184,14 +183,13 @@ impl Graph {
         }
     }
 
-    /// What kernels have read of the edges so far: passes over the tiles, with what was planned of
-    /// them, and lists.
+    /// The reads of edges by kernels so far: passes over the tiles with their plans, and lists.
     pub fn phases(&self) -> Vec<Phase> {
         let phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
         phases.clone()
     }
 
-    /// Adds what was read to the phase that `planned` is of.
+    /// Adds bytes read to the phase of `planned`.
     pub(super) fn note_read(&self, name: &'static str, planned: Option<PhasePlan>, done: &Summary) {
         let mut phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(phase) = phases.iter_mut().find(|phase| phase.name == name) else {

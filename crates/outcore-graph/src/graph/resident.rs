@@ -1,10 +1,10 @@
-//! All lists of a graph in one direction, held in memory.
+//! All lists of a graph in one direction, in memory.
 //!
-//! Contract: [`ResidentLists::load`] reads the lists once, in one pass, if the job has the memory;
-//! edges of frontiers are then looked up without a read. The same edges are shown as by the files.
+//! Contract: [`ResidentLists::load`] reads the lists in one pass, if the job has the memory. The
+//! edges of frontiers are then looked up without a read. They are the same edges as in the files.
 //!
-//! Bounds: eight bytes per vertex and four per neighbour, eight more with weights, of which the
-//! job's memory keeps account; four more per vertex while they are read.
+//! Bounds: eight bytes per vertex and four per neighbour, and eight more per neighbour with
+//! weights, reserved in the job's memory; four more per vertex during loading.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -19,7 +19,7 @@ use super::{Direction, Graph};
 use crate::format::Part;
 use crate::format::list::alone_max;
 
-/// Edges that one thread shows faster than several begin.
+/// Up to this many edges, one thread is faster than starting several.
 const EDGES_FEW: u64 = 1 << 14;
 /// Vertices that a thread takes at a time.
 const VERTICES_AT_ONCE: usize = 256;
@@ -27,20 +27,20 @@ const VERTICES_AT_ONCE: usize = 256;
 /// Lists in memory; see the module.
 #[derive(Debug)]
 pub(crate) struct ResidentLists {
-    /// Where each list begins, and where the last one ends.
+    /// The start of each list, followed by the end of the last one.
     starts: Vec<u64>,
     neighbours: Vec<u32>,
-    /// As many, or none.
+    /// As many as neighbours; empty without weights.
     weights: Vec<f64>,
     mean_weight: Option<f64>,
     _held: Reservation,
 }
 
 impl ResidentLists {
-    /// The lists of `part`, if the job has the memory for them.
+    /// Loads the lists of `part`, if the job has the memory for them.
     ///
     /// # Errors
-    /// What reading fails with.
+    /// Errors of reading.
     pub(crate) fn load(job: &Job, graph: &Graph, part: Part) -> Result<Option<Self>> {
         let direction = match part {
             Part::In => Direction::In,
@@ -68,7 +68,7 @@ impl ResidentLists {
             starts
         };
         if starts.last() != Some(&count) {
-            // Degrees that are more than a number holds are cut.
+            // Stored degrees are capped, so they do not give the length of such a list.
             return Ok(None);
         }
         let neighbours: Vec<AtomicU32> = (0..count).map(|_| AtomicU32::new(0)).collect();
@@ -77,7 +77,7 @@ impl ResidentLists {
         let index = graph.index(part);
         graph.each_list_of(job, part, |block, list| {
             let first = index.blocks_of(list.vertex).start as u64;
-            // All blocks of a long list but the last are full.
+            // All blocks of a long list are full, except for the last.
             let place = starts[list.vertex as usize] + (block - first) * longest;
             let at = place as usize..place as usize + list.neighbours.len();
             let (Some(places), Some(end)) = (
@@ -112,7 +112,7 @@ impl ResidentLists {
         }))
     }
 
-    /// The mean of the weights, of a graph that has some.
+    /// The mean weight, for a graph with weights.
     pub(crate) fn mean_weight(&self) -> Option<f64> {
         self.mean_weight
     }
@@ -138,7 +138,7 @@ impl ResidentLists {
     /// many.
     ///
     /// # Errors
-    /// The system refuses a thread.
+    /// The system cannot start a thread.
     pub(crate) fn edges_of(
         &self,
         job: &Job,

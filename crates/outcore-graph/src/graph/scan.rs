@@ -1,14 +1,14 @@
-//! All edges, in one pass over the tiles.
+//! Reads all edges in one pass over the tiles.
 //!
-//! Contract: [`Graph::scan`] shows every tile's edges to a function, segment by segment, on all
-//! threads at once and in no order. A function that only adds, or takes the least, gives the same
-//! result in any order; PageRank's sums are of integers for that reason. Each edge comes once; of
-//! undirected graphs the function sees to both directions.
+//! Contract: [`Graph::scan`] passes every tile's edges to a function, segment by segment, on all
+//! threads and in no order. A function that only adds, or takes a minimum, gives the same result in
+//! any order; for that reason PageRank's sums are integers. Each edge comes once; for undirected
+//! graphs, the function must handle both directions.
 //!
-//! [`Graph::each_list`] does the same with the blocks of lists, and [`Graph::verify`] reads all
-//! there is.
+//! [`Graph::each_list`] does the same with the blocks of lists, and [`Graph::verify`] reads
+//! everything.
 //!
-//! Bounds: one read of the tiles, or lists; memory is the engine's window of pieces.
+//! Bounds: one read of the tiles, or of the lists; memory is the engine's window of pieces.
 
 use outcore::primitives::batch::{Source, Yield};
 use outcore::primitives::{self, Batch, Sequence};
@@ -22,7 +22,7 @@ use crate::format::Part;
 use crate::format::list::{BlockOf, LIST_BLOCK_BYTES, List, read_block};
 use crate::format::tile::{CHUNK_BYTES, ChunkOf, Segment, read_chunk};
 
-/// The chunks of a graph's tiles, each as the number of its edges, once `visit` has seen them.
+/// The chunks of a graph's tiles. Each yields its number of edges, after `visit` has seen them.
 struct Chunks<'g, F> {
     graph: &'g Graph,
     visit: F,
@@ -70,7 +70,8 @@ impl<F: Fn(Segment<'_>) -> Result<()> + Sync> Sequence for Chunks<'_, F> {
     }
 }
 
-/// The blocks of a graph's lists, each as the number of its neighbours, once `visit` has seen them.
+/// The blocks of a graph's lists. Each yields its number of neighbours, after `visit` has seen
+/// them.
 struct Blocks<'g, F> {
     graph: &'g Graph,
     part: Part,
@@ -129,7 +130,7 @@ impl<F: Fn(u64, List<'_>) -> Result<()> + Sync> Sequence for Blocks<'_, F> {
 }
 
 impl Graph {
-    /// Shows all lists of `direction` to `visit`, in no order; those longer than a block come in
+    /// Passes all lists of `direction` to `visit`, in no order; lists longer than a block come in
     /// parts.
     ///
     /// # Errors
@@ -144,7 +145,7 @@ impl Graph {
         parts.try_for_each(|part| self.each_list_of(job, *part, |_, list| visit(list)))
     }
 
-    /// Shows all lists of `part` to `visit`, each with the number of its block.
+    /// Passes all lists of `part` to `visit`, each with the number of its block.
     ///
     /// # Errors
     /// As [`Graph::scan`].
@@ -178,7 +179,7 @@ impl Graph {
         }
     }
 
-    /// Neighbours in the lists of one direction.
+    /// The number of neighbours in the lists of one direction.
     pub(super) fn neighbours(&self) -> u64 {
         let manifest = &self.manifest;
         match manifest.directed {
@@ -193,10 +194,10 @@ impl Graph {
         damaged(&self.part_path(part), cause)
     }
 
-    /// Reads all of the graph, and fails if anything is not what was written.
+    /// Reads all of the graph, and fails if any part is damaged.
     ///
     /// # Errors
-    /// [`outcore::Kind::Corrupt`]; what reading fails with.
+    /// [`outcore::Kind::Corrupt`]; errors of reading.
     pub fn verify(&self, job: &Job) -> Result<()> {
         self.scan(job, |_| Ok(()))?;
         self.each_list(job, Direction::Both, |_| Ok(()))?;
@@ -211,11 +212,10 @@ impl Graph {
         }
     }
 
-    /// Shows all edges to `visit`.
+    /// Passes all edges to `visit`.
     ///
     /// # Errors
-    /// [`outcore::Kind::Corrupt`] for a chunk that is not what was written; what `visit` and
-    /// reading fail with.
+    /// [`outcore::Kind::Corrupt`] for a damaged chunk; errors of `visit` and of reading.
     pub fn scan(&self, job: &Job, visit: impl Fn(Segment<'_>) -> Result<()> + Sync) -> Result<()> {
         if self.manifest.chunks == 0 {
             return Ok(());

@@ -1,8 +1,8 @@
-//! What a kernel knows of each vertex: memory that is checked before anything is read.
+//! A kernel's state of each vertex: memory that is reserved before anything is read.
 //!
-//! Contract: [`State::reserve`] takes what a kernel needs out of the job's memory, or fails with an
-//! error that says how much that is. Numbers that several threads change are atomic; [`numbers`]
-//! and [`values`] make and end them.
+//! Contract: [`State::reserve`] reserves what a kernel needs in the job's memory, or fails with an
+//! error that says how much it needs. Numbers that several threads change are atomic; [`numbers`]
+//! creates them, and [`values`] converts them to plain numbers.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -13,20 +13,20 @@ use outcore_io::units;
 use super::Graph;
 use super::plan::{EdgeReads, KernelPlan};
 
-/// What the engine needs to read tiles and lists, at least, on each thread.
+/// The least memory per thread that the engine needs to read tiles and lists.
 const READING_BYTES: u64 = 1 << 20;
 
 /// The memory that a kernel needs.
 #[derive(Debug, Clone, Copy)]
 pub struct StateBytes {
-    /// For each vertex.
+    /// Per vertex.
     pub vertex_bytes: usize,
-    /// For all else.
+    /// For everything else.
     pub beside_bytes: u64,
 }
 
 impl StateBytes {
-    /// This much for each vertex, and this much for all else.
+    /// This much per vertex, and this much for everything else.
     pub fn new(vertex_bytes: usize, beside_bytes: u64) -> Self {
         StateBytes {
             vertex_bytes,
@@ -35,23 +35,22 @@ impl StateBytes {
     }
 }
 
-/// The memory of a kernel; given back when dropped.
+/// The reserved memory of a kernel, freed when dropped.
 #[derive(Debug)]
 pub struct State {
     _held: Reservation,
 }
 
 impl State {
-    /// Takes the part of `bytes` that is for vertices, for `kernel`, which will take the rest.
+    /// Reserves the vertices' part of `bytes` for `kernel`, which will reserve the rest itself.
     ///
     /// # Errors
-    /// [`Kind::Memory`], with how much would do.
+    /// [`Kind::Memory`], with the memory that is enough.
     pub fn reserve(job: &Job, graph: &Graph, kernel: &str, bytes: StateBytes) -> Result<Self> {
         State::planned(job, graph, kernel, EdgeReads::AsAsked, bytes)
     }
 
-    /// The same for a kernel of which it is known how it `reads`; its plan is shown to whoever
-    /// asked for plans.
+    /// The same for a kernel with known reads; its plan is passed to the plan callback.
     ///
     /// # Errors
     /// As [`State::reserve`].
@@ -97,19 +96,19 @@ impl State {
     }
 }
 
-/// A number for each vertex.
+/// Creates one atomic number per vertex.
 pub fn numbers(vertices: usize, number: impl Fn(u32) -> u32) -> Vec<AtomicU32> {
     (0..vertices)
         .map(|vertex| AtomicU32::new(number(vertex as u32)))
         .collect()
 }
 
-/// The numbers when nobody changes them any more.
+/// Converts the numbers after the last change.
 pub fn values(numbers: Vec<AtomicU32>) -> Vec<u32> {
     numbers.into_iter().map(AtomicU32::into_inner).collect()
 }
 
-/// A sum for each vertex, 0 at first.
+/// Creates one sum per vertex, starting at 0.
 pub(crate) fn sums(vertices: usize) -> Vec<AtomicU64> {
     (0..vertices).map(|_| AtomicU64::new(0)).collect()
 }

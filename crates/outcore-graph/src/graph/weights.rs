@@ -1,8 +1,8 @@
-//! Weights that a kernel cannot take.
+//! Checks for weights that a kernel cannot use.
 //!
-//! Contract: of the edges that a pass shows to [`WeightCheck::accepts`], [`WeightCheck::finish`]
-//! names the first in the order of vertices whose weight is negative or not finite, so that the
-//! error is the same for any threads. Vertices are called by their original ids.
+//! Contract: a pass gives its edges to [`WeightCheck::accepts`]. [`WeightCheck::finish`] reports
+//! the first edge, in the order of vertices, whose weight is negative or not finite, so the error
+//! is the same for any number of threads. It reports vertices by their original ids.
 
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
@@ -11,18 +11,18 @@ use outcore::{Error, Job, Result};
 
 use super::Graph;
 
-/// Looks for the first edge with a weight that is negative or not finite.
+/// Finds the first edge with a weight that is negative or not finite.
 #[derive(Debug, Default)]
 pub(crate) struct WeightCheck(Mutex<Option<(u32, u32, u64)>>);
 
 impl WeightCheck {
-    /// Whether the weight of the edge between these vertices is as it has to be.
+    /// Whether the weight of the edge between these vertices is valid.
     #[inline]
     pub(crate) fn accepts(&self, from: usize, to: usize, weight: f64) -> bool {
         self.accepts_in(from, to, weight, 0.0..=f64::MAX)
     }
 
-    /// The same for weights of `range` alone.
+    /// The same for weights that must be in `range`.
     #[inline]
     pub(crate) fn accepts_in(
         &self,
@@ -45,7 +45,7 @@ impl WeightCheck {
         *first = Some(first.map_or(edge, |before| before.min(edge)));
     }
 
-    /// Fails for an edge of `graph` that was not accepted.
+    /// Fails if an edge of `graph` was rejected.
     ///
     /// # Errors
     /// [`outcore::Kind::Usage`].
@@ -67,7 +67,7 @@ impl WeightCheck {
     }
 }
 
-/// What a vertex is called in an error: by its name, where that can be read.
+/// The name of a vertex in an error: its original name, if that can be read.
 fn called(job: &Job, graph: &Graph, vertex: u32) -> String {
     let names = graph.names(job).ok().flatten();
     let held = names.and_then(|names| names.held(job, vec![vertex]).ok());

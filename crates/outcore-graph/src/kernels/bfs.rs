@@ -1,15 +1,15 @@
 //! Breadth-first search, level by level, from one vertex or several.
 //!
-//! Contract: [`Search`] has each vertex's distance from the nearest source in edges, and its
-//! parent: of all neighbours that are one level nearer, the smallest. Vertices that are not reached
-//! have [`NO_VERTEX`] for both; a source is its own parent. Edges are followed in their direction.
+//! Contract: [`Search`] has each vertex's distance from the nearest source, in edges, and its
+//! parent: the smallest of its neighbours that are one level nearer. For unreached vertices, both
+//! are [`NO_VERTEX`]; a source is its own parent. Edges are followed in their direction.
 //!
 //! Source: the direction-optimizing search of Beamer, Asanovic and Patterson (SC 2012),
-//! semi-external: top-down reads the lists of the frontier, bottom-up all tiles
+//! semi-external: top-down steps read the lists of the frontier, bottom-up steps all tiles
 //! ([`crate::graph::frontier`]).
 //!
-//! Bounds: twelve bytes and a bit a vertex; the edges of each vertex are read once, or all at a
-//! level with many.
+//! Bounds: twelve bytes and a bit per vertex. The edges of each vertex are read once; a level with
+//! many vertices reads all edges.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -23,16 +23,16 @@ use crate::graph::state::{State, StateBytes, numbers, values};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "breadth-first search";
-/// Of so many vertices, one is noted when a level reaches it; those of a level that reaches more
-/// are looked for afterwards, in order.
+/// A level that reaches at most 1/`NOTED_SHARE` of the vertices collects them. A level that reaches
+/// more finds them afterwards by a scan, in order.
 const NOTED_SHARE: usize = 64;
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Search {
     /// The number of edges from the nearest source.
     pub levels: Vec<u32>,
-    /// The vertex before it on a shortest path.
+    /// The previous vertex on a shortest path.
     pub parents: Vec<u32>,
 }
 
@@ -44,11 +44,11 @@ pub fn bfs(job: &Job, graph: &Graph, source: u32) -> Result<Search> {
     bfs_from(job, graph, &[source])
 }
 
-/// Searches from all of `sources` at once, in any order.
+/// Searches from all `sources` at once; they may be in any order.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for a source that is not a vertex and where there is none,
-/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
+/// [`outcore::Kind::Usage`] for a source that is not a vertex and for no sources,
+/// [`outcore::Kind::Memory`] if the state does not fit; errors of reading.
 pub fn bfs_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<Search> {
     let vertices = graph.vertices();
     if sources.is_empty() {
@@ -95,7 +95,7 @@ pub fn bfs_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<Search> {
                     next.note(to);
                 }
             }
-            // The first of a vertex's edges is most often the one that stays.
+            // The first parent of a vertex is usually the final one.
             let parent = &parents[to as usize];
             if parent.load(Ordering::Relaxed) > from {
                 parent.fetch_min(from, Ordering::Relaxed);

@@ -1,18 +1,18 @@
-//! Closeness: how near each vertex is to the vertices from which it is reached.
+//! Closeness centrality: how near each vertex is to the vertices from which it can be reached.
 //!
-//! Contract: the closeness of a vertex is as networkx defines it (Wasserman and Faust): of the
-//! sources other than itself, the share that reaches it, divided by the mean number of edges from
-//! these. It is 0 for a vertex that none reaches. Edges are followed in their direction, and each
-//! has the length 1. With as many sources as there are vertices the result is exact; with fewer,
-//! each set of that many sources is equally likely, and the seed decides. The same bytes for any
-//! threads and memory.
+//! Contract: closeness is defined as in networkx (Wasserman and Faust). For a vertex, take the
+//! sources other than itself. Its closeness is the share of these that reach it, divided by their
+//! mean distance in edges. It is 0 for a vertex that none reaches. Edges are followed in their
+//! direction, and each has length 1. If all vertices are sources, the result is exact. With fewer
+//! sources, each set of that size is equally likely, and the seed determines which. The result has
+//! the same bytes for any threads and memory.
 //!
-//! Source: the sampling of Eppstein and Wang, "Fast Approximation of Centrality" (SODA 2001); the
-//! searches of 64 sources go on at once, a bit each, as in "The More the Merrier" (Then et al.,
-//! VLDB 2014), semi-externally ([`crate::graph::frontier`]).
+//! Source: the sampling of Eppstein and Wang, "Fast Approximation of Centrality" (SODA 2001). 64
+//! searches run at once, with one bit each, as in "The More the Merrier" (Then et al., VLDB 2014),
+//! semi-externally ([`crate::graph::frontier`]).
 //!
-//! Bounds: forty bytes and a bit per vertex; for each 64 sources, the lists of the vertices that a
-//! level reaches, or all tiles at a level with many.
+//! Bounds: forty bytes and a bit per vertex. For each 64 sources, the lists of the vertices that a
+//! level reaches, or all tiles for a level with many vertices.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,16 +25,16 @@ use crate::graph::state::{State, StateBytes, sums};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "closeness";
-/// Searches that go on at once.
+/// Searches that run at once.
 const SEARCHES: usize = 64;
 const VERTEX_BYTES: usize = 40;
 
-/// From where vertices are looked for.
+/// The sources of the searches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClosenessOptions {
-    /// The number of sources; all vertices if there are no more.
+    /// The number of sources; at most all vertices.
     pub sources_count: u32,
-    /// Decides which vertices are sources.
+    /// Determines which vertices are sources.
     pub seed: u64,
 }
 
@@ -47,11 +47,11 @@ impl Default for ClosenessOptions {
     }
 }
 
-/// The closeness of each vertex.
+/// Computes the closeness of each vertex.
 ///
 /// # Errors
 /// [`outcore::Kind::Usage`] for no sources, [`outcore::Kind::Memory`] if the state does not fit;
-/// what reading fails with.
+/// errors of reading.
 pub fn closeness(job: &Job, graph: &Graph, options: ClosenessOptions) -> Result<Vec<f64>> {
     if options.sources_count == 0 {
         return Err(
@@ -91,19 +91,20 @@ pub fn closeness(job: &Job, graph: &Graph, options: ClosenessOptions) -> Result<
     Ok(measures.collect())
 }
 
-/// Searches from up to 64 sources at once: bit i of a vertex's word is of the search from source i.
+/// Searches from up to 64 sources at once: bit i of a vertex's word belongs to the search from
+/// source i.
 struct Searches<'g> {
     frontiers: Frontiers<'g>,
-    /// Searches that have reached a vertex.
+    /// The searches that have reached each vertex.
     seen: Vec<u64>,
-    /// The searches among these that reached it at the present level.
+    /// The searches that reached it at the current level.
     newest: Vec<u64>,
-    /// Those that reach it at the next one, with some that had reached it before.
+    /// The searches that reach it at the next level, and some that reached it before.
     next: Vec<AtomicU64>,
 }
 
 impl Searches<'_> {
-    /// Searches from `sources`; tells of each vertex how many searches reach it at which level.
+    /// Searches from `sources`; reports how many searches reach each vertex at each level.
     fn run(
         &mut self,
         job: &Job,

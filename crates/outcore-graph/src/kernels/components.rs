@@ -1,14 +1,14 @@
 //! Connected components: union-find over one pass of the edges.
 //!
-//! Contract: each vertex gets the smallest vertex that it is connected with, whatever the
-//! directions of edges (of directed graphs, these are the weakly connected components).
+//! Contract: each vertex is labelled with the smallest vertex of its component. The directions of
+//! edges are ignored, so for directed graphs these are the weakly connected components.
 //!
-//! Source: the union-find of Anderson and Woll (STOC 1991) with path halving, as ConnectIt
-//! (Dhulipala, Hong, Shun, VLDB 2021) has it. A root is only ever linked to a smaller vertex, so
-//! parents never exceed their children, threads can neither make a circle nor lose a link, and the
-//! root of a component ends as its smallest vertex whatever the order of edges.
+//! Source: the union-find of Anderson and Woll (STOC 1991) with path halving, as in ConnectIt
+//! (Dhulipala, Hong, Shun, VLDB 2021). A root is only linked to a smaller vertex, so a parent never
+//! exceeds its children. Threads can therefore neither create a cycle nor lose a link, and the
+//! final root of a component is its smallest vertex for any order of edges.
 //!
-//! Bounds: four bytes a vertex; one read of the tiles.
+//! Bounds: four bytes per vertex; one read of the tiles.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,15 +32,15 @@ pub enum Components {
     Stored(LabelFile),
 }
 
-/// The components of a graph of any size: by [`components`] where the state fits into memory, and
-/// by [`components_by_bundles`] in `scratch` where it does not.
+/// Finds the components of a graph of any size: with [`components`] if the state fits into memory,
+/// otherwise with [`components_by_bundles`] in `scratch`.
 ///
 /// # Errors
-/// As those.
+/// Those of both functions.
 pub fn components_of_any(job: &Job, graph: &Graph, scratch: &Path) -> Result<Components> {
     match components(job, graph) {
         Ok(labels) => Ok(Components::Held(labels)),
-        // Nothing was read: the state is reserved first.
+        // Nothing has been read yet, because the state is reserved first.
         Err(error) if error.kind() == Kind::Memory => {
             components_by_bundles(job, graph, scratch, None).map(Components::Stored)
         }
@@ -48,10 +48,10 @@ pub fn components_of_any(job: &Job, graph: &Graph, scratch: &Path) -> Result<Com
     }
 }
 
-/// The smallest vertex of each vertex's component.
+/// Returns the smallest vertex of each vertex's component.
 ///
 /// # Errors
-/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
+/// [`outcore::Kind::Memory`] if the state does not fit; errors of reading.
 pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
     let _state = State::planned(
         job,
@@ -65,7 +65,7 @@ pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
     graph.scan(job, |segment| {
         let edges = segment.edges_ahead(|source| prefetch(&parents[source]));
         for (target, source) in edges {
-            // Most edges lie in the largest component, where parents are the root soon.
+            // Most edges are in the largest component, where parents soon are the root.
             let of = |vertex: usize| parents[vertex].load(Ordering::Relaxed);
             if of(target) != of(source) {
                 unite(&parents, target as u32, source as u32);
@@ -73,7 +73,7 @@ pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
         }
         Ok(())
     })?;
-    // Parents come before their children.
+    // A parent is not larger than its children, so it is final first.
     let mut labels = values(parents);
     for vertex in 0..labels.len() {
         labels[vertex] = labels[labels[vertex] as usize];
@@ -81,7 +81,7 @@ pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
     Ok(labels)
 }
 
-/// The root of `vertex`; what it passes points further up afterwards.
+/// Returns the root of `vertex`, and halves the path to it.
 fn find(parents: &[AtomicU32], mut vertex: u32) -> u32 {
     loop {
         let parent = parents[vertex as usize].load(Ordering::Relaxed);
@@ -89,7 +89,7 @@ fn find(parents: &[AtomicU32], mut vertex: u32) -> u32 {
         if parent == above {
             return parent;
         }
-        // Only roots are linked, and this is none: no link is lost.
+        // Only roots are linked, and this is not a root, so no link is lost.
         parents[vertex as usize].store(above, Ordering::Relaxed);
         vertex = above;
     }

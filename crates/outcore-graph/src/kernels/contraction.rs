@@ -1,20 +1,22 @@
-//! Connected components of graphs whose vertices do not fit into memory: they are taken out of the
+//! Connected components of graphs whose vertices do not fit into memory: removes vertices from the
 //! graph a bundle at a time.
 //!
 //! Contract: the labels are those of [`components`](fn@super::components), on scratch.
 //!
-//! Source: after Sibeyn, "External Connected Components" (SWAT 2004), who takes vertices out in
-//! bundles, from the largest vertex down, so that what is left is a smaller graph with the same
-//! components. A bundle is a run of vertices whose state fits into memory. Its edges are those
-//! whose larger end it has: those inside it unite its vertices; one to a vertex below becomes
-//! the *link* of its set, or, where the set has a link already, an edge between the two vertices
-//! below, which belongs to an earlier bundle. When all bundles are gone, they come back from the
-//! smallest vertex up: a set without a link is called by its smallest vertex, another as its link
-//! is, which asked for that label when its bundle came.
+//! Source: after Sibeyn, "External Connected Components" (SWAT 2004), who removes vertices in
+//! bundles, from the largest vertex down, so that the rest is a smaller graph with the same
+//! components.
 //!
-//! Bounds: eight bytes a vertex of a bundle. I/O: one read of the tiles, and eight bytes an edge to
-//! scratch and back for each bundle in which an edge comes to lie, of which there are as many as
-//! there are bundles in the worst case; twice that a set.
+//! A bundle is a range of vertices whose state fits into memory. Its edges are those whose larger
+//! end is in it. Edges inside the bundle unite its vertices. An edge to a vertex below becomes the
+//! *link* of its set. If the set already has a link, it becomes an edge between the two vertices
+//! below, which belongs to an earlier bundle. After all bundles are removed, they are labelled from
+//! the smallest vertex up. A set without a link gets its smallest vertex as label. A set with a
+//! link gets the link's label, which it requested when its bundle was removed.
+//!
+//! Bounds: eight bytes per vertex of a bundle. I/O is one read of the tiles, eight bytes per edge
+//! to scratch and back for each bundle to which the edge moves, and twice eight bytes per set. In
+//! the worst case an edge moves to all bundles.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,20 +32,20 @@ use crate::graph::plan::{EdgeReads, KernelPlan};
 use outcore::primitives::appended::{AppendedFile, Appender, append_to, write_files};
 
 const KERNEL: &str = "connected components";
-/// What is known of a vertex of the bundle in memory.
+/// Memory per vertex of the current bundle.
 const VERTEX_BYTES: u64 = 8;
-/// Bundles at most.
+/// The most bundles.
 const BUNDLES_MAX: u64 = 512;
-/// Buffers of a file that is written.
+/// The length of a buffer of an output file.
 const BUFFER_BYTES: usize = 16 << 10;
-/// What a file that is written takes.
+/// Memory per output file.
 const FILE_BYTES: u64 = 4 * BUFFER_BYTES as u64;
-/// What reading tiles, pairs and labels takes, and their writers.
+/// Memory for reading and writing tiles, pairs and labels.
 const READING_BYTES: u64 = 6 << 20;
-/// Edges that were written last, which are not written again.
+/// The most recent edges, which are not written again.
 const RECENT: usize = 1 << 12;
 
-/// Labels of vertices on scratch, four bytes each; they go when this is dropped.
+/// Labels of vertices on scratch, four bytes each; the file is removed when this is dropped.
 #[derive(Debug)]
 pub struct LabelFile {
     pub(crate) path: PathBuf,
@@ -52,7 +54,7 @@ pub struct LabelFile {
 }
 
 impl LabelFile {
-    /// What a pass over the labels reads.
+    /// The input of a pass over the labels.
     pub fn input(&self) -> Input {
         Input::raw(&self.path)
     }
@@ -63,12 +65,13 @@ impl LabelFile {
     }
 }
 
-/// How many vertices a bundle has, so that its state and the files of all bundles fit into memory.
+/// The number of vertices per bundle, so that its state and the files of all bundles fit into
+/// memory.
 fn bundle_vertices(job: &Job, vertices: u64) -> Result<u64> {
     let threads = job.options.threads.max(1) as u64;
     let free_bytes = job.budget.free_bytes();
     let rest_bytes = free_bytes.saturating_sub(READING_BYTES + threads * (1 << 20));
-    // Of each bundle two files are open at a time.
+    // Each bundle has two open files at a time.
     let needed_bytes =
         |bundles: u64| vertices.div_ceil(bundles) * VERTEX_BYTES + 2 * bundles * FILE_BYTES;
     let fits = |bundles: &u64| needed_bytes(*bundles) <= rest_bytes;
@@ -91,11 +94,11 @@ fn bundle_vertices(job: &Job, vertices: u64) -> Result<u64> {
     }
 }
 
-/// The smallest vertex of each vertex's component, with bundles in memory and all else in
-/// `scratch`; bundles have this many vertices, or as many as fit.
+/// Finds the smallest vertex of each vertex's component, with one bundle in memory and everything
+/// else in `scratch`. Bundles have the given number of vertices, or as many as fit.
 ///
 /// # Errors
-/// [`outcore::Kind::Memory`] if not even bundles fit; what reading and writing fail with.
+/// [`outcore::Kind::Memory`] if not even bundles fit; errors of reading and writing.
 pub fn components_by_bundles(
     job: &Job,
     graph: &Graph,
@@ -111,7 +114,7 @@ pub fn components_by_bundles(
     let dir = job.device.make_private_dir(scratch)?;
     let root = std::path::absolute(dir.path()).unwrap_or_default();
     let bundles = vertices.div_ceil(bundle) as usize;
-    // Files are made while others are written: the drive has to be known before.
+    // Files are created while others are written, so the drive must be known before.
     let drive = ScratchDrive::new(&root);
     let volume = Volume::new(Arc::clone(&job.device), &[drive])?;
     let work = Work {
@@ -156,13 +159,13 @@ pub fn components_by_bundles(
 /// A pair of vertices that goes to the bundle of one of them.
 type Pair = [u32; 2];
 
-/// What lies on scratch for each bundle.
+/// The scratch files of each bundle.
 struct BundleFiles {
-    /// Edges whose larger end it has: that, and the smaller.
+    /// Edges whose larger end is in the bundle, as (larger, smaller).
     edges: Vec<Vec<PathBuf>>,
-    /// Its vertices that are links, each with the root that it is the link of.
+    /// Its vertices that are links, each with the root whose link it is.
     asks: Vec<Vec<PathBuf>>,
-    /// Its roots with links, and the labels of these.
+    /// Its roots with links, and the labels of these links.
     answers: Vec<Vec<PathBuf>>,
     /// The root of each vertex.
     roots: Vec<PathBuf>,
@@ -177,14 +180,14 @@ struct Work<'a> {
     next_file: Mutex<u64>,
 }
 
-/// Files that pairs go to, one a bundle, made when the first comes.
+/// Output files for pairs, one per bundle, created at the first pair.
 struct PairFiles<'w> {
     work: &'w Work<'w>,
     appender: &'w Appender,
     open: Vec<Option<(VolumeFile, AppendedFile)>>,
 }
 
-/// A file that has had all of its pairs.
+/// A file that is complete.
 struct Ended {
     bundle: usize,
     file: VolumeFile,
@@ -249,7 +252,8 @@ impl Sets {
         }
     }
 
-    /// Takes an edge of the bundle in; gives one that is left between vertices below.
+    /// Processes an edge of the bundle; returns the remaining edge between vertices below, if there
+    /// is one.
     fn take(&mut self, [high, low]: Pair) -> Option<Pair> {
         let a = self.find((high - self.start) as usize);
         if low < self.start {
@@ -267,7 +271,7 @@ impl Sets {
         }
     }
 
-    /// Links a root to a vertex below, too.
+    /// Also links a root to a vertex below.
     fn link(&mut self, root: usize, low: u32) -> Option<Pair> {
         let link = self.links[root];
         self.links[root] = link.min(low);
@@ -293,14 +297,14 @@ impl Work<'_> {
         (u64::from(vertex) / self.bundle) as usize
     }
 
-    /// The first vertex of a bundle, and how many it has.
+    /// The first vertex of a bundle, and its number of vertices.
     fn bounds(&self, number: usize) -> (u32, usize) {
         let start = number as u64 * self.bundle;
         let count = self.bundle.min(self.vertices - start);
         (start as u32, count as usize)
     }
 
-    /// Runs `work`, which gives pairs to files, and adds these to `lists`.
+    /// Runs `work`, which writes pairs to files, and adds the files to `lists`.
     fn write_pairs(
         &self,
         lists: &mut [Vec<PathBuf>],
@@ -331,7 +335,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Shows all pairs in files, which then go.
+    /// Passes on all pairs in files, and removes the files.
     fn read_pairs(
         &self,
         paths: Vec<PathBuf>,
@@ -348,7 +352,7 @@ impl Work<'_> {
             .try_for_each(|path| self.job.device.remove(path))
     }
 
-    /// Brings each edge to the bundle of its larger end.
+    /// Writes each edge to the bundle of its larger end.
     fn distribute(&self, graph: &Graph, files: &mut BundleFiles) -> Result<()> {
         let bundles = files.edges.len();
         self.write_pairs(&mut files.edges, |out| {
@@ -368,7 +372,7 @@ impl Work<'_> {
         })
     }
 
-    /// Takes a bundle out; gives the file with the root of each of its vertices.
+    /// Removes a bundle; returns the file with the root of each of its vertices.
     fn contract(&self, number: usize, files: &mut BundleFiles) -> Result<PathBuf> {
         let (start, count) = self.bounds(number);
         let mut sets = Sets {
@@ -392,7 +396,7 @@ impl Work<'_> {
                 out.push(self.bundle_of(high), &[[high, low]])
             })
         })?;
-        // Parents come before their children.
+        // A parent is not larger than its children, so it is final first.
         for at in 0..count {
             sets.parents[at] = sets.parents[sets.parents[at] as usize];
         }
@@ -415,7 +419,7 @@ impl Work<'_> {
         Ok(path)
     }
 
-    /// Brings a bundle back: appends its labels, and answers those that asked for one of them.
+    /// Labels a bundle: appends its labels, and answers the requests for them.
     fn label(
         &self,
         number: usize,
@@ -441,7 +445,7 @@ impl Work<'_> {
             labels[at] = match (*root as usize == at, labels[at]) {
                 (true, NO_VERTEX) => start + at as u32,
                 (true, label) => label,
-                // Roots come before those that they are the roots of.
+                // A root comes before the other vertices of its set.
                 (false, _) => labels[*root as usize],
             };
         }

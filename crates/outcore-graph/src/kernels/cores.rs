@@ -1,16 +1,16 @@
-//! Cores: what is left of a graph when vertices of small degree are taken out, again and again.
+//! Core numbers: repeatedly removes vertices of small degree.
 //!
 //! Contract: the k-core is the largest part of the graph in which each vertex has at least k edges
-//! to the others; a vertex's core number is the largest k whose core it is in. Directions of edges
-//! are not looked at (both ends count, as networkx has it). Edges from a vertex to itself are
-//! refused; parallel edges count one each.
+//! to the others. The core number of a vertex is the largest k whose core contains it. Edge
+//! directions are ignored (both ends count, as in networkx). Edges from a vertex to itself are
+//! rejected; each parallel edge counts.
 //!
-//! Source: peeling by degree, Matula and Beck (JACM 1983), in rounds as Julienne (Dhulipala,
-//! Blelloch, Shun, SPAA 2017) has it: all vertices of the least degree go at once, and their edges
-//! are read once ([`crate::graph::frontier`]).
+//! Source: peeling by degree, Matula and Beck (JACM 1983), in rounds as in Julienne (Dhulipala,
+//! Blelloch, Shun, SPAA 2017). All vertices of the least degree are removed at once, and their
+//! edges are read once ([`crate::graph::frontier`]).
 //!
-//! Bounds: sixteen bytes and a bit a vertex; the edges of each vertex are read once, or all in a
-//! round with many.
+//! Bounds: sixteen bytes and a bit per vertex. The edges of each vertex are read once; a round with
+//! many vertices reads all edges.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -24,7 +24,7 @@ use crate::graph::state::{State, StateBytes};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "k-core";
-/// Degree of a vertex that has gone.
+/// The degree of a removed vertex.
 const GONE: u32 = u32::MAX;
 
 /// A graph that is being peeled.
@@ -32,7 +32,7 @@ struct Peeling<'g> {
     job: &'g Job,
     graph: &'g Graph,
     frontiers: Frontiers<'g>,
-    /// Edges to vertices that are left.
+    /// The number of edges to remaining vertices.
     degrees: Vec<AtomicU32>,
     _state: State,
 }
@@ -71,7 +71,7 @@ impl<'g> Peeling<'g> {
         self.degrees[vertex as usize].load(Ordering::Relaxed)
     }
 
-    /// Takes out `going` and all that have at most `most` edges then; tells `gone` of each.
+    /// Removes `going`, and then all vertices with at most `most` edges; reports each to `gone`.
     fn take_out(
         &mut self,
         mut going: Vec<u32>,
@@ -108,11 +108,11 @@ impl<'g> Peeling<'g> {
     }
 }
 
-/// The core number of each vertex.
+/// Computes the core number of each vertex.
 ///
 /// # Errors
 /// [`outcore::Kind::Usage`] for a graph with edges from a vertex to itself,
-/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
+/// [`outcore::Kind::Memory`] if the state does not fit; errors of reading.
 pub fn core_numbers(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
     let mut peeling = Peeling::new(job, graph)?;
     let mut cores = vec![0; graph.vertices()];
@@ -132,7 +132,7 @@ pub fn core_numbers(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
     }
 }
 
-/// Whether each vertex is in the k-core: 1 or 0.
+/// Returns for each vertex whether it is in the k-core: 1 or 0.
 ///
 /// # Errors
 /// As [`core_numbers`].

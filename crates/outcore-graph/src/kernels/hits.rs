@@ -1,23 +1,24 @@
-//! HITS: hubs, which lead to good authorities, and authorities, which good hubs lead to.
+//! HITS: hubs are vertices with edges to good authorities; authorities are vertices with edges from
+//! good hubs.
 //!
-//! Contract: as networkx defines them: the authority of a vertex is the sum of the hubs that have
-//! an edge to it, the hub of a vertex is the sum of the authorities that it has an edge to, and
-//! each kind sums to 1. Iterations end when the sum of all changes of the hubs is below the
-//! tolerance. Edges count once each, parallel ones too; weights are not looked at. An undirected
-//! edge has both directions. Where several parts of a graph have the same largest singular value,
-//! the result is what iterations from equal hubs come to. networkx asks ARPACK for them, whose
-//! hundred iterations come nearer than a hundred of these where the two largest singular values are
-//! close: so there are more of them by default, of the same tolerance. A graph without edges has
-//! neither hubs nor authorities: all are 0.
+//! Contract: scores are defined as in networkx. The authority of a vertex is the sum of the hubs
+//! with an edge to it; its hub score is the sum of the authorities that its edges lead to. Each
+//! kind sums to 1. Iterations end when the sum of all changes of the hubs is below the tolerance.
+//!
+//! Each edge counts once, parallel edges included; weights are ignored. An undirected edge has both
+//! directions. If several parts of a graph have the same largest singular value, the result is the
+//! limit of iterations from equal hubs. A graph without edges has neither hubs nor authorities: all
+//! scores are 0. networkx uses ARPACK, which converges faster if the two largest singular values
+//! are close; so the default limit of iterations is higher here, with the same tolerance.
 //!
 //! Source: Kleinberg, "Authoritative Sources in a Hyperlinked Environment" (JACM 46, 1999, section
-//! 3.1). What flows along edges is summed in integers of 64 bits, which are the same in any order,
-//! so the bytes are the same on any threads, in any memory. Their unit is as small as the sum of
-//! all values allows; where parallel edges make a larger sum, which is found whatever the order,
-//! that half of an iteration is done again with a larger unit.
+//! 3.1). Values are summed along edges as 64-bit integers, so the sums, and the bytes of the
+//! result, are the same for any order, threads and memory. Their unit is as small as the sum of all
+//! values allows. If parallel edges make a sum overflow, which is detected for any order, that half
+//! of the iteration is repeated with a larger unit.
 //!
-//! Bounds: twenty-four bytes a vertex; two reads of the tiles an iteration, and at most six more in
-//! all where edges are parallel.
+//! Bounds: twenty-four bytes per vertex; two reads of the tiles per iteration, and at most six more
+//! in total if edges are parallel.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -28,20 +29,20 @@ use crate::graph::Graph;
 use crate::graph::plan::EdgeReads;
 use crate::graph::state::{State, StateBytes, sums};
 
-/// What the largest sum is expected to be, at most.
+/// The largest expected sum.
 const LARGEST: f64 = (1u64 << 62) as f64;
-/// A sum that is larger is not counted upon.
+/// A sum above this counts as an overflow.
 const LIMIT: u64 = 1 << 63;
-/// Bits that values give away where a sum is larger.
+/// Bits that values lose after an overflow.
 const OVERFLOW_BITS: u32 = 6;
 const KERNEL: &str = "HITS";
 
 /// When iterations end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HitsOptions {
-    /// The sum of all changes below which they end; 0 for as many as are allowed.
+    /// Iterations end when all changes sum to less than this; 0 runs the maximum number.
     pub tolerance: f64,
-    /// Iterations at most.
+    /// The most iterations.
     pub iterations_max: u32,
 }
 
@@ -54,29 +55,29 @@ impl Default for HitsOptions {
     }
 }
 
-/// Hubs and authorities.
+/// Hub and authority scores.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hits {
-    /// How well each vertex leads to authorities.
+    /// The hub score of each vertex.
     pub hubs: Vec<f64>,
-    /// How well hubs lead to each vertex.
+    /// The authority score of each vertex.
     pub authorities: Vec<f64>,
-    /// Iterations that were made.
+    /// The number of iterations.
     pub iterations: u32,
 }
 
-/// Which end of an edge gets what the other has.
+/// The end of an edge that receives the other end's value.
 #[derive(Clone, Copy, PartialEq)]
 enum To {
     Target,
     Source,
 }
 
-/// The hub and the authority of each vertex.
+/// Computes the hub and the authority score of each vertex.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for a tolerance that makes no sense, and where the changes are not
-/// below it in time; [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
+/// [`outcore::Kind::Usage`] for an invalid tolerance, and if the iterations do not converge;
+/// [`outcore::Kind::Memory`] if the state does not fit; errors of reading.
 pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
     let HitsOptions {
         tolerance,
@@ -112,7 +113,7 @@ pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
             *flow = (hub * unit) as u64;
         }
         passes.add(&mut flows, &arrived, To::Target)?;
-        // Now these are the authorities, in a unit that does not matter since they are made to sum
+        // These are now the authorities. Their unit does not matter, because they are scaled to sum
         // to 1.
         for (flow, sum) in flows.iter_mut().zip(&arrived) {
             *flow = sum.swap(0, Ordering::Relaxed);
@@ -167,12 +168,12 @@ fn sum_of(flows: &[u64]) -> f64 {
 struct Passes<'g> {
     job: &'g Job,
     graph: &'g Graph,
-    /// How often a vertex counts in one sum, as far as is known.
+    /// The most times that a vertex is known to count in one sum.
     parallel: f64,
 }
 
 impl Passes<'_> {
-    /// By what values are multiplied before they are summed.
+    /// The factor of the values before they are summed.
     fn unit(&self, values: impl Iterator<Item = f64>) -> f64 {
         let (mut largest, mut whole) = (0.0_f64, 0.0);
         for value in values {
@@ -182,7 +183,7 @@ impl Passes<'_> {
         let manifest = self.graph.manifest();
         let lists = std::iter::once(&manifest.out).chain(&manifest.sources);
         let degree_max = match lists.map(|lists| lists.degree_max).max().unwrap_or(0) {
-            // That stands for this many and all above.
+            // The largest degree is capped at this value.
             u32::MAX => 2.0 * manifest.edges as f64,
             degree => f64::from(degree),
         };
@@ -190,7 +191,7 @@ impl Passes<'_> {
         if bound > 0.0 { LARGEST / bound } else { 0.0 }
     }
 
-    /// Adds what vertices have along all edges; makes that smaller if a sum does not fit.
+    /// Adds the values along all edges; reduces the values if a sum overflows.
     fn add(&mut self, flows: &mut [u64], arrived: &[AtomicU64], to: To) -> Result<()> {
         while self.has_overflowed(flows, arrived, to)? {
             self.parallel *= f64::from(1 << OVERFLOW_BITS);
@@ -202,7 +203,7 @@ impl Passes<'_> {
         Ok(())
     }
 
-    /// Sums grow until they pass the limit, so that one does is seen whatever the order.
+    /// Sums grow until they pass the limit, so an overflow is detected for any order.
     fn has_overflowed(&self, flows: &[u64], arrived: &[AtomicU64], to: To) -> Result<bool> {
         let is_directed = self.graph.manifest().directed;
         let is_over = AtomicBool::new(false);

@@ -1,30 +1,31 @@
-//! Algorithms on graphs, a file each.
+//! Graph algorithms, one per file.
 //!
-//! Contract: what a kernel knows of each vertex is in memory, checked before it starts ([`State`]);
-//! edges are read by [`crate::graph`] alone. Results are arrays with an entry a vertex, the same
-//! bytes for any threads and memory.
+//! Contract: a kernel's state of each vertex is in memory, and is reserved before the kernel starts
+//! ([`State`]). Only [`crate::graph`] reads edges. Results are arrays with one entry per vertex,
+//! with the same bytes for any threads and memory.
 //!
-//! What each reads of the edges, and the bytes that it keeps per vertex:
+//! The reads of edges and the bytes of state per vertex of each kernel:
 //!
 //! - [`components`](fn@components): one pass; 4 bytes
-//! - [`components_by_bundles`]: one pass, and what is left of them on scratch; 8 bytes of some
-//!   vertices at a time
-//! - [`bfs`](fn@bfs): about one pass per level with many vertices, else the lists of the frontier;
-//!   12 bytes
+//! - [`components_by_bundles`]: one pass, and edges on scratch; 8 bytes for the vertices of one
+//!   bundle
+//! - [`bfs`](fn@bfs): about one pass per level with many vertices, otherwise the lists of the
+//!   frontier; 12 bytes
 //! - [`pagerank`](fn@pagerank), [`personalized_pagerank`]: one pass per iteration, and two before
 //!   them by weight; 20 bytes, or 24 by weight
-//! - [`core_numbers`]: one pass per round with many vertices, else the lists of what goes; 16 bytes
-//! - [`shortest_paths`]: one pass per round with many vertices, else the lists of the frontier;
-//!   16 bytes
+//! - [`core_numbers`]: one pass per round with many vertices, otherwise the lists of the removed
+//!   vertices; 16 bytes
+//! - [`shortest_paths`]: one pass per round with many vertices, otherwise the lists of the
+//!   frontier; 16 bytes
 //! - [`strong_components`]: the same; 24 bytes
-//! - [`Sampler`]: the blocks of the neighbours that are drawn; 4 bytes
-//! - [`label_propagation`]: in each round, the lists of the vertices that look again; 12 bytes
+//! - [`Sampler`]: the blocks of the sampled neighbours; 4 bytes
+//! - [`label_propagation`]: in each round, the lists of the visited vertices; 12 bytes
 //! - [`closeness`](fn@closeness): as `bfs`, for each 64 sources; 40 bytes
 //! - [`hits`](fn@hits): two passes per iteration; 24 bytes
-//! - [`louvain`](fn@louvain): in each round, the lists of the vertices that look again; communities
-//!   are in memory or on scratch; 48 bytes
-//! - [`triangles`](fn@triangles): the lists, once for each time that they fill the memory;
-//!   16 bytes, and 4 per thread
+//! - [`louvain`](fn@louvain): in each round, the lists of the visited vertices; communities are in
+//!   memory or on scratch; 48 bytes
+//! - [`triangles`](fn@triangles): the lists, once for each memory-sized part of them; 16 bytes, and
+//!   4 per thread
 //!
 //! [`State`]: crate::graph::state::State
 

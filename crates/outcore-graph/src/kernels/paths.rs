@@ -1,21 +1,21 @@
-//! Shortest paths from a source or several, by the weights of edges.
+//! Shortest paths from one or several sources, by the weights of edges.
 //!
-//! Contract: each vertex gets the least sum of weights of a path from a source to it, added up from
-//! the source on in 64-bit floats; infinity if there is none. A graph without weights has edges of
+//! Contract: each vertex gets the least sum of weights of a path from a source, added from the
+//! source on in 64-bit floats; infinity if there is no path. In a graph without weights, edges have
 //! weight 1. Edges are followed in their direction. A weight that is negative or not a number is an
-//! error that names the edge, where it is met.
+//! error that reports the edge, if the search meets it.
 //!
-//! Source: Bellman-Ford by frontiers, as Ligra has it (Shun, Blelloch, PPoPP 2013, section 4.5):
-//! the vertices whose distance fell tell their neighbours, until none falls any more. Once the
-//! lists are in memory and edges have weights, delta-stepping (Meyer, Sanders, "Delta-stepping: a
-//! parallelizable shortest path algorithm", 2003): of the vertices whose distance fell, those that
-//! are nearer than a bound go first, and the bound grows by a step when there are none, so that few
-//! vertices tell a distance that falls again. Rounds cost reads where lists are on the drives, so
-//! that all go at once there. Adding a weight keeps the order of distances, rounded or not, so the
-//! least sums are the same whatever the order in which edges are met.
+//! Source: Bellman-Ford by frontiers, as in Ligra (Shun, Blelloch, PPoPP 2013, section 4.5):
+//! vertices whose distance fell notify their neighbours, until no distance falls. Once the lists
+//! are in memory and edges have weights, the search uses delta-stepping (Meyer, Sanders,
+//! "Delta-stepping: a parallelizable shortest path algorithm", 2003). Of the vertices whose
+//! distance fell, those below a bound go first; the bound grows by a step when there are none left.
+//! So few vertices pass on a distance that falls again. If the lists are on the drives, each round
+//! costs reads, so all vertices go at once. Adding a weight preserves the order of distances, with
+//! or without rounding, so the least sums do not depend on the order of edges.
 //!
-//! Bounds: twenty bytes and four bits a vertex; each round reads the lists of the frontier, or all
-//! tiles where that is less, or what is in memory.
+//! Bounds: twenty bytes and four bits per vertex; each round reads the lists of the frontier, or
+//! all tiles if that is cheaper, or memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -31,19 +31,19 @@ use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "shortest paths";
 
-/// The length of the shortest path from `source` to each vertex.
+/// Computes the length of the shortest path from `source` to each vertex.
 ///
 /// # Errors
 /// [`outcore::Kind::Usage`] for a source that is not a vertex and for a weight below 0 or not a
-/// number, [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
+/// number, [`outcore::Kind::Memory`] if the state does not fit; errors of reading.
 pub fn shortest_paths(job: &Job, graph: &Graph, source: u32) -> Result<Vec<f64>> {
     shortest_paths_from(job, graph, &[source])
 }
 
-/// The length of the shortest path from the nearest of `sources` to each vertex.
+/// Computes the length of the shortest path from the nearest of `sources` to each vertex.
 ///
 /// # Errors
-/// As [`shortest_paths`]; [`outcore::Kind::Usage`] for no source.
+/// As [`shortest_paths`]; [`outcore::Kind::Usage`] for no sources.
 pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<Vec<f64>> {
     let vertices = graph.vertices();
     if sources.is_empty() {
@@ -62,7 +62,7 @@ pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<
         StateBytes::new(20, beside_bytes),
     )?;
     let mut frontiers = Frontiers::new(job, graph)?;
-    // The bits of floats that are not negative are in the order of the floats.
+    // The bits of nonnegative floats are in the order of the floats.
     let infinity = f64::INFINITY.to_bits();
     let distances: Vec<AtomicU64> = (0..vertices).map(|_| AtomicU64::new(infinity)).collect();
     for source in sources {
@@ -99,12 +99,12 @@ pub fn shortest_paths_from(job: &Job, graph: &Graph, sources: &[u32]) -> Result<
     Ok(distances)
 }
 
-/// The vertices whose distance fell since they told it to their neighbours.
+/// The vertices whose distance fell since they last notified their neighbours.
 struct Waiting {
     fallen: VertexSet,
-    /// Those that this round has met.
+    /// Vertices that the current round has already met.
     queued: VertexSet,
-    /// Those that are nearer than the bound, and all others, each once.
+    /// Vertices below the bound, and all others, each once.
     near: Vec<u32>,
     far: Vec<u32>,
     is_far: VertexSet,
@@ -128,21 +128,21 @@ impl Waiting {
         }
     }
 
-    /// The vertices of the next round, in order; with a step, those that are nearer than a bound,
-    /// which grows by it.
+    /// Returns the vertices of the next round, in order; with a step, those below the bound, which
+    /// grows by the step.
     fn next(&mut self, distances: &[AtomicU64], step: Option<f64>) -> Option<Vec<u32>> {
         let distance =
             |vertex: &u32| f64::from_bits(distances[*vertex as usize].load(Ordering::Relaxed));
-        // Where all weights are 0, one step is as good as another.
+        // If all weights are 0, any step will do.
         let step = step.filter(|step| *step > 0.0).unwrap_or(f64::INFINITY);
         if step.is_finite() && self.bound.is_infinite() || self.near.is_empty() {
-            // A vertex that came nearer than the bound has told its distance meanwhile.
+            // A vertex whose distance fell below the bound has notified its neighbours already.
             let mut all = std::mem::take(&mut self.far);
             all.iter().for_each(|vertex| self.is_far.remove(*vertex));
             all.retain(|vertex| self.fallen.contains(*vertex));
             all.append(&mut self.near);
             let least = all.iter().map(distance).fold(f64::INFINITY, f64::min);
-            // Of distances so large that a step is rounded away, the least go.
+            // If distances are so large that a step is rounded away, the least of them go.
             self.bound = (least + step).max(f64::from_bits(least.to_bits() + 1));
             self.put(distances, all);
         }
@@ -173,7 +173,7 @@ impl Waiting {
     }
 }
 
-/// Fails for sums of whole numbers that floats of eight bytes may have rounded.
+/// Fails for sums of integers that eight-byte floats may have rounded.
 fn check_whole(graph: &Graph, distances: &[f64]) -> Result<()> {
     let is_whole = graph.manifest().weights() == Some(WeightType::I64);
     let is_lost = |distance: &&f64| distance.is_finite() && **distance >= WHOLE_MAX;

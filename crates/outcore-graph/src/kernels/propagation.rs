@@ -1,24 +1,26 @@
-//! Communities by label propagation: each vertex takes the label that most of its neighbours have.
+//! Communities by label propagation: each vertex takes the most frequent label among its
+//! neighbours.
 //!
-//! Contract: each vertex begins with a label of its own. In a round each looks at the labels of its
-//! neighbours and keeps its own if no other is more frequent; otherwise it takes the most frequent,
-//! the smallest of several. Directions of edges are not looked at; parallel edges count one each,
-//! weights and edges from a vertex to itself not at all. The result is the smallest vertex of each
-//! vertex's community, the same for any threads and memory.
+//! Contract: each vertex starts with its own label. In each round, a vertex compares the labels of
+//! its neighbours. It keeps its label if no other is more frequent; otherwise it takes the most
+//! frequent one, the smallest of several. Edge directions are ignored; each parallel edge counts;
+//! weights, and edges from a vertex to itself, are ignored. The result is the smallest vertex of
+//! each vertex's community, the same for any threads and memory.
 //!
-//! Source: Raghavan, Albert, Kumara (Physical Review E 76, 2007), with the rule for ties of
-//! Cordasco and Gargano (BASNA 2010: one's own label comes first) and their semi-synchronous
-//! rounds: vertices of one class change at once, those of the next class see that. Their classes
-//! are the colours of the graph; here, these are two that are drawn anew in each round, for each
-//! run of vertices whose lists are held together. Two neighbours that would swap labels for ever
-//! are in different classes in every second round, so they meet.
+//! Source: Raghavan, Albert, Kumara (Physical Review E 76, 2007). The tie rule is that of Cordasco
+//! and Gargano (BASNA 2010): a vertex's own label comes first. Rounds are semi-synchronous, also as
+//! in their method: vertices of one class change at once, and those of the next class see the
+//! changes. Their classes are the colours of the graph. Here there are two random classes, drawn
+//! anew in each round, for each run of vertices whose lists are held together. Two neighbours that
+//! would swap labels for ever are in different classes in every second round on average, so they
+//! meet.
 //!
-//! What is guaranteed: if [`Communities::is_stable`], no label is more frequent among the
-//! neighbours of any vertex than its own. Colours would guarantee to get there; drawn classes only
-//! make it likely, so there is a cap of rounds, after which the labels are those of the last one.
+//! If [`Communities::is_stable`], it is guaranteed that no label is more frequent among the
+//! neighbours of any vertex than its own. Colours would guarantee convergence; random classes only
+//! make it likely. So there is a limit of rounds, after which the labels are those of the last one.
 //!
-//! Bounds: twelve bytes and two bits a vertex, and lists of half a million neighbours; a round
-//! reads the lists of the vertices of which a neighbour has changed since they looked.
+//! Bounds: twelve bytes and two bits per vertex, and lists of half a million neighbours. A round
+//! reads the lists of the vertices with a neighbour that changed since their last visit.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -33,26 +35,26 @@ use crate::graph::state::{State, StateBytes};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "label propagation";
-/// Vertices that one thread looks at before it takes others.
+/// Vertices that a thread takes at a time.
 const VERTICES_AT_ONCE: usize = 1024;
 
-/// What label propagation has found.
+/// The result of label propagation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Communities {
-    /// The smallest vertex of the community of each vertex.
+    /// The smallest vertex of each vertex's community.
     pub labels: Vec<u32>,
-    /// How many communities there are.
+    /// The number of communities.
     pub count: u64,
-    /// Rounds that were made.
+    /// The number of rounds.
     pub rounds: u32,
-    /// Whether the last round would change nothing.
+    /// Whether another round would change nothing.
     pub is_stable: bool,
 }
 
-/// Communities by at most this many rounds.
+/// Finds communities in at most this many rounds.
 ///
 /// # Errors
-/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
+/// [`outcore::Kind::Memory`] if the state does not fit; errors of reading.
 pub fn label_propagation(job: &Job, graph: &Graph, rounds_max: u32) -> Result<Communities> {
     let vertices = graph.vertices();
     let set_bytes = 2 * vertices.div_ceil(8) as u64;
@@ -68,7 +70,7 @@ pub fn label_propagation(job: &Job, graph: &Graph, rounds_max: u32) -> Result<Co
     let degrees = graph.degrees(job, Direction::Both)?;
     let mut holder = ListHolder::new(job, graph, Direction::Both, false)?;
     let mut labels: Vec<u32> = (0..vertices as u32).collect();
-    // Whoever has to look again, as far as this round has not come to it, and in the next round.
+    // The vertices to visit: the rest of those of this round, and those of the next round.
     let waiting = VertexSet::new(vertices);
     let mut looking: Vec<u32> = (0..vertices as u32)
         .filter(|vertex| degrees[*vertex as usize] > 0)
@@ -124,7 +126,7 @@ fn class_of(vertex: u32, round: u32) -> u64 {
     (number ^ (number >> 31)) & 1
 }
 
-/// The places of those vertices of `is_now` that want another label, and the label.
+/// Returns the places of those vertices of `is_now` that change their label, with the new label.
 fn wanted(
     job: &Job,
     lists: &HeldLists,
@@ -166,7 +168,7 @@ fn wanted(
     Ok(found.concat())
 }
 
-/// The label that is met most often: `own` if none is more frequent, else the smallest.
+/// Returns the most frequent label: `own` if none is more frequent, otherwise the smallest one.
 fn most_frequent(met: &mut [u32], own: u32) -> u32 {
     met.sort_unstable();
     let times_of_own =
@@ -180,7 +182,7 @@ fn most_frequent(met: &mut [u32], own: u32) -> u32 {
     best
 }
 
-/// Calls each community by its smallest vertex; gives the number of communities.
+/// Labels each community with its smallest vertex; returns the number of communities.
 pub(super) fn call_by_smallest(labels: &mut [u32]) -> u64 {
     let mut smallest = vec![NO_VERTEX; labels.len()];
     let mut count = 0;

@@ -1,17 +1,17 @@
-//! Neighbours that are drawn: subgraphs around some vertices, for training on graphs, and random
-//! walks.
+//! Samples neighbours: subgraphs around some vertices, for training on graphs, and random walks.
 //!
-//! Contract: [`Sampler::neighbours`] draws, hop by hop, a number of neighbours of each vertex that
-//! the hop before has added, without repeats, or all where there are no more; parallel edges can be
-//! drawn each. [`Sampler::walks`] follows one edge a step, each as likely as any other, until there
-//! is none. What is drawn is a function of the graph, the seed and the vertices alone. Draws of a
-//! vertex are the same in all samples of one seed: give each batch and epoch a seed of its own.
+//! Contract: [`Sampler::neighbours`] samples, hop by hop, a number of neighbours of each vertex
+//! that the previous hop added. It samples without repeats, or takes all neighbours if there are no
+//! more; each parallel edge can be sampled. [`Sampler::walks`] follows one random edge per step,
+//! all equally likely, until there is none. A sample depends only on the graph, the seed and the
+//! vertices. The neighbours of a vertex are the same in all samples with one seed, so give each
+//! batch and epoch its own seed.
 //!
 //! Source: neighbour sampling of GraphSAGE (Hamilton, Ying, Leskovec, NIPS 2017, algorithm 2);
-//! numbers without repeats by Floyd's method (Bentley, Floyd, CACM 1987).
+//! sampling without repeats by Floyd's method (Bentley, Floyd, CACM 1987).
 //!
-//! Bounds: the caller's four bytes a vertex for degrees; one block of 4 KiB is read for each
-//! neighbour drawn of a long list, and one for all that are drawn of a list within a block; all
+//! Bounds: the caller's four bytes per vertex for degrees. For a list longer than a block, one
+//! block of 4 KiB is read per sampled neighbour; for a shorter list, one block for all of them. All
 //! blocks of a hop or step are read together, in order.
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ use crate::graph::plan::{EdgeReads, KernelPlan};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "sample neighbours";
-/// Memory for an edge of a sample: its two ends, a vertex, and where that is.
+/// Memory for an edge of a sample: its two ends, a vertex, and the vertex's index.
 const EDGE_BYTES: u64 = 32;
 /// Memory for an edge of a hop while it is read.
 const HOP_EDGE_BYTES: u64 = 56;
@@ -33,17 +33,17 @@ const HOP_EDGE_BYTES: u64 = 56;
 /// A subgraph around some vertices.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sample {
-    /// Its vertices: first those that were asked for, then those that each hop has added.
+    /// Its vertices: the requested ones, followed by those that each hop added.
     pub vertices: Vec<u32>,
-    /// Of each edge, the place of the neighbour that was drawn among the vertices,
+    /// For each edge, the index of the sampled neighbour among the vertices.
     pub sources: Vec<u32>,
-    /// and of the vertex that it was drawn for.
+    /// For each edge, the index of the vertex whose neighbour was sampled.
     pub targets: Vec<u32>,
-    /// How many edges each hop has drawn.
+    /// The number of edges that each hop sampled.
     pub hop_edges: Vec<u64>,
 }
 
-/// Draws neighbours of vertices of a graph. See the module.
+/// Samples neighbours of vertices of a graph. See the module.
 pub struct Sampler<'g> {
     job: &'g Job,
     graph: &'g Graph,
@@ -53,7 +53,7 @@ pub struct Sampler<'g> {
 }
 
 impl<'g> Sampler<'g> {
-    /// Of a graph whose vertices have these degrees in a direction.
+    /// Creates a sampler for a graph whose vertices have these degrees in a direction.
     ///
     /// # Errors
     /// [`outcore::Kind::Memory`]; [`outcore::Kind::Usage`] for both directions of a directed graph.
@@ -103,12 +103,12 @@ impl<'g> Sampler<'g> {
         }
     }
 
-    /// Neighbours around `vertices`: of each, and of those that are drawn, this many a hop as
-    /// `fanouts` says; all of them where it says none.
+    /// Samples neighbours around `vertices`. Hop i samples `fanouts[i]` neighbours of each vertex,
+    /// or takes all of them if that is `None`.
     ///
     /// # Errors
     /// [`outcore::Kind::Usage`] for a number that is not a vertex, [`outcore::Kind::Memory`] before
-    /// a hop whose edges do not fit; what reading fails with.
+    /// a hop whose edges do not fit; errors of reading.
     pub fn neighbours(
         &mut self,
         vertices: &[u32],
@@ -161,8 +161,8 @@ impl<'g> Sampler<'g> {
         Ok(sample)
     }
 
-    /// A walk of `steps` from each of `starts`: its vertices one after another, `steps + 1` of
-    /// them, after a dead end [`NO_VERTEX`]. Walks from one start differ.
+    /// Returns a walk of `steps` from each of `starts`, as `steps + 1` vertices; those after a dead
+    /// end are [`NO_VERTEX`]. Walks from the same start differ.
     ///
     /// # Errors
     /// As [`Sampler::neighbours`].
@@ -193,7 +193,7 @@ impl<'g> Sampler<'g> {
     }
 }
 
-/// Random numbers that some numbers name (SplitMix64).
+/// Random numbers from a sequence of numbers (SplitMix64).
 pub(super) struct Draw(u64);
 
 impl Draw {
@@ -212,13 +212,13 @@ impl Draw {
         number ^ (number >> 31)
     }
 
-    /// A number below `end`, each as likely as any other but for 2^-32.
+    /// A number below `end`; all are equally likely within 2^-32.
     fn below(&mut self, end: u32) -> u32 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u32
     }
 }
 
-/// A given number of numbers below `end`, each once, in ascending order.
+/// Draws `count` distinct numbers below `end`, in ascending order.
 pub(super) fn without_repeats(draw: &mut Draw, end: u32, count: u32) -> Vec<u32> {
     if count >= end {
         return (0..end).collect();
@@ -230,7 +230,7 @@ pub(super) fn without_repeats(draw: &mut Draw, end: u32, count: u32) -> Vec<u32>
             Ok(_) => last,
             Err(_) => number,
         };
-        // `last` is larger than all before it.
+        // `last` is larger than all previous numbers.
         let place = drawn.partition_point(|known| *known < number);
         drawn.insert(place, number);
     }
@@ -249,7 +249,7 @@ mod tests {
             assert!(drawn.len() == 5 && drawn.is_sorted_by(|a, b| a < b) && drawn[4] < 20);
             drawn.iter().for_each(|number| times[*number as usize] += 1);
         }
-        // A thousand are expected; a deviation is 27.
+        // The expected count is a thousand, with a standard deviation of 27.
         assert!(
             times.iter().all(|times| (880..1_120).contains(times)),
             "{times:?}"

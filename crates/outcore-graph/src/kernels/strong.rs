@@ -1,19 +1,21 @@
 //! Strongly connected components: vertices that reach each other along the directions of edges.
 //!
-//! Contract: each vertex gets the smallest vertex of its component. Of undirected graphs these are
-//! the connected components.
+//! Contract: each vertex is labelled with the smallest vertex of its component. In undirected
+//! graphs these are the connected components.
 //!
-//! Source: the parts of Multistep (Slota, Rajamanickam, Madduri, IPDPS 2014) that need no
-//! pivot. *Trim* (McLendon et al., 2005): a vertex that no edge comes to, or none leaves, is a
-//! component by itself and goes, with what that makes of others. *Colour* (Orzan, 2004): of the
-//! vertices that are left, each takes the smallest vertex that reaches it; those that kept their
-//! own are the smallest of their components, which are what reaches them within their colour. Both
-//! are repeated until nothing is left.
+//! Source: the parts of Multistep (Slota, Rajamanickam, Madduri, IPDPS 2014) that need no pivot.
+//! Both steps are repeated until no vertex is left.
 //!
-//! Bounds: twenty-four bytes and some bits a vertex; every edge is read when its ends go, and once
-//! more each time that a colour passes along it. A round finds all components that no other leads
-//! to; the number of rounds is at most the length of the longest chain of components of more than
-//! one vertex.
+//! - *Trim* (McLendon et al., 2005): a vertex without incoming or without outgoing edges is a
+//!   component by itself. It is removed, and so are the vertices for which this becomes true.
+//! - *Colour* (Orzan, 2004): each remaining vertex takes the smallest vertex that reaches it. A
+//!   vertex that keeps its own colour is the smallest of its component, which consists of the
+//!   vertices of its colour that reach it.
+//!
+//! Bounds: twenty-four bytes and some bits per vertex. Every edge is read when its ends are
+//! removed, and once more each time a colour passes along it. A round finds all components without
+//! incoming edges from others. The number of rounds is at most the length of the longest chain of
+//! components with more than one vertex.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -29,10 +31,10 @@ use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "strongly connected components";
 
-/// The smallest vertex of each vertex's strongly connected component.
+/// Returns the smallest vertex of each vertex's strongly connected component.
 ///
 /// # Errors
-/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
+/// [`outcore::Kind::Memory`] if the state does not fit; errors of reading.
 pub fn strong_components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
     if !graph.manifest().directed {
         return components(job, graph);
@@ -64,15 +66,15 @@ pub fn strong_components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
     }
 }
 
-/// What is known of each vertex.
+/// The state of each vertex.
 struct Search<'g> {
     job: &'g Job,
     graph: &'g Graph,
     frontiers: Frontiers<'g>,
-    /// The smallest vertex of its component, as soon as that is known.
+    /// The smallest vertex of its component, once that is known.
     labels: Vec<AtomicU32>,
     colours: Vec<AtomicU32>,
-    /// Edges to others that are left, and from them.
+    /// The number of edges to other remaining vertices, and from them.
     out: Vec<AtomicU32>,
     incoming: Vec<AtomicU32>,
     /// Vertices of the next frontier.
@@ -96,7 +98,7 @@ impl<'g> Search<'g> {
             next: VertexSet::new(graph.vertices()),
         };
         if graph.manifest().loops > 0 {
-            // An edge from a vertex to itself leads nowhere.
+            // An edge from a vertex to itself does not count.
             graph.scan(job, |segment| {
                 for (target, source) in segment.edges().filter(|(to, from)| to == from) {
                     search.out[source].fetch_sub(1, Ordering::Relaxed);
@@ -112,13 +114,13 @@ impl<'g> Search<'g> {
         self.labels[vertex as usize].load(Ordering::Relaxed) == NO_VERTEX
     }
 
-    /// Whether no edge comes to a vertex, or none leaves it.
+    /// Whether a vertex has no incoming or no outgoing edges.
     fn is_at_end(&self, vertex: u32) -> bool {
         let count = |counts: &[AtomicU32]| counts[vertex as usize].load(Ordering::Relaxed);
         count(&self.out) == 0 || count(&self.incoming) == 0
     }
 
-    /// Takes vertices and their edges out, and all that are components by themselves then.
+    /// Removes vertices and their edges, and then all vertices that are components by themselves.
     fn take_out(&mut self, mut going: Vec<u32>) -> Result<()> {
         while !going.is_empty() {
             self.job
@@ -154,7 +156,7 @@ impl<'g> Search<'g> {
         Ok(())
     }
 
-    /// Vertices that were collected, in order; they can be collected again.
+    /// Returns the collected vertices in order; they can be collected again.
     fn ascending(&self, collected: Mutex<Vec<u32>>) -> Vec<u32> {
         let mut vertices = collected
             .into_inner()
@@ -164,7 +166,7 @@ impl<'g> Search<'g> {
         vertices
     }
 
-    /// Gives each vertex that is left the smallest that reaches it.
+    /// Gives each remaining vertex the smallest vertex that reaches it.
     fn colour(&mut self, left: &[u32]) -> Result<()> {
         for vertex in left {
             self.colours[*vertex as usize].store(*vertex, Ordering::Relaxed);
@@ -193,7 +195,8 @@ impl<'g> Search<'g> {
         Ok(())
     }
 
-    /// Labels the components of the vertices that kept their own colour; all their vertices.
+    /// Labels the components of the vertices that kept their own colour, and returns all their
+    /// vertices.
     fn gather(&mut self, left: &[u32]) -> Result<Vec<u32>> {
         let colour = |vertex: u32| self.colours[vertex as usize].load(Ordering::Relaxed);
         let mut frontier: Vec<u32> = left

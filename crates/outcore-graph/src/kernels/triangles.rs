@@ -1,23 +1,25 @@
-//! Triangles: three vertices, each a neighbour of the two others.
+//! Counts triangles: three vertices that are all neighbours of each other.
 //!
-//! Contract: each vertex gets the number of triangles that it is in, as networkx has it; their sum
-//! is three times that of the triangles. Edges are those of an undirected graph; parallel ones
-//! count once, and edges from a vertex to itself not at all.
+//! Contract: each vertex gets the number of triangles that contain it, as in networkx; the sum is
+//! three times the number of triangles. The graph is undirected. Parallel edges count once; edges
+//! from a vertex to itself are ignored.
 //!
-//! Source: each edge is kept at its end of smaller degree, so that no list is longer than the
-//! square root of twice the number of edges, and each triangle is found once, at its least vertex
-//! (Latapy, "Main-memory triangle computations", TCS 2008); beyond memory as MGT (Hu, Tao, Chung,
-//! SIGMOD 2013) has it: as many of these lists as fit are held, and all others pass by them.
+//! Source: each edge is kept at its end of smaller degree. So no list is longer than the square
+//! root of twice the number of edges, and each triangle is found once, at its least vertex (Latapy,
+//! "Main-memory triangle computations", TCS 2008). Beyond memory the method is that of MGT (Hu,
+//! Tao, Chung, SIGMOD 2013): as many of these lists as fit are held in memory, and all lists are
+//! streamed past them.
 //!
-//! Vertices in lists are called by rank, the one of largest degree first: most that are met are
-//! among the first, whose marks stay in the caches. The lists of the first [`HUBS_MAX`] are also
-//! rows of bits ([`Hubs`]), so that a list that meets a hub's costs no more than its own length, or
-//! an eighth of a byte for each vertex before the hub, and not the length of the hub's list.
+//! Lists store vertices by rank, in descending order of degree. Most neighbours therefore have low
+//! ranks, and their marks stay in the caches. The lists of the first [`HUBS_MAX`] ranks are also
+//! stored as rows of bits ([`Hubs`]). Comparing a list with a hub's list then costs at most the
+//! list's own length, or an eighth of a byte per vertex before the hub. It does not depend on the
+//! length of the hub's list.
 //!
-//! Bounds: sixteen bytes a vertex, and four more a thread; 64 MiB for the bits of hubs, or an
-//! eighth of what is left; the lists are read once, and once more for each time that those that are
-//! held fill the memory. Work is at most the sum of those lists' lengths over all edges that are
-//! kept, at most the number of edges to the power of 1.5.
+//! Bounds: sixteen bytes per vertex, and four more per thread; 64 MiB for the bits of hubs, or an
+//! eighth of the remaining memory. The lists are read once, and once more for each memory-sized
+//! part of the held lists. Work is at most the sum of the lists' lengths over all kept edges, which
+//! is at most the number of edges to the power of 1.5.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -33,26 +35,25 @@ use crate::graph::state::{State, StateBytes, sums};
 use crate::graph::{Direction, Graph};
 
 const KERNEL: &str = "triangles";
-/// What reading blocks of lists takes beside those that are kept.
+/// Memory for reading blocks of lists, in addition to the kept lists.
 const READING_BYTES: u64 = 12 << 20;
-/// What lists that pass by take at a time.
+/// Memory for a batch of lists that are streamed.
 const PASSING_BYTES: u64 = 8 << 20;
-/// What a neighbour takes while lists are made, of which half are kept: in pieces, in a vector that
-/// grew, and in lists.
+/// Memory per neighbour while lists are built. Half of the neighbours are kept: in parts, in a
+/// vector with spare room, and in lists.
 const NEIGHBOUR_BYTES: u64 = 2 * 4;
-/// What a vertex takes: its number, where its list begins, and a piece, in a vector of these that
-/// grew.
+/// Memory per vertex: its number, the start of its list, and a part, in a vector with spare room.
 const VERTEX_BYTES: u64 = 4 + 8 + 2 * size_of::<Stretch>() as u64;
-/// Vertices whose lists are rows of bits, at most.
+/// The most vertices whose lists are rows of bits.
 const HUBS_MAX: usize = 1 << 15;
-/// Vertices whose lists one thread compares before it takes others.
+/// Vertices whose lists a thread compares at a time.
 const VERTICES_AT_ONCE: usize = 256;
 
-/// The number of triangles that each vertex is in.
+/// Returns the number of triangles that contain each vertex.
 ///
 /// # Errors
 /// [`outcore::Kind::Usage`] for a directed graph, [`outcore::Kind::Memory`] if the state does not
-/// fit; what reading fails with.
+/// fit; errors of reading.
 pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
     if graph.manifest().directed {
         let cause = "the graph is directed, and triangles are those of an undirected one";
@@ -91,7 +92,7 @@ pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
             hubs: &hubs,
         };
         job.control.begin_phase("triangles", 0);
-        // Where all lists are held, they are what passes by, too.
+        // If all lists are held, they are also the ones to stream.
         if held_parts.len() == 1 {
             lists_held.count_in(held, job, &ranks, &counts)?;
             break;
@@ -107,9 +108,10 @@ pub fn triangles(job: &Job, graph: &Graph) -> Result<Vec<u64>> {
 
 /// Vertices by degree.
 struct Ranks {
-    /// Of each vertex: how many have a larger degree, or the same one and a larger number.
+    /// The rank of each vertex: the number of vertices with a larger degree, or with the same
+    /// degree and a larger number.
     of_vertex: Vec<u32>,
-    /// Vertices in that order.
+    /// Vertices in the order of their ranks.
     vertices: Vec<u32>,
 }
 
@@ -128,7 +130,8 @@ impl Ranks {
     }
 }
 
-/// All vertices in runs whose lists take this many bytes at most, but one vertex at least.
+/// Splits all vertices into ranges whose lists take at most this many bytes, or that have a single
+/// vertex.
 fn parts_of(degrees: &[u32], bytes_max: u64) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let mut from = 0;
@@ -140,7 +143,8 @@ fn parts_of(degrees: &[u32], bytes_max: u64) -> Vec<Range<usize>> {
     parts
 }
 
-/// Vertices from `from` on whose lists take this many bytes at most, but one at least.
+/// Returns a range of vertices from `from` on whose lists take at most this many bytes, or a single
+/// vertex.
 fn part_of(degrees: &[u32], from: usize, bytes_max: u64) -> Range<usize> {
     let mut bytes = 0;
     let mut end = from;
@@ -154,14 +158,14 @@ fn part_of(degrees: &[u32], from: usize, bytes_max: u64) -> Range<usize> {
     from..end
 }
 
-/// Parts of lists, as they come: one behind another.
+/// Parts of lists, in the order of their arrival.
 #[derive(Default)]
 struct Pieces {
     stretches: Vec<Stretch>,
     neighbours: Vec<u32>,
 }
 
-/// Where the part of a list lies.
+/// The place of a part of a list.
 struct Stretch {
     vertex: u32,
     neighbours_count: u32,
@@ -182,8 +186,8 @@ impl Pieces {
         &self.neighbours[piece.start..][..piece.neighbours_count as usize]
     }
 
-    /// Brings parts in order by vertex; those of a list that is longer than a block, each of which
-    /// ascends, by their first neighbours.
+    /// Sorts parts by vertex. The parts of a list longer than a block, each of which ascends, are
+    /// sorted by their first neighbours.
     fn sort(&mut self) {
         let neighbours = &self.neighbours;
         let key = |piece: &Stretch| (piece.vertex, neighbours.get(piece.start).copied());
@@ -191,16 +195,16 @@ impl Pieces {
     }
 }
 
-/// Of some vertices: the neighbours of larger degree, or of equal degree and a larger number, by
-/// their ranks.
+/// For some vertices: the ranks of their neighbours of larger degree, or of equal degree and a
+/// larger number.
 struct Shorter {
     vertices: Range<usize>,
-    /// Where the list of each vertex begins, and where the last one ends.
+    /// The start of each list, followed by the end of the last one.
     starts: Vec<usize>,
     neighbours: Vec<u32>,
 }
 
-/// Lists that are held, and those of them that are hubs, as bits.
+/// The held lists, and those of hubs as bits.
 #[derive(Clone, Copy)]
 struct Held<'h> {
     lists: &'h Shorter,
@@ -236,7 +240,7 @@ impl Shorter {
             shorter.starts.push(start);
             while let Some(piece) = stretches.next_if(|piece| piece.vertex as usize == vertex) {
                 for &neighbour in pieces.of(piece) {
-                    // Parallel edges lie side by side.
+                    // Parallel edges are adjacent.
                     let neighbour = rank(neighbour);
                     if shorter.neighbours[start..].last() != Some(&neighbour) {
                         shorter.neighbours.push(neighbour);
@@ -248,14 +252,14 @@ impl Shorter {
         Ok(shorter)
     }
 
-    /// The list of a vertex, if it is one of these.
+    /// Returns the list of a vertex, if it is here.
     fn list(&self, vertex: usize) -> Option<&[u32]> {
         let place = vertex.checked_sub(self.vertices.start)?;
         let (start, end) = (self.starts.get(place)?, self.starts.get(place + 1)?);
         self.neighbours.get(*start..*end)
     }
 
-    /// Counts the triangles of a vertex of these, of one of `held` and of a third, by rank.
+    /// Counts the triangles of a vertex of this set, one of `held`, and a third, by rank.
     fn count_in(
         &self,
         held: Held<'_>,
@@ -316,29 +320,29 @@ impl Shorter {
     }
 }
 
-/// The lists of the first vertices by rank, as rows of bits: a bit for each vertex of a lower rank,
-/// of which alone a list has any.
+/// The lists of the lowest ranks, as rows of bits. A row has a bit for each vertex of a lower rank;
+/// a list contains no others.
 struct Hubs {
     words: Vec<u64>,
-    /// Where the row of each begins, and where the last one ends.
+    /// The start of each row, followed by the end of the last one.
     starts: Vec<usize>,
 }
 
 impl Hubs {
-    /// Bytes of the rows of this many.
+    /// Bytes of this many rows.
     fn bytes(count: usize) -> u64 {
-        // Each row of bits ends with a word that is half used.
+        // On average, the last word of a row is half used.
         (count * (count / 16 + size_of::<u64>() + size_of::<usize>())) as u64
     }
 
-    /// How many have room.
+    /// The number of rows that fit.
     fn count_within(bytes: u64) -> usize {
         let halves = std::iter::successors(Some(HUBS_MAX), |count| Some(count / 2));
         let mut fitting = halves.filter(|count| Hubs::bytes(*count) <= bytes);
         fitting.next().unwrap_or(0)
     }
 
-    /// Those whose lists are `held`; the rows of others are empty.
+    /// Builds the rows of hubs whose lists are `held`; the rows of others are empty.
     fn of(held: &Shorter, ranks: &Ranks, count: usize) -> Self {
         let row_words = |rank: usize| rank.div_ceil(u64::BITS as usize);
         let mut starts = vec![0];
@@ -359,7 +363,7 @@ impl Hubs {
         self.starts.len() - 1
     }
 
-    /// The row of the vertex of this rank, if it is a hub.
+    /// Returns the row of the vertex with this rank, if it is a hub.
     fn row(&self, rank: u32) -> Option<&[u64]> {
         let end = self.starts.get(rank as usize + 1)?;
         self.words.get(self.starts[rank as usize]..*end)
@@ -374,24 +378,25 @@ fn bit_of(rank: u32) -> u64 {
     1 << (rank % u64::BITS)
 }
 
-/// The list of one vertex, in order, as a table of all ranks and as bits of hubs, and how often
-/// each of the list was met. A thread has one.
+/// One vertex's list, in order, as a table of all ranks and as bits of hubs, with a count of
+/// matches per neighbour. Each thread has one.
 struct Marks {
     list: Vec<u32>,
-    /// Of each rank: its place in the list, from [`BEYOND`] on, or 0.
+    /// For each rank: its place in the list, from [`BEYOND`] on, or 0 if it is not in the list.
     places: Vec<u32>,
     /// A bit for each hub.
     hubs: Vec<u64>,
-    /// Of each place: how often it was met. Those before [`BEYOND`] are met by turns for what is
-    /// not in the list: an addition to one would wait for the addition before.
+    /// For each place: the number of matches. Places below [`BEYOND`] are used alternately for
+    /// vertices that are not in the list, because an addition to a single counter would wait for
+    /// the previous one.
     met: Vec<u64>,
 }
 
-/// Places that stand for what is not in the list, a power of two.
+/// The number of places for vertices that are not in the list, a power of two.
 const BEYOND: usize = 8;
 
 impl Marks {
-    /// Bytes a vertex.
+    /// Bytes per vertex.
     const VERTEX_BYTES: usize = size_of::<u32>();
 
     fn of(vertices: usize, hubs_count: usize) -> Self {
@@ -417,14 +422,13 @@ impl Marks {
         }
     }
 
-    /// How many of the list of a hub, which is at `place` in this one, are in it: all that are lie
-    /// before it.
+    /// Counts how many vertices of a hub's list are in this one; the hub is at `place`, and all
+    /// matches come before it.
     fn count_hub(&mut self, place: usize, row: &[u64]) -> u64 {
         let before = &self.list[..place];
         let mut found = 0;
-        // N.B. a word costs about as much as a test. Rows that are asked for some neighbours before
-        // gain nothing, and groups of four words that are left out where they have none in common
-        // take a quarter longer.
+        // N.B. Testing a word costs about as much as testing a vertex. Prefetching rows does not
+        // help, and skipping groups of four words without matches is slower.
         if before.len() <= row.len() {
             for (rank, met) in before.iter().zip(&mut self.met[BEYOND..]) {
                 let is_in = row[word_of(*rank)] >> (rank % u64::BITS) & 1;
@@ -445,7 +449,7 @@ impl Marks {
         found
     }
 
-    /// How many of `others` are in the list.
+    /// Counts how many of `others` are in the list.
     fn count(&mut self, others: &[u32]) -> u64 {
         let mut found = 0;
         for (turn, other) in others.iter().enumerate() {
@@ -458,7 +462,7 @@ impl Marks {
         found
     }
 
-    /// Adds how often each was met to its count.
+    /// Adds the matches of each neighbour to its count, and clears them.
     fn clear(&mut self, counts: &[AtomicU64]) {
         for (rank, met) in self.list.iter().zip(&self.met[BEYOND..]) {
             self.places[*rank as usize] = 0;

@@ -1,6 +1,7 @@
-//! Components of graphs whose vertices are taken out in bundles, beside those in memory.
+//! Components of graphs whose vertices are removed in bundles, compared with those computed in
+//! memory.
 //!
-//! Contract: labels are the same; memory is so little that there are several bundles.
+//! Contract: labels are the same; there is so little memory that several bundles are needed.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ fn labels_of(job: &Job, graph: &Graph, (scratch, bundle): (&std::path::Path, u64
     }
 }
 
-/// Random edges between neighbours, a long path in random order, groups, and vertices alone.
+/// Random edges between neighbours, a long path in random order, groups, and isolated vertices.
 fn scattered(vertices: u32) -> Vec<[u32; 2]> {
     let mut random = Random(9);
     let mut order: Vec<u32> = (0..vertices / 2).collect();

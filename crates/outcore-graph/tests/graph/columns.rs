@@ -1,7 +1,7 @@
 //! Which columns and lines of text are edges, and which vertices a matrix has.
 //!
-//! Contract: quotes are read the same way for numbers and names; columns are those that are named;
-//! what can be read in two ways is refused, and comments are counted.
+//! Contract: quotes are read the same way for numbers and names. Named columns are used. Ambiguous
+//! text is rejected, and comments are counted.
 
 use std::path::Path;
 
@@ -66,7 +66,7 @@ fn quotes_of_csv_hide_delimiters_from_numbers_as_from_names() {
             let lengths = shortest_paths(&job(64 << 20, 1), &graph, 0).unwrap();
             assert_eq!(lengths, [0.0, 2.5, 6.5], "{relabel:?}: {text}");
         }
-        // A field that goes on in the next line would make an edge of its rest.
+        // If a field continued on the next line, the rest of the field would become an edge.
         let text = "src,dst,label\n0,1,\"x\n2,3\"\n";
         let options = ConvertOptions {
             relabel,
@@ -178,7 +178,7 @@ fn a_matrix_that_is_not_square_is_refused_or_bipartite() {
         is_bipartite: true,
         ..ReadOptions::default()
     });
-    // One percent sign, as some write it.
+    // One percent sign, as some programs write it.
     let text = "%MatrixMarket matrix coordinate pattern general\n2 3 2\n1 3\n2 1\n";
     let error = refused(dir.path(), ("m.mtx", text), &plain).to_string();
     assert!(

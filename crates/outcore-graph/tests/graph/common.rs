@@ -1,7 +1,7 @@
 //! Graphs of many shapes, and jobs on them.
 //!
-//! Contract: seeds name random graphs; all else is fixed. Nothing is written but below the
-//! directories that callers give.
+//! Contract: random graphs depend only on their seeds; everything else is fixed. Files are only
+//! written below the directories that callers give.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use outcore_graph::kernels::{LouvainOptions, Partition, louvain};
 use outcore_io::drive::os::OsDevice;
 use outcore_io::drive::testing::FaultDevice;
 
-/// A generator of random numbers that a seed names: splitmix64.
+/// A seeded random number generator: splitmix64.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -96,7 +96,7 @@ pub(crate) fn shapes() -> Vec<(&'static str, u32, Vec<[u32; 2]>)> {
     ]
 }
 
-/// A job of so much memory and so many threads.
+/// A job with this much memory and this many threads.
 pub(crate) fn job(memory_bytes: u64, threads: usize) -> Job {
     let options = JobOptions {
         memory_bytes,
@@ -106,7 +106,7 @@ pub(crate) fn job(memory_bytes: u64, threads: usize) -> Job {
     Job::new(options, IoMode::Auto)
 }
 
-/// The same on a device that fails as `plan` says, on two threads.
+/// The same with two threads, on a device that fails as `plan` says.
 pub(crate) fn faulty_in(plan: &str, memory_bytes: u64) -> (Job, Arc<FaultDevice>) {
     let os = Arc::new(OsDevice::new(IoMode::Auto));
     let device = Arc::new(FaultDevice::new(os, plan.parse().unwrap()));
@@ -118,7 +118,7 @@ pub(crate) fn faulty_in(plan: &str, memory_bytes: u64) -> (Job, Arc<FaultDevice>
     (Job::on(options, Arc::clone(&device) as _), device)
 }
 
-/// Pairs of numbers in a file.
+/// Writes pairs of numbers to a file.
 pub(crate) fn write_pairs(path: &Path, edges: &[[u32; 2]]) {
     let bytes = edges.iter().flatten().flat_map(|id| id.to_le_bytes());
     std::fs::write(path, bytes.collect::<Vec<u8>>()).unwrap();
@@ -176,7 +176,7 @@ pub(crate) fn made_weighted(
     graph
 }
 
-/// Louvain's method with scratch beside the graph.
+/// Runs Louvain's method with scratch next to the graph.
 pub(crate) fn louvain_beside(
     job: &Job,
     graph: &Graph,
@@ -185,8 +185,7 @@ pub(crate) fn louvain_beside(
     louvain(job, graph, graph.dir().parent().unwrap(), options)
 }
 
-/// Every shape, directed and not, as a graph that is open, shown to `check` with its edges as they
-/// are in the graph.
+/// Passes every shape, directed and undirected, as an open graph with its edges to `check`.
 pub(crate) fn each_graph(
     options: &ConvertOptions,
     mut check: impl FnMut(&str, &Job, &Graph, (u32, &[[u32; 2]])),

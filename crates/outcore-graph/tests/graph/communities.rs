@@ -1,7 +1,7 @@
 //! Communities by label propagation and by Louvain's method.
 //!
-//! Contract: what is found is what the definitions ask for: labels that no other outnumbers, and a
-//! modularity that is that of the partition and no smaller than that of a planted one.
+//! Contract: the results satisfy the definitions: no other label outnumbers a vertex's own, the
+//! modularity is that of the partition, and it is at least that of a planted one.
 
 use outcore::{Job, Kind};
 use outcore_graph::convert::{ConvertOptions, convert};
@@ -32,7 +32,7 @@ fn labels_are_those_that_no_other_outnumbers_among_neighbours() {
         assert!(found.is_stable, "{name}: {} rounds", found.rounds);
         let discontent = oracle::discontent(vertices, edges, &found.labels);
         assert_eq!(discontent, None, "{name}");
-        // Communities are called by their smallest vertex, and lie within components.
+        // Communities are labelled with their smallest vertex, and are inside components.
         let components = oracle::components(vertices, edges);
         let mut count = 0;
         for (vertex, label) in (0..).zip(&found.labels) {
@@ -60,7 +60,7 @@ fn labels_are_those_that_no_other_outnumbers_among_neighbours() {
     );
 }
 
-/// Groups of vertices with more edges inside than between them, and which vertex is in which.
+/// Groups of vertices with more edges inside than between them, and each vertex's group.
 fn planted(vertices: u64, groups: u64, seed: u64) -> (Vec<[u32; 2]>, Vec<u32>) {
     let random = &mut Random(seed);
     let label = |vertex: u64| (vertex % groups) as u32;
@@ -75,8 +75,8 @@ fn planted(vertices: u64, groups: u64, seed: u64) -> (Vec<[u32; 2]>, Vec<u32>) {
     (edges, (0..vertices).map(label).collect())
 }
 
-/// Numbers that ascend along a ring lead vertices that move in their order to chains of long
-/// communities.
+/// If vertices move in their numbers' order, and numbers ascend along a ring, long chains of
+/// communities form.
 #[test]
 fn communities_do_not_depend_on_the_numbering_of_the_vertices() {
     let dir = tempfile::tempdir().unwrap();
@@ -144,7 +144,8 @@ fn planted_groups_are_found_and_weights_count() {
     let ones: Vec<_> = edges.iter().map(|edge| (*edge, 1.0)).collect();
     let planted = oracle::modularity(&ones, &groups, 1.0);
     let is_near = |found: &Partition, planted: f64| {
-        // A community is called by its smallest vertex, which may be one of those in a wrong one.
+        // A community's label is its smallest vertex, which may be one that is in a wrong
+        // community.
         let mut members = std::collections::BTreeMap::<u32, [usize; 12]>::new();
         for (label, group) in found.labels.iter().zip(&groups) {
             members.entry(*label).or_default()[*group as usize] += 1;
@@ -161,7 +162,7 @@ fn planted_groups_are_found_and_weights_count() {
         found.count,
         found.modularity
     );
-    // Edges of weight 0 and 0.25 that hide the groups, where those inside weigh 0.5.
+    // Edges of weight 0 and 0.25 hide the groups; edges inside groups weigh 0.5.
     let mut bytes = Vec::new();
     let random = &mut Random(3);
     let mut weighted = Vec::new();
@@ -204,7 +205,7 @@ fn planted_groups_are_found_and_weights_count() {
         found.count,
         found.modularity
     );
-    // A negative weight is refused, and so are odd options.
+    // A negative weight is rejected, and so are invalid options.
     bytes.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0]);
     bytes.extend_from_slice(&(-1.0_f32).to_le_bytes());
     std::fs::write(&input, &bytes).unwrap();
@@ -251,7 +252,8 @@ fn communities_whose_edges_do_not_fit_are_the_same_with_these_on_scratch() {
     let found = run(&all, options).unwrap();
     let in_memory = device.operations();
     assert!(run(&job(38 << 20, 1), options).unwrap() == found);
-    // Each of some operations fails: a named error, or the same communities, and nothing is left.
+    // Each of some operations fails: the run gives a specific error, or the same communities, and
+    // no file remains.
     let (all, device) = faulty_in("eio@1000000000", 36 << 20);
     assert!(run(&all, options).unwrap() == found);
     let operations = device.operations();

@@ -1,7 +1,7 @@
-//! What a graph has is what its edges say, whatever the memory and threads.
+//! A graph contains exactly its edges, for any memory and threads.
 //!
-//! Contract: everything that a graph says is read back and compared with the edges that were given,
-//! for graphs of all shapes, directed and not.
+//! Contract: everything in a graph is read back and compared with the given edges, for graphs of
+//! all shapes, directed and undirected.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -221,7 +221,7 @@ fn ids_of_any_size_are_numbered_in_their_order_and_their_names_are_kept() {
         wanted.sort_unstable();
         assert!(found == wanted);
     }
-    // Nothing stays of a graph that is replaced.
+    // No file of a replaced graph remains.
     std::fs::write(dir.path().join("e.txt"), "0 1\n").unwrap();
     let plain = ConvertOptions {
         is_undirected: true,

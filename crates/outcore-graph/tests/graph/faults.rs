@@ -1,8 +1,8 @@
 //! Every operation of a small conversion and of each kernel fails once, and every file of a graph
 //! is damaged once.
 //!
-//! Contract: the number of the operation that fails runs from 1 until a conversion or kernel does
-//! with fewer; some dozen conversions of 4,000 edges, and some dozen runs of each kernel.
+//! Contract: the number of the failing operation runs from 1 until a conversion or kernel needs
+//! fewer operations; a few dozen conversions of 4,000 edges, and a few dozen runs of each kernel.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -59,8 +59,8 @@ fn each_failed_operation_of_a_conversion_is_a_named_error_and_leaves_nothing() {
     }
 }
 
-/// Converts 4,000 edges beside their file with each operation failed once; gives the operations and
-/// failures.
+/// Converts 4,000 edges, next to their file, with each operation failing once; returns the numbers
+/// of operations and failures.
 fn walk_conversion(input: &Path, options: &ConvertOptions, memory_bytes: u64) -> (u64, u64) {
     let graph = input.with_file_name("g");
     let (mut nth, mut failed, mut is_done) = (1, 0, false);
@@ -86,10 +86,10 @@ fn walk_conversion(input: &Path, options: &ConvertOptions, memory_bytes: u64) ->
     (nth, failed)
 }
 
-/// What a kernel finds in a graph, as text.
+/// Runs a kernel on a graph, and returns the result as text.
 type Kernel = fn(&Job, &Graph) -> Result<String>;
 
-/// All kernels by name, but components by bundles, which have a walk of their own
+/// All kernels by name, except for components by bundles, which are tested separately
 /// ([`crate::bundles`]).
 const KERNELS: &[(&str, Kernel)] = &[
     ("degrees", |job, graph| {
@@ -209,7 +209,7 @@ fn each_failed_operation_of_a_kernel_is_a_named_error_and_keeps_no_memory() {
     }
 }
 
-/// Everything that a kernel reads.
+/// Reads everything that kernels read.
 fn read_all(job: &Job, path: &Path) -> Result<()> {
     let graph = Graph::open(job, path)?;
     components(job, &graph)?;
@@ -242,7 +242,7 @@ fn a_flipped_bit_or_a_cut_in_any_file_of_a_graph_is_found() {
             bad[at] ^= 4;
             std::fs::write(&file, &bad).unwrap();
             let verified = Graph::open(&job, &graph).and_then(|graph| graph.verify(&job));
-            // Lists of sources are read by no kernel here.
+            // No kernel here reads lists of sources.
             let read = (name != "in").then(|| read_all(&job, &graph));
             for result in std::iter::once(verified).chain(read) {
                 let error = result.unwrap_err();

@@ -1,7 +1,6 @@
-//! The same edges in every format make the same graph; what is not an edge is refused by its place.
+//! The same edges in every format make the same graph; invalid edges are rejected with their place.
 //!
-//! Contract: whole graphs are compared, byte for byte; nothing is left of a conversion that is
-//! refused.
+//! Contract: whole graphs are compared, byte for byte. A rejected conversion leaves no files.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -122,7 +121,7 @@ fn the_same_edges_in_all_formats_make_the_same_graph() {
     }
 }
 
-/// As GAP's converter writes it.
+/// Serializes edges in the form of GAP's converter.
 fn serialized(edges: &[[u32; 2]], is_directed: bool) -> Vec<u8> {
     let lists = oracle::lists(VERTICES, edges, !is_directed);
     let turned: Vec<[u32; 2]> = edges.iter().map(|[a, b]| [*b, *a]).collect();
@@ -490,7 +489,7 @@ fn a_directory_with_other_files_is_not_replaced() {
     std::fs::remove_file(to.join("thesis.doc")).unwrap();
     std::fs::remove_file(to.join("graph.json")).unwrap();
     convert(&job, &files, &to, &options).unwrap();
-    // What somebody keeps beside a graph's files stays when it is replaced.
+    // A user's own file next to a graph's files stays when the graph is replaced.
     std::fs::write(to.join("notes"), "mine").unwrap();
     convert(&job, &files, &to, &options).unwrap();
     assert_eq!(std::fs::read(to.join("notes")).unwrap(), b"mine");

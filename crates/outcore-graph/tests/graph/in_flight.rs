@@ -1,7 +1,7 @@
-//! Reads stay in flight while a graph is computed on, by the virtual clock of in-memory drives.
+//! Reads stay in flight while kernels run, measured with the virtual clock of in-memory drives.
 //!
-//! Contract: a graph is on one drive. It is converted on a drive of the system, and its files are
-//! put on an in-memory one under the same names.
+//! Contract: a graph is on one drive. It is converted on a system drive, and its files are copied
+//! to an in-memory one under the same names.
 
 use outcore_graph::convert::ConvertOptions;
 use outcore_graph::graph::Graph;
@@ -12,7 +12,7 @@ use crate::depth;
 
 const SCALE: u32 = 18;
 const MEMORY_KIB: u64 = 32 << 10;
-/// The least median of reads in flight.
+/// The least acceptable median of reads in flight.
 const DEPTH_LEAST: usize = 4;
 
 #[test]

@@ -1,7 +1,7 @@
-//! Kernels give what naive algorithms give, whatever the memory and threads.
+//! Kernels have the results of naive algorithms, for any memory and threads.
 //!
-//! Contract: results are compared with those of [`oracle`], exactly but for ranks, for graphs of
-//! all shapes, directed and not.
+//! Contract: results are compared with those of [`oracle`], exactly except for ranks, for graphs of
+//! all shapes, directed and undirected.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -153,7 +153,7 @@ fn strong_components_are_those_of_two_searches() {
         };
         assert!(strong_components(job, graph).unwrap() == wanted, "{name}");
     });
-    // Circles of many sizes, each of which leads to the next.
+    // Cycles of many sizes, each of which leads to the next.
     let dir = tempfile::tempdir().unwrap();
     let (mut edges, mut first) = (Vec::new(), 0);
     for size in 1..40 {
@@ -206,7 +206,7 @@ fn triangles_are_those_of_all_pairs_of_neighbours() {
     }
 }
 
-/// A grid of that side, each vertex joined with the next to the right and below.
+/// A square grid; each vertex is joined with the next one to the right and below.
 fn grid(side: u32) -> Vec<[u32; 2]> {
     let places = (0..side).flat_map(|y| (0..side).map(move |x| (x, y)));
     let edges = places.flat_map(|(x, y)| {
@@ -219,7 +219,7 @@ fn grid(side: u32) -> Vec<[u32; 2]> {
     edges.collect()
 }
 
-/// A search of a grid has a frontier on each diagonal, whose lists lie in as many blocks.
+/// A search of a grid has a frontier on each diagonal, whose lists are in as many blocks.
 #[test]
 fn a_search_of_many_small_frontiers_reads_the_lists_a_few_times_at_most() {
     let dir = tempfile::tempdir().unwrap();
@@ -259,7 +259,7 @@ fn shortest_paths_are_those_of_dijkstra() {
         (1, Vec::new()),
         (1 << 11, rmat(11, 6, 4)),
         (700, (1..700).map(|v| [v - 1, v]).collect()),
-        // Many rounds, the later of which find the lists in memory and go by steps.
+        // Many rounds; later ones find the lists in memory, and use steps.
         (30 * 30, grid(30)),
     ] {
         let weights: Vec<f32> = edges
@@ -284,7 +284,7 @@ fn shortest_paths_are_those_of_dijkstra() {
             assert_eq!(error.kind(), Kind::Usage);
         }
     }
-    // Without weights each edge counts 1; a negative one is refused.
+    // Without weights each edge counts 1; a negative weight is rejected.
     let (path, _) = made(&job, dir.path(), (3, &[[0, 1], [1, 2]]), &plain());
     let graph = Graph::open(&job, &path).unwrap();
     assert_eq!(shortest_paths(&job, &graph, 0).unwrap(), [0.0, 1.0, 2.0]);
@@ -348,7 +348,7 @@ fn closeness_is_that_of_a_search_from_each_source() {
     };
     let mut checked = 0;
     each_graph(&plain(), |name, job, graph, (vertices, edges)| {
-        // A search from each vertex takes too long on the larger ones.
+        // A search from each vertex takes too long on larger graphs.
         if vertices > 2_000 {
             return;
         }
@@ -361,7 +361,7 @@ fn closeness_is_that_of_a_search_from_each_source() {
         assert!(far.fold(0.0, f64::max) < 1e-12, "{name}");
     });
     assert!(checked >= 6, "{checked}");
-    // Some sources give nearly the same, the nearer the more there are.
+    // A few sources give approximate values, which improve with their number.
     let dir = tempfile::tempdir().unwrap();
     let job = job(64 << 20, 2);
     let options = ConvertOptions {
@@ -440,7 +440,7 @@ fn results_are_the_same_for_any_threads_and_memory() {
 #[test]
 fn all_threads_read_the_edges_of_one_hub_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    // One row of tiles: 16 MiB, whose first segments wait until each thread has shown one.
+    // One row of tiles: 16 MiB, whose first segments wait until each thread has visited one.
     let edges: Vec<[u32; 2]> = (0..4_000_000).map(|edge| [0, edge % 60_000]).collect();
     let job = job(64 << 20, 2);
     let (path, _) = made(&job, dir.path(), (60_000, &edges), &plain());

@@ -1,7 +1,7 @@
-//! Graphs end to end: converted and computed on, beside naive counterparts in memory.
+//! Graphs end to end: converted and computed on, compared with naive algorithms in memory.
 //!
 //! Contract: every result is compared with that of an algorithm that is too simple to be wrong
-//! ([`oracle`]), on random graphs of many shapes, with little memory, one thread and several.
+//! ([`oracle`]), on random graphs of many shapes, with little memory, on one thread and several.
 
 #![allow(missing_docs, clippy::unwrap_used)]
 

@@ -1,7 +1,6 @@
-//! Sparse matrices of SciPy become the graph that their entries are; what is damaged is refused.
+//! SciPy's sparse matrices become graphs with an edge per entry; damaged files are rejected.
 //!
-//! Contract: archives are written here by hand, as SciPy writes them: stored and compressed, in all
-//! three formats.
+//! Contract: the test writes archives in SciPy's form: stored and compressed, in all three formats.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -19,7 +18,7 @@ use outcore_graph::kernels::{PageRankOptions, pagerank, shortest_paths};
 
 use crate::common::{job, rmat};
 
-/// An array of NumPy.
+/// A NumPy array.
 fn npy(descr: &str, rows: usize, numbers: Vec<u8>) -> Vec<u8> {
     let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({rows},), }}");
     while (10 + text.len() + 1) % 64 != 0 {
@@ -70,7 +69,7 @@ fn archive(arrays: &[(&str, Vec<u8>)], is_deflated: bool) -> Vec<u8> {
         facts.extend_from_slice(&(name.len() as u16).to_le_bytes());
         file.extend_from_slice(b"PK\x03\x04");
         file.extend_from_slice(&facts);
-        // An extra field in front of the data, as NumPy has one.
+        // An extra field before the data, as in NumPy's files.
         file.extend_from_slice(&8_u16.to_le_bytes());
         file.extend_from_slice(name.as_bytes());
         file.extend_from_slice(&[9, 0, 4, 0, 1, 2, 3, 4]);
@@ -96,7 +95,7 @@ fn format_of(name: &str) -> (&'static str, Vec<u8>) {
     ("format.npy", npy("|S3", 1, name.as_bytes().to_vec()))
 }
 
-/// The arrays of a square matrix: of coordinates, or by rows or columns.
+/// The arrays of a square matrix: by coordinates, rows or columns.
 fn arrays(edges: &[([u32; 2], f32)], (side, format): (u32, &str)) -> Vec<(&'static str, Vec<u8>)> {
     let by = usize::from(format == "csc");
     let mut edges = edges.to_vec();

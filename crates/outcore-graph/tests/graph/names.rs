@@ -1,6 +1,6 @@
-//! Graphs whose ids are strings: what they become, how they are found, and what is refused.
+//! Graphs with string ids: their contents, lookups by name, and rejected input.
 //!
-//! Contract: a graph of names is compared with that of the numbers which the names have in order.
+//! Contract: a graph of names is compared with the graph of the names' numbers in order.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn options(relabel: Relabel, is_weighted: bool) -> ConvertOptions {
     }
 }
 
-/// Names of many lengths, some a prefix of another, some with letters of several bytes.
+/// Names of many lengths; some are a prefix of another, some have multi-byte letters.
 fn name(id: u32) -> String {
     let mut random = Random(u64::from(id / 2));
     let letters = ["a", "b", "\u{e9}", "Z", ",", "\u{1F600}", "7"];
@@ -94,7 +94,7 @@ fn names_become_the_numbers_that_they_have_in_order_for_any_memory_and_threads()
         let wanted_dir = dir.path().join("n.graph");
         let big = job(256 << 20, 2);
         let mut wanted = options(Relabel::No, is_weighted);
-        // As weights in text are stored.
+        // The type in which weights in text are stored.
         wanted.read.weight_type = Some(WeightType::F64);
         convert(&big, &[plain], &wanted_dir, &wanted).unwrap();
         let wanted = files(&wanted_dir);
@@ -125,7 +125,7 @@ fn names_become_the_numbers_that_they_have_in_order_for_any_memory_and_threads()
     assert_eq!(left, 4, "no scratch is left");
 }
 
-/// Every way to a name, and from one.
+/// Tests every lookup of a name, and by a name.
 fn check_names(path: &Path, names: &[String]) {
     let job = job(64 << 20, 2);
     let graph = Graph::open(&job, path).unwrap();
@@ -145,7 +145,7 @@ fn check_names(path: &Path, names: &[String]) {
         let known = names.binary_search(name).ok().map(|vertex| vertex as u32);
         assert_eq!(vertex, known, "{name}");
     }
-    // Lines by name, with names for the vertices that components are called by.
+    // Lines by name, also with names for the vertices that label components.
     let labels = components(&job, &graph).unwrap();
     let out = path.with_file_name("out");
     let options = WriteOptions {
@@ -175,7 +175,7 @@ fn check_names(path: &Path, names: &[String]) {
     std::fs::remove_file(&out).unwrap();
 }
 
-/// The names of the vertices of a graph of that text, or why there is none.
+/// Returns the names of the vertices in a graph of that text, or the error.
 fn named(
     text: &[u8],
     file: &str,
@@ -231,7 +231,7 @@ fn ids_are_numbers_or_names_as_the_first_lines_or_the_user_say() {
     let weighted = options(Relabel::Auto, true);
     let wanted = is(&["alice", "bob", "carol"]);
     assert_eq!(named(networkx, "e.edgelist", &weighted), wanted);
-    // A number below 0 is told, and does not make names of all others.
+    // A negative number is reported, and does not make all ids names.
     let (kind, why) = named(b"10 9\n-3 8\n", "e.txt", &auto).unwrap_err();
     assert_eq!(kind, Kind::Corrupt);
     assert!(
@@ -243,7 +243,7 @@ fn ids_are_numbers_or_names_as_the_first_lines_or_the_user_say() {
         named(b"10 9\n-3 8\n", "e.txt", &text),
         is(&["-3", "10", "8", "9"])
     );
-    // A number that is none stands far behind the lines that are looked at.
+    // An invalid number comes long after the lines that are inspected.
     let mut long = "1 2\n".repeat(20_000);
     long += "3 four\n";
     let (kind, why) = named(long.as_bytes(), "e.txt", &auto).unwrap_err();

@@ -1,6 +1,6 @@
-//! Pairs and text that are read once become the same graph as those that are parsed to files first.
+//! Pairs and text that are read once make the same graph as those that are parsed to files first.
 //!
-//! Contract: with little memory, the latter way is taken; the other one otherwise.
+//! Contract: with little memory, edges are parsed first; otherwise they are read once.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::common::{Random, job, rmat, write_pairs};
 const LITTLE: u64 = 40 << 20;
 const MUCH: u64 = 160 << 20;
 
-/// The graph of `files`, as the bytes of its files by name, and what was said of it.
+/// Converts `files`; returns the bytes of the graph's files by name, and the summary.
 fn converted(
     files: &[PathBuf],
     options: &ConvertOptions,
@@ -53,7 +53,7 @@ fn check(files: &[PathBuf], options: &ConvertOptions) -> ConvertSummary {
     last.unwrap()
 }
 
-/// Lines of many kinds, of which the borders of pieces cut some; `end` ends each.
+/// Lines of many kinds, some of which are cut by the borders of pieces; each ends with `end`.
 fn lines(edges: &[[u32; 2]], random: &mut Random, (end, weights): (&str, bool)) -> String {
     let mut text = String::new();
     for [from, to] in edges {
@@ -136,7 +136,7 @@ fn text_without_edges_matrices_and_csv_are_read_once_too() {
 fn an_id_larger_than_all_that_are_looked_at_before_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut edges: Vec<[u32; 2]> = (0..400_000).map(|id| [id % 991, id % 83]).collect();
-    // Between two of the places.
+    // Between two sampled places.
     edges[1_700] = [3, 9_000_000];
     let random = &mut Random(5);
     let text = put(dir.path(), "e.txt", &lines(&edges, random, ("\n", false)));
@@ -154,7 +154,7 @@ fn pairs_without_a_number_of_vertices_make_the_same_graph_and_are_read_once() {
     write_pairs(&pairs, &edges);
     let summary = check(&[pairs], &ConvertOptions::default());
     let len_bytes = 8 * edges.len() as u64;
-    // The keys stay in memory, and a sample is read besides.
+    // The keys stay in memory; only the input and a sample are read.
     let read_bytes = summary.read_bytes;
     assert!(
         read_bytes < len_bytes * 3 / 2,

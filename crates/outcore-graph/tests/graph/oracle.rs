@@ -1,13 +1,13 @@
 //! Algorithms in memory that are too simple to be wrong.
 //!
-//! Contract: each follows the definition and nothing else; time does not matter.
+//! Contract: each follows the definition and nothing else; speed does not matter.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use outcore_graph::convert::ConvertOptions;
 use outcore_graph::format::NO_VERTEX;
 
-/// The edges that a graph has of those that were given, in the order of its tiles.
+/// The edges that a graph stores of the given ones, in the order of its tiles.
 pub(crate) fn stored(edges: &[[u32; 2]], options: &ConvertOptions) -> Vec<[u32; 2]> {
     let turned = edges.iter().map(|[from, to]| match options.is_undirected {
         true => [*from.min(to), *from.max(to)],
@@ -51,7 +51,7 @@ pub(crate) fn weighted_lists(
     lists
 }
 
-/// The smallest vertex that each is connected with.
+/// The smallest vertex of each vertex's component.
 pub(crate) fn components(vertices: u32, edges: &[[u32; 2]]) -> Vec<u32> {
     let lists = lists(vertices, edges, true);
     let mut labels = vec![NO_VERTEX; vertices as usize];
@@ -132,7 +132,7 @@ pub(crate) fn pagerank(
     ranks
 }
 
-/// Core numbers: the vertex of the least degree goes, one after another.
+/// Core numbers: removes the vertex of the least degree, one after another.
 pub(crate) fn cores(vertices: u32, edges: &[[u32; 2]]) -> Vec<u32> {
     let lists = lists(vertices, edges, true);
     let mut degrees: Vec<usize> = lists.iter().map(Vec::len).collect();
@@ -155,7 +155,7 @@ pub(crate) fn cores(vertices: u32, edges: &[[u32; 2]]) -> Vec<u32> {
     cores
 }
 
-/// The smallest vertex of each strongly connected component: by two searches (Kosaraju).
+/// The smallest vertex of each strongly connected component, with two searches (Kosaraju).
 pub(crate) fn strong_components(vertices: u32, edges: &[[u32; 2]]) -> Vec<u32> {
     let forth = lists(vertices, edges, false);
     let turned: Vec<[u32; 2]> = edges.iter().map(|[from, to]| [*to, *from]).collect();
@@ -192,7 +192,7 @@ pub(crate) fn strong_components(vertices: u32, edges: &[[u32; 2]]) -> Vec<u32> {
     labels
 }
 
-/// How many triangles each vertex is in.
+/// The number of triangles that contain each vertex.
 pub(crate) fn triangles(vertices: u32, edges: &[[u32; 2]]) -> Vec<u64> {
     let sets: Vec<BTreeSet<u32>> = lists(vertices, edges, true)
         .into_iter()
@@ -237,8 +237,8 @@ pub(crate) fn shortest_paths(lists: &[Vec<(u32, f32)>], source: u32) -> Vec<f64>
     lengths
 }
 
-/// The share of other vertices that reach each vertex over their mean distance, by a search from
-/// each.
+/// The share of the other vertices that reach each vertex, divided by their mean distance, with a
+/// search from each.
 pub(crate) fn closeness(lists: &[Vec<u32>]) -> Vec<f64> {
     let mut reached = vec![(0_u64, 0_u64); lists.len()];
     for source in 0..lists.len() {
@@ -267,7 +267,7 @@ pub(crate) fn closeness(lists: &[Vec<u32>]) -> Vec<f64> {
     reached.into_iter().map(measure).collect()
 }
 
-/// Hubs and authorities after so many iterations in floats, as networkx normalizes them.
+/// Hubs and authorities after so many iterations in floats, normalized as in networkx.
 pub(crate) fn hits(lists: &[Vec<u32>], iterations: u32) -> (Vec<f64>, Vec<f64>) {
     let whole_is_one = |values: &mut Vec<f64>| {
         let whole: f64 = values.iter().sum();
@@ -290,7 +290,7 @@ pub(crate) fn hits(lists: &[Vec<u32>], iterations: u32) -> (Vec<f64>, Vec<f64>) 
     (hubs, authorities)
 }
 
-/// The first vertex of which another label is more frequent among its neighbours than its own.
+/// The first vertex among whose neighbours another label is more frequent than its own.
 pub(crate) fn discontent(vertices: u32, edges: &[[u32; 2]], labels: &[u32]) -> Option<u32> {
     let lists = lists(vertices, edges, true);
     (0..vertices).find(|vertex| {
@@ -304,8 +304,7 @@ pub(crate) fn discontent(vertices: u32, edges: &[[u32; 2]], labels: &[u32]) -> O
     })
 }
 
-/// The modularity of a partition: the share of weight inside of communities, less what is expected
-/// there.
+/// The modularity of a partition: the share of weight inside communities, minus the expected share.
 pub(crate) fn modularity(edges: &[([u32; 2], f64)], labels: &[u32], resolution: f64) -> f64 {
     let (mut inside, mut whole) = (0.0, 0.0);
     let mut totals = vec![0.0; labels.len()];

@@ -1,7 +1,8 @@
-//! Ranks by the weights of edges.
+//! PageRank by the weights of edges.
 //!
-//! Contract: they are those of power iteration in floats, for weights of any sizes; the same bytes
-//! for any threads and memory. What has no weights, or some that mean nothing, is refused by name.
+//! Contract: ranks are those of power iteration in floats, for weights of any size, with the same
+//! bytes for any threads and memory. A graph without weights, or with invalid ones, is rejected
+//! with a specific error.
 
 use outcore::Kind;
 use outcore_graph::convert::{ConvertOptions, convert};
@@ -27,7 +28,7 @@ fn weights(kind: &str, count: usize) -> Vec<f32> {
             "alike" => 0.1,
             "some are 0" => random.below(5) as f32 / 7.0,
             "all are 0" => 0.0,
-            // From the least to the largest that there are.
+            // From the least to the largest possible weight.
             "of all sizes" => f32::from_bits(random.below(0x7F80_0000) as u32),
             _ => random.below(1000) as f32 / 7.0,
         })
@@ -110,14 +111,14 @@ fn ranks_by_weight_are_the_same_bytes_for_any_threads_and_memory() {
     }
 }
 
-/// Of many vertices, the rank of each changes little from the start.
+/// With many vertices, each rank changes little from the start.
 #[test]
 fn ranks_of_many_vertices_are_right_without_a_tolerance() {
     let dir = tempfile::tempdir().unwrap();
     let job = job(64 << 20, 2);
     let vertices = 100_001u32;
     let random = &mut Random(3);
-    // All have an edge to one of few, and these to all over.
+    // All have an edge to one of a few hubs, and the hubs have edges to vertices everywhere.
     let edges: Vec<[u32; 2]> = (0..vertices)
         .flat_map(|vertex| {
             let few = random.below(100) as u32;
@@ -171,7 +172,7 @@ fn a_graph_without_weights_and_weights_that_mean_nothing_are_refused_by_name() {
     assert_eq!(error.kind(), Kind::Usage);
     let text = error.to_string();
     assert!(text.contains("edge from 2 to 0 is -2"), "{text}");
-    // Names are those that the edges have.
+    // Errors report the names in the edges.
     let (input, named) = (dir.path().join("named.txt"), dir.path().join("named"));
     std::fs::write(&input, "a b 1\nb c -3\n").unwrap();
     let options = ConvertOptions {
@@ -186,7 +187,7 @@ fn a_graph_without_weights_and_weights_that_mean_nothing_are_refused_by_name() {
     let graph = Graph::open(&job, &named).unwrap();
     let error = pagerank(&job, &graph, BY_WEIGHT).unwrap_err();
     assert!(error.to_string().contains("from b to c is -3"), "{error}");
-    // What is not finite does not become a graph.
+    // Edges with weights that are not finite do not become a graph.
     for weight in ["nan", "inf", "-inf"] {
         std::fs::write(&input, format!("a b {weight}\n")).unwrap();
         let other = dir.path().join("other");

@@ -1,7 +1,7 @@
 //! Samples of neighbours, and walks.
 //!
-//! Contract: what is drawn is looked up in lists that are made naively; samples are the same for
-//! any memory and threads.
+//! Contract: sampled neighbours are looked up in naively made lists; samples are the same for any
+//! memory and threads.
 
 use outcore::Kind;
 use outcore_graph::convert::ConvertOptions;
@@ -62,7 +62,7 @@ fn neighbours_are_drawn_once_each_along_edges_that_are_there() {
                             .map(|source| sample.vertices[*source as usize])
                             .collect();
                         drawn.sort_unstable();
-                        // Each is drawn at most as often as it is there.
+                        // Each neighbour is sampled at most as often as it occurs.
                         let mut left = list.iter();
                         assert!(
                             drawn.iter().all(|one| left.any(|other| one == other)),
@@ -100,7 +100,7 @@ fn neighbours_are_drawn_once_each_along_edges_that_are_there() {
 #[test]
 fn samples_are_the_same_for_any_memory_and_differ_by_seed() {
     let dir = tempfile::tempdir().unwrap();
-    // Lists of several blocks, too.
+    // Also lists of several blocks.
     let edges = rmat(13, 60, 5);
     let mut first = None;
     for (memory_bytes, threads) in [(24 << 20, 1), (256 << 20, 3)] {

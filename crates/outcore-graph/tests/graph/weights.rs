@@ -1,8 +1,8 @@
-//! Weights as they are: floats of eight bytes and whole numbers go through files, graphs and
-//! shortest paths unchanged.
+//! Exact weights: eight-byte floats and integers pass through files, graphs and shortest paths
+//! unchanged.
 //!
-//! Contract: what a graph stores is compared with what the edges have, bit by bit; what it cannot
-//! store is refused by name.
+//! Contract: stored weights are compared bit by bit with those of the edges; a weight that cannot
+//! be stored is rejected with a specific error.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -30,7 +30,7 @@ fn weighted(weight_type: Option<WeightType>) -> ConvertOptions {
     }
 }
 
-/// The edges that the tiles have, with the bits of their weights, in order.
+/// Returns the edges in the tiles, with the bits of their weights, in order.
 fn stored(graph: &Graph) -> Vec<(u32, u32, u64)> {
     let all = Mutex::new(Vec::new());
     graph
@@ -83,7 +83,7 @@ fn weights_of_eight_bytes_are_stored_as_they_are() {
         .map(|(from, to, weight)| (*from as u32, *to as u32, *weight as u64))
         .collect();
     assert_eq!(stored(&graph), wanted);
-    // Pairs of numbers with weights of eight bytes, of both widths.
+    // Pairs of numbers with eight-byte weights, of both widths.
     for (format, width) in [(EdgeFormat::Pairs32, 4), (EdgeFormat::Pairs64, 8)] {
         let pairs = dir.path().join("pairs");
         let bytes = whole.iter().flat_map(|(from, to, weight)| {
@@ -131,7 +131,7 @@ fn many_weights_of_eight_bytes_come_back_from_tiles_lists_and_matrices() {
             } else {
                 random.below(70_000) as u32
             };
-            // Whole numbers above 2^53 are not taken for floats in text.
+            // Integers above 2^53 are not taken as floats in text.
             let weight = random.below(1 << 50) as f64 / 3.0;
             (from, random.below(70_000) as u32, weight)
         })
@@ -151,7 +151,7 @@ fn many_weights_of_eight_bytes_come_back_from_tiles_lists_and_matrices() {
     let job = job(64 << 20, 2);
     graph.verify(&job).unwrap();
     assert!(stored(&graph) == wanted);
-    // The matrix is made of lists.
+    // The matrix is made from the lists.
     let npz = dir.path().join("m.npz");
     export_npz(&job, &graph, &npz, false).unwrap();
     let again = made(&npz, &weighted(None)).unwrap();

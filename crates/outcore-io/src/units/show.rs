@@ -4,12 +4,12 @@
 //! ten (3.2 GB/s), as drives are sold; what is not a number is a dash.
 
 use libm::{floor, log10, pow};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{BINARY_UNITS, BYTE_UNITS, in_unit};
 
 /// What a number counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Nothing in particular: a count, a number of threads.

@@ -1,8 +1,8 @@
-//! The values of an expression over a batch.
+//! Evaluates an expression over a batch.
 //!
 //! Contract: as the folder's. The right side of `and` and `or`, and the branches of `where` and
-//! `case`, are computed of all rows. If that fails, they are computed of the rows alone in which
-//! their value matters.
+//! `case`, are first evaluated for all rows. If that fails, they are evaluated only for the rows in
+//! which their value matters.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use super::value::{Value, cast_to, element, failed, true_rows};
 use super::{COMPUTE, wrong};
 use crate::schema::FieldPlace;
 
-/// The rows that an expression is computed of.
+/// The rows for which an expression is evaluated.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scope<'b> {
     batch: &'b RecordBatch,
-    /// Whether parts are computed of nothing but the rows in which they matter.
+    /// Whether parts are evaluated only for the rows in which they matter.
     is_careful: bool,
 }
 
@@ -38,9 +38,10 @@ impl<'b> Scope<'b> {
         }
     }
 
-    /// The values of `expr`.
+    /// Evaluates `expr`.
     pub(super) fn evaluate(self, expr: &Expr) -> Result<Value> {
-        // A chain of operators is a deep tree on its left, which is no reason for a deep stack.
+        // A chain of operators is a tree that is deep on the left; a loop walks it so that the
+        // stack stays shallow.
         let (mut chain, mut first) = (Vec::new(), expr);
         while let Expr::Binary(operator, one, other) = first {
             chain.push((*operator, &**other));
@@ -59,7 +60,7 @@ impl<'b> Scope<'b> {
                 let one = truth(one)?;
                 let column = one.clone().into_column(self.batch.num_rows())?;
                 let decided = column.as_boolean();
-                // Null leaves it open as well.
+                // A null does not decide the result either.
                 let is_open: BooleanArray = match operator {
                     Binary::And => decided
                         .iter()
@@ -170,7 +171,7 @@ impl<'b> Scope<'b> {
         Ok(made)
     }
 
-    /// The rows in which a condition is true.
+    /// Returns the rows in which a condition is true.
     fn holds(self, condition: &Expr) -> Result<BooleanArray> {
         let found = self.evaluate(condition)?;
         self.truths(found)
@@ -181,7 +182,7 @@ impl<'b> Scope<'b> {
         Ok(true_rows(column.as_boolean()))
     }
 
-    /// The values of `expr`, which matter in the rows `wanted` alone.
+    /// Evaluates `expr`, whose values matter only in the rows `wanted`.
     fn within(self, wanted: &BooleanArray, expr: &Expr) -> Result<Value> {
         if !self.is_careful {
             match self.evaluate(expr) {

@@ -1,6 +1,6 @@
 //! The functions of expressions.
 //!
-//! Contract: as the folder's; the parser has counted the values.
+//! Contract: as the folder's. The parser has checked the number of arguments.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::texts::as_text;
 use super::value::{Value, alike, cast, failed, is_bytes, is_text, true_rows};
 use super::{texts, times, wrong};
 
-/// What `function` gives for `values`.
+/// Applies `function` to `values`.
 pub(super) fn call(function: Function, mut values: Vec<Value>, rows_count: usize) -> Result<Value> {
     use Function::{
         Abs, Ceil, Coalesce, Contains, EndsWith, Exp, Floor, Hash, Ilike, IsIn, IsNan, IsNotNull,
@@ -122,9 +122,9 @@ pub(super) fn call(function: Function, mut values: Vec<Value>, rows_count: usize
     }
 }
 
-/// As many values as the function takes.
+/// Converts `values` to an array of the length that the function takes.
 fn take<const N: usize>(function: Function, values: Vec<Value>) -> Result<[Value; N]> {
-    // The parser has counted them.
+    // The parser has checked the number.
     let taken = values.try_into();
     taken.map_err(|_| wrong(format!("`{}` takes other values", function.name())))
 }
@@ -155,7 +155,7 @@ fn changed(function: Function, value: &Value, work: impl Fn(&str) -> String) -> 
     Ok(Value::computed(cast(&made, kind)?, value.is_scalar))
 }
 
-/// Characters of a text, bytes of bytes, elements of a list.
+/// Counts the characters of a text, the bytes of a binary value, or the elements of a list.
 fn length_of(value: &Value) -> Result<Value> {
     if !is_text(value.data_type()) {
         let made = length(&value.array).map_err(|error| failed(&error))?;
@@ -217,7 +217,7 @@ fn rounded(function: Function, value: &Value) -> Result<Value> {
     Ok(Value::computed(Arc::new(made), value.is_scalar))
 }
 
-/// The engine's hash of numbers, and XXH3 of texts and bytes.
+/// Hashes numbers with the engine's hash, and texts and bytes with XXH3.
 fn hashed(value: &Value) -> Result<Value> {
     let array = &value.array;
     let made: UInt64Array = match array.data_type() {
@@ -245,7 +245,7 @@ fn hashed(value: &Value) -> Result<Value> {
     Ok(Value::computed(Arc::new(made), value.is_scalar))
 }
 
-/// The value that is first by `order`; nulls do not count.
+/// Returns the value that `order` puts first; nulls are ignored.
 fn least_of(order: Binary, values: Vec<Value>, rows_count: usize) -> Result<Value> {
     let mut values = values.into_iter();
     let first = values.next().unwrap_or_else(Value::null);
@@ -258,7 +258,7 @@ fn least_of(order: Binary, values: Vec<Value>, rows_count: usize) -> Result<Valu
     })
 }
 
-/// One in the rows of `holds`, which has no nulls, the other elsewhere.
+/// Takes `one` in the rows where `holds` is true, and `other` elsewhere. `holds` has no nulls.
 pub(super) fn chosen(holds: &BooleanArray, one: Value, other: Value) -> Result<Value> {
     let (one, other) = match one.data_type() == other.data_type() {
         true => (one, other),

@@ -1,22 +1,27 @@
-//! Expressions over the columns of a table: the evaluator of the engine's grammar
-//! ([`outcore::key::expr`]) for columns of Arrow.
+//! Evaluates expressions of the engine's grammar ([`outcore::key::expr`]) over Arrow columns.
 //!
-//! Contract: [`Expr::parse`] reads a text; [`Expr::check`] says of what type it is for a schema,
-//! before any row is read, or what is wrong with it; [`Expr::evaluate`] gives a column for a batch.
-//! Work is done by Arrow's own kernels, a column at a time. Names are columns, whatever they are
-//! called: a column `x` is `x`; other names are written in backquotes. `st.a` is the field `a` of
-//! the objects `st`, or the column of that name if there is one.
+//! Contract: [`Expr::parse`] reads a text. [`Expr::check`] returns the type of the expression for a
+//! schema, or what is wrong with it, before any row is read. [`Expr::evaluate`] computes a column
+//! for a batch. Arrow's kernels do the work, one column at a time.
 //!
-//! **Types.** A literal takes the type of what it meets: text becomes a date, a time or bytes
-//! beside such a column, and a number with a point a decimal. Integers are computed in 64 bits, and
-//! one that does not fit is an error; divided by zero, they are null. Timestamps with a zone are
-//! compared, cast and taken apart in UTC. Floats follow IEEE 754, except that NaN equals itself and
-//! is larger than all numbers, as in a sort. Whole numbers and floats are compared as the numbers
-//! that they are, without rounding. A cast that a value does not fit is an error, and with `try_`
-//! null. Truth has three values, as in SQL. An error in a row where the result does not matter is
-//! none: on the right of `and` and `or`, and in the branches of `where` and `case`.
+//! Names are columns: a column `x` is written `x`; names that are not identifiers are written in
+//! backquotes. `st.a` is the field `a` of the objects `st`, or the column `st.a` if there is one.
 //!
-//! Bounds: one column per part of the expression, of the batch's length.
+//! **Types.**
+//!
+//! - A literal takes the type of the operand it meets. Next to a column of dates, times or bytes, a
+//!   text becomes a value of that type. Next to a decimal, a number with a point becomes a decimal.
+//! - Integers are computed in 64 bits. Overflow is an error; division by zero gives null.
+//! - Timestamps with a zone are compared, cast and split into parts in UTC.
+//! - Floats follow IEEE 754, except that NaN equals itself and is larger than all numbers, as in a
+//!   sort.
+//! - Integers and floats are compared exactly, without rounding.
+//! - A cast whose value does not fit is an error; with `try_` it gives null.
+//! - Truth has three values, as in SQL.
+//! - An error counts only in rows where the result matters. On the right of `and` and `or`, and in
+//!   the branches of `where` and `case`, errors of other rows are ignored.
+//!
+//! Bounds: one column per subexpression, of the batch's length.
 
 mod evaluate;
 mod functions;
@@ -36,21 +41,21 @@ use self::evaluate::Scope;
 use crate::input::Predicate;
 use crate::schema::FieldPlace;
 
-/// What expressions fail with, as an operation.
+/// The operation that errors of expressions report.
 const COMPUTE: &str = "compute expression";
 
 /// An expression. See the module.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expr(grammar::Expr);
 
-/// A new column, or another meaning of an old one: `name = expression` or `expression as name`.
+/// A new column, or new values for an old one: `name = expression` or `expression as name`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
     /// The column's name.
     pub name: String,
     /// Its values.
     pub value: Expr,
-    /// Whether it was written `value as name`, so that a column takes the name.
+    /// Whether it was written `value as name`, which can rename a column.
     pub is_alias: bool,
 }
 
@@ -58,17 +63,17 @@ impl Expr {
     /// Reads `text`.
     ///
     /// # Errors
-    /// Usage: it names the place.
+    /// Usage: invalid syntax, reported with its place.
     pub fn parse(text: &str) -> Result<Self> {
         text.parse().map(Expr)
     }
 
-    /// The columns, and fields of objects, that it reads, each once.
+    /// Returns the columns and fields of objects that it reads, each once.
     pub fn columns(&self) -> Vec<&str> {
         self.0.columns()
     }
 
-    /// The column that it is, if it is nothing but a column, or a field of objects.
+    /// Returns its column if the expression is only a column, or a field of an object.
     pub(crate) fn column(&self) -> Option<&str> {
         match &self.0 {
             grammar::Expr::Column(name) => Some(name),
@@ -76,10 +81,10 @@ impl Expr {
         }
     }
 
-    /// The type of its values over tables of `schema`.
+    /// Returns the type of its values for tables of `schema`.
     ///
     /// # Errors
-    /// Usage: a column that is not there, types that do not go together, a text that is not a date.
+    /// Usage: a missing column, incompatible types, a text that is not a date.
     pub fn check(&self, schema: &SchemaRef) -> Result<DataType> {
         for name in self.columns() {
             FieldPlace::of(schema, name, COMPUTE)?;
@@ -88,19 +93,19 @@ impl Expr {
         Ok(self.evaluate(&none)?.data_type().clone())
     }
 
-    /// Its values over `batch`.
+    /// Evaluates it over `batch`.
     ///
     /// # Errors
-    /// As [`Expr::check`]; usage: a number that does not fit its type.
+    /// As [`Expr::check`]. Usage: a number that does not fit its type.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         let values = Scope::of(batch).evaluate(&self.0)?;
         values.into_column(batch.num_rows())
     }
 
-    /// The rows for which it is true.
+    /// Returns the rows for which it is true.
     ///
     /// # Errors
-    /// As [`Expr::evaluate`]; usage: its values are not truth values.
+    /// As [`Expr::evaluate`]. Usage: values that are not truth values.
     pub fn holds(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let found = Scope::of(batch).evaluate(&self.0)?;
         let found = operators::truth(found)?.into_column(batch.num_rows())?;
@@ -109,18 +114,18 @@ impl Expr {
         )))
     }
 
-    /// What must be true of a row for which the expression is, and can be told by the statistics of
-    /// row groups.
+    /// Returns conditions that hold in every row for which the expression is true and that
+    /// row-group statistics can decide.
     pub(crate) fn predicates(&self, schema: &Schema) -> Vec<Predicate> {
         prune::predicates(&self.0, schema)
     }
 }
 
 impl Assignment {
-    /// Reads `name = expression` or `expression as name`, or several of them with commas between.
+    /// Reads `name = expression` or `expression as name`, or several of them separated by commas.
     ///
     /// # Errors
-    /// As [`Expr::parse`]; usage: an expression without a name.
+    /// As [`Expr::parse`]. Usage: an expression without a name.
     pub fn parse_all(text: &str) -> Result<Vec<Self>> {
         let made = grammar::Named::parse_all(text)?.into_iter();
         Ok(made
@@ -133,7 +138,7 @@ impl Assignment {
     }
 }
 
-/// An expression that means nothing, for this reason.
+/// The error for an expression without a meaning, with this reason.
 fn wrong(cause: impl Into<String>) -> Error {
     Error::usage(COMPUTE, cause.into())
 }

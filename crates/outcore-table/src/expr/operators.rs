@@ -1,7 +1,7 @@
 //! The operators of expressions.
 //!
-//! Contract: as the folder's. Operators are Arrow's kernels; `//`, `%` and `**` of floats are the
-//! engine's own, row by row.
+//! Contract: as the folder's. Operators are Arrow's kernels, except for `//`, `%` and `**` of
+//! floats: these are the engine's own and run row by row.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::equal::with_one_zero;
 use super::value::{Value, alike, common_type, failed, is_text, kernel, numbers_of, rows_of};
 use super::{whole, wrong};
 
-/// Truth values as they are, nulls as those of truth values.
+/// Keeps truth values, and converts nulls to null truth values.
 pub(super) fn truth(value: Value) -> Result<Value> {
     match value.data_type() {
         DataType::Boolean => Ok(value),
@@ -33,7 +33,7 @@ pub(super) fn truth(value: Value) -> Result<Value> {
     }
 }
 
-/// One after the other with `and` or `or`.
+/// Combines two values with `and` or `or`.
 pub(super) fn connected(operator: Binary, one: Value, other: Value) -> Result<Value> {
     let is_scalar = one.is_scalar && other.is_scalar;
     let rows_count = rows_of(&one, &other);
@@ -87,13 +87,13 @@ pub(super) fn compared(operator: Binary, one: Value, other: Value) -> Result<Val
     Ok(Value::computed(Arc::new(made), is_scalar))
 }
 
-/// Whole numbers beside floats, where the type of neither has all values of the other.
+/// Compares integers with floats if neither type holds all values of the other.
 fn compared_exactly(operator: Binary, one: &Value, other: &Value) -> Option<Value> {
     let (whole, real, is_turned) = match one.data_type().is_floating() {
         true => (other, one, true),
         false => (one, other, false),
     };
-    // Up to here all whole numbers are floats.
+    // Up to this number, every integer is a float.
     let exact_max = match real.data_type() {
         DataType::Float64 => 1 << 53,
         DataType::Float32 => 1 << 24,
@@ -110,7 +110,7 @@ fn compared_exactly(operator: Binary, one: &Value, other: &Value) -> Option<Valu
         let reals = reals.array.as_primitive::<Float64Type>();
         reals.is_valid(row).then(|| reals.value(row))
     };
-    // No whole number is rounded across a number below those that are not all floats.
+    // A comparison with a number below this limit never rounds an integer across that number.
     if real.is_scalar && real_of(0).is_none_or(|number| number.abs() < exact_max as f64) {
         return None;
     }
@@ -134,7 +134,7 @@ fn compared_exactly(operator: Binary, one: &Value, other: &Value) -> Option<Valu
     ))
 }
 
-/// Reads whole numbers of 64 bits, and literals of more.
+/// Reads 64-bit integers, and literals with more bits.
 fn wholes_of(value: &Value) -> Option<impl Fn(usize) -> Option<i128>> {
     let is_wide = matches!(value.data_type(), DataType::Int64 | DataType::UInt64)
         || (value.is_literal() && matches!(value.data_type(), DataType::Decimal128(_, 0)));
@@ -148,7 +148,7 @@ fn wholes_of(value: &Value) -> Option<impl Fn(usize) -> Option<i128>> {
     })
 }
 
-/// Floats among which there are one zero and one NaN: the kernels compare bits.
+/// Replaces -0.0 with 0.0 and all NaNs with one NaN, because the kernels compare bits.
 fn without_signs(value: Value) -> Value {
     Value {
         array: with_one_zero(&value.array),
@@ -165,7 +165,7 @@ pub(super) fn negative(value: &Value) -> Result<Value> {
     Ok(Value::computed(made, value.is_scalar))
 }
 
-/// `~`: the other bits, or the other truth value.
+/// `~`: inverts the bits, or the truth value.
 pub(super) fn inverted(value: Value) -> Result<Value> {
     match value.data_type() {
         DataType::Boolean | DataType::Null => negated(value),
@@ -178,7 +178,7 @@ pub(super) fn inverted(value: Value) -> Result<Value> {
     }
 }
 
-/// The other truth value.
+/// Inverts the truth value.
 pub(super) fn negated(value: Value) -> Result<Value> {
     let value = truth(value)?;
     let made = not(value.array.as_boolean()).map_err(|error| failed(&error))?;
@@ -225,8 +225,8 @@ pub(super) fn arithmetic(operator: Binary, one: &Value, other: &Value) -> Result
             }
         }
         _ => {
-            // Beside decimals, numbers are decimals of their own scale: the kernel makes what holds
-            // the result.
+            // Next to decimals, integers become decimals of their own scale; the kernel chooses a
+            // type that holds the result.
             match common_type(one, other) {
                 Some(DataType::Decimal128(..) | DataType::Decimal256(..)) => {
                     let (one, other) = (as_decimal(one)?, as_decimal(other)?);
@@ -249,7 +249,7 @@ fn of_truths(operator: Binary, one: Value, other: Value) -> Result<Value> {
     }
 }
 
-/// A whole number, or a literal with a point, as a decimal as wide as it must be.
+/// Converts an integer, or a literal with a point, to the narrowest sufficient decimal.
 fn as_decimal(value: &Value) -> Result<Value> {
     match (&value.origin, value.data_type()) {
         (super::value::Origin::Number(text), _) => {
@@ -267,7 +267,7 @@ fn as_decimal(value: &Value) -> Result<Value> {
     }
 }
 
-/// Dates and times: differences, a duration more or less, and days more or less.
+/// Dates and times: differences, and times plus or minus a duration or days.
 fn of_times(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
     let (a, b) = (one.data_type(), other.data_type());
     match (a, b) {
@@ -282,7 +282,7 @@ fn of_times(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
         {
             of_times(operator, other, one)
         }
-        // A day and some hours are a time.
+        // A date plus a duration is a timestamp.
         (DataType::Date32, DataType::Interval(_) | DataType::Duration(_)) => {
             let time = DataType::Timestamp(TimeUnit::Microsecond, None);
             of_times(operator, &one.cast(&time)?, other)
@@ -302,7 +302,7 @@ pub(super) fn no_number(operator: Binary, a: &DataType, b: &DataType) -> outcore
         .hint("cast what holds numbers, for example i64(name) or f64(name)")
 }
 
-/// What one of the engine's operators makes of floats.
+/// Applies one of the engine's operators to floats.
 fn of_floats(operator: Binary, one: &Value, other: &Value) -> Value {
     let (a, b) = (
         numbers_of::<Float64Type>(one),
@@ -314,7 +314,7 @@ fn of_floats(operator: Binary, one: &Value, other: &Value) -> Value {
     Value::computed(Arc::new(made), one.is_scalar && other.is_scalar)
 }
 
-/// Two texts, one after the other.
+/// Concatenates two texts.
 fn joined(one: &Value, other: &Value) -> Result<Value> {
     let is_scalar = one.is_scalar && other.is_scalar;
     let rows_count = rows_of(one, other);

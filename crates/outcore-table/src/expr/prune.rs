@@ -1,8 +1,8 @@
-//! What an expression says that the statistics of row groups can answer.
+//! Extracts the conditions of an expression that row-group statistics can decide.
 //!
-//! Contract: of parts that are joined by `and`, those that compare a column with a literal. What is
-//! left out is asked of each row anyway, so only what is certain is said: the literal must be one
-//! of the column's own type.
+//! Contract: of the parts joined by `and`, it takes those that compare a column with a literal. The
+//! expression is evaluated for each row later, so leaving a condition out is always safe. A
+//! condition is taken only if the literal has the column's own type.
 
 use arrow_schema::Schema;
 use outcore::key::expr::{Binary, Expr, Function};
@@ -82,7 +82,7 @@ fn add_null(node: &Expr, is_so: bool, found: &mut Vec<Predicate>) {
     }
 }
 
-/// What is one of several is between the least of them and the largest.
+/// A value of a list is between the least and the largest element of the list.
 fn add_list(node: &Expr, values: &[Expr], schema: &Schema, found: &mut Vec<Predicate>) {
     let Expr::Column(name) = node else {
         return;
@@ -113,7 +113,7 @@ fn add_list(node: &Expr, values: &[Expr], schema: &Schema, found: &mut Vec<Predi
     found.extend(ends.into_iter().flatten().map(named));
 }
 
-/// The literal as a value of the column's type.
+/// Converts the literal to a value of the column's type.
 fn literal_for(name: &str, node: &Expr, schema: &Schema) -> Option<Literal> {
     let literal = match node {
         Expr::Bool(value) => Value::boolean(*value),
@@ -124,7 +124,7 @@ fn literal_for(name: &str, node: &Expr, schema: &Schema) -> Option<Literal> {
     };
     let field = schema.field_with_name(name).ok()?;
     if let (Expr::Int(number), true) = (node, field.data_type().is_floating()) {
-        // It need not be a float.
+        // An integer literal stays exact, because it may have no exact float.
         return Some(Literal::Integer(*number));
     }
     let column = arrow_array::new_empty_array(field.data_type());

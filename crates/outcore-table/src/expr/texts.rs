@@ -1,8 +1,8 @@
 //! The functions of texts.
 //!
-//! Contract: positions count characters, from 1, and from the end where they are negative. Patterns
-//! of regular expressions are those of the crate `regex`, and stand in the expression; groups of
-//! what replaces them are `\1`. A null among the values gives null, except in `concat`.
+//! Contract: positions count characters, from 1, or from the end if they are negative. Regular
+//! expressions have the syntax of the `regex` crate and must be literals; a replacement refers to
+//! groups as `\1`. A null argument gives null, except in `concat`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use regex::{Regex, RegexBuilder};
 use super::value::{Value, cast, is_text, numbers_of};
 use super::wrong;
 
-/// What `function`, one of this file's, gives for `values`.
+/// Applies `function`, one of this file's, to `values`.
 pub(super) fn call(function: Function, values: &[Value], rows_count: usize) -> Result<Value> {
     match function {
         Function::Concat => concatenated(values, rows_count),
@@ -32,7 +32,7 @@ pub(super) fn call(function: Function, values: &[Value], rows_count: usize) -> R
     }
 }
 
-/// As text that the kernels take.
+/// Converts the value to a text that the kernels take.
 pub(super) fn as_text(function: Function, value: &Value) -> Result<Value> {
     match value.data_type() {
         kind if is_text(kind) || *kind == DataType::Null => value.cast(&DataType::LargeUtf8),
@@ -44,7 +44,7 @@ pub(super) fn as_text(function: Function, value: &Value) -> Result<Value> {
     }
 }
 
-/// A whole number among the values.
+/// Reads an integer argument.
 fn as_whole(function: Function, value: &Value) -> Result<Value> {
     match value.data_type() {
         kind if kind.is_integer() || *kind == DataType::Null => value.cast(&DataType::Int64),
@@ -57,7 +57,7 @@ fn as_whole(function: Function, value: &Value) -> Result<Value> {
     }
 }
 
-/// Texts that are read row by row; one for all rows at every place.
+/// Texts that are read row by row; a scalar is the same in every row.
 struct Texts {
     array: LargeStringArray,
     is_scalar: bool,
@@ -78,7 +78,7 @@ impl Texts {
     }
 }
 
-/// Rows that are computed: one where all values are the same for all rows.
+/// The number of rows to compute: one if all arguments are scalars.
 fn rows_of(values: &[Value], rows_count: usize) -> (usize, bool) {
     match values.iter().all(|value| value.is_scalar) {
         true => (1, true),
@@ -86,7 +86,7 @@ fn rows_of(values: &[Value], rows_count: usize) -> (usize, bool) {
     }
 }
 
-/// Texts of the same kind as `like`.
+/// Builds texts of the same type as `like`.
 fn made<'t>(
     texts: impl Iterator<Item = Option<Cow<'t, str>>>,
     like: &Value,
@@ -122,7 +122,7 @@ fn substring(function: Function, values: &[Value], rows_count: usize) -> Result<
     made(texts, &values[0], is_scalar)
 }
 
-/// The characters from `first` on, `count` of them; before it where that is negative.
+/// Returns `count` characters from `first` on, or those before `first` if `count` is negative.
 fn slice(text: &str, first: i64, count: Option<i64>) -> &str {
     let chars = text.chars().count() as i64;
     let from = match first {
@@ -146,7 +146,7 @@ fn slice(text: &str, first: i64, count: Option<i64>) -> &str {
     }
 }
 
-/// `trim(s[, characters])` and its two halves.
+/// `trim(s[, characters])`, and its one-sided forms.
 fn trimmed(function: Function, values: &[Value], rows_count: usize) -> Result<Value> {
     let text = Texts::of(function, &values[0])?;
     let letters = values
@@ -173,7 +173,7 @@ fn trimmed(function: Function, values: &[Value], rows_count: usize) -> Result<Va
     made(texts, &values[0], is_scalar)
 }
 
-/// `replace(s, from, to)`; nothing changes where `from` is empty.
+/// `replace(s, from, to)`; an empty `from` changes nothing.
 fn replaced(function: Function, values: &[Value], rows_count: usize) -> Result<Value> {
     let texts: Vec<Texts> = values
         .iter()
@@ -216,7 +216,7 @@ fn nth_part<'t>(text: &'t str, separator: &str, number: i64) -> &'t str {
     part.unwrap_or("")
 }
 
-/// `concat(a, ...)`: nulls are left out, and what is no text is written as one.
+/// `concat(a, ...)`: skips nulls, and converts other types to text.
 fn concatenated(values: &[Value], rows_count: usize) -> Result<Value> {
     let texts: Vec<Texts> = values
         .iter()
@@ -230,7 +230,7 @@ fn concatenated(values: &[Value], rows_count: usize) -> Result<Value> {
     made(rows, &values[0], is_scalar)
 }
 
-/// The pattern at `place`, and what the options behind it say.
+/// The pattern at `place`, with the options that follow it.
 struct Pattern {
     regex: Regex,
     is_global: bool,
@@ -341,7 +341,7 @@ fn by_pattern(function: Function, values: &[Value]) -> Result<Value> {
     made(texts, &values[0], text.is_scalar)
 }
 
-/// `\1` as the crate writes groups, with every `$` as it is.
+/// Converts `\1` to the crate's syntax for groups, and escapes every `$`.
 fn template(text: &str) -> String {
     let mut made = String::new();
     let mut letters = text.chars();

@@ -1,9 +1,9 @@
 //! The functions of dates and times.
 //!
-//! Contract: times are computed in UTC, in microseconds, or in nanoseconds where a column has them.
-//! Widths, units and formats stand in the expression. Buckets of days and less begin at Monday,
-//! 3 January 2000, those of months at 1 January 2000, and a third value is another origin. Formats
-//! are those of C, with `%f` for microseconds.
+//! Contract: times are computed in UTC, in microseconds, or in nanoseconds if a column has them.
+//! Widths, units and formats must be literals. Buckets of days or less start at Monday, 3 January
+//! 2000, those of months at 1 January 2000; a third argument sets another origin. Formats are those
+//! of C, with `%f` for microseconds.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ const UNITS: [(&str, i32, i32, i64); 10] = [
     ("second", 0, 0, 1_000_000_000),
 ];
 
-/// What `function`, one of this file's, gives for `values`.
+/// Applies `function`, one of this file's, to `values`.
 pub(super) fn call(function: Function, values: &[Value]) -> Result<Value> {
     match function {
         Function::TimeBucket => {
@@ -88,7 +88,7 @@ fn part_of(function: Function, value: &Value) -> Result<Value> {
     Ok(Value::computed(made, value.is_scalar))
 }
 
-/// A date or time as a timestamp without a zone: of nanoseconds where it has them.
+/// Converts a date or time to a timestamp without a zone, in nanoseconds if it has them.
 fn timestamps(value: &Value) -> Result<Value> {
     let value = in_utc(value.clone())?;
     let kind = match value.data_type() {
@@ -120,7 +120,7 @@ fn stored(value: &Value) -> Result<Value> {
     value.cast(&DataType::Int64)
 }
 
-/// Text that is the same for all rows.
+/// A text that is the same for all rows.
 fn literal(function: Function, value: &Value, what: &str) -> Result<String> {
     let text = as_text(function, value)?;
     match text.is_scalar && text.array.is_valid(0) {
@@ -160,12 +160,12 @@ fn unit_of(function: Function, value: &Value) -> Result<IntervalMonthDayNano> {
     }
 }
 
-/// Equal stretches of time.
+/// Periods of equal length.
 struct Buckets {
     width: Width,
     /// Microseconds since 1970.
     origin_us: i64,
-    /// Whether the parts of a day matter.
+    /// Whether buckets are shorter than a day.
     has_times: bool,
 }
 
@@ -210,7 +210,7 @@ impl Buckets {
         })
     }
 
-    /// The number of a time's bucket, and the time at which one begins.
+    /// Returns the bucket number of a time, and the time at which a bucket starts.
     fn maker(&self, per_second: i64) -> Result<Maker> {
         let origin = self.origin_us * (per_second / 1_000_000);
         let width = match self.width {
@@ -233,7 +233,7 @@ impl Buckets {
         })
     }
 
-    /// The beginning of each value's bucket: a date for dates, unless buckets are parts of days.
+    /// The start of each value's bucket: a date for dates, unless buckets are shorter than a day.
     fn starts(&self, value: &Value) -> Result<Value> {
         let is_date = matches!(value.data_type(), DataType::Date32);
         let times = timestamps(value)?;
@@ -250,7 +250,7 @@ impl Buckets {
         Ok(Value::computed(made, times.is_scalar))
     }
 
-    /// How many buckets begin behind one time, up to another.
+    /// Counts the buckets that start after one time, up to another.
     fn between(&self, one: &Value, other: &Value) -> Result<Value> {
         let (one, other) = (timestamps(one)?, timestamps(other)?);
         let numbers = |value: &Value| -> Result<_> {
@@ -268,7 +268,7 @@ impl Buckets {
     }
 }
 
-/// Buckets in ticks of a column.
+/// Buckets in the ticks of a column.
 struct Maker {
     width: Width,
     origin: i64,
@@ -339,11 +339,11 @@ fn seconds(value: &Value) -> Result<Value> {
     Ok(Value::computed(Arc::new(made), value.is_scalar))
 }
 
-/// A format as `chrono` has it, checked.
+/// Checks a format and converts it to `chrono`'s form.
 fn format_of(function: Function, value: &Value) -> Result<Vec<Item<'static>>> {
     let text = literal(function, value, "format")?;
     let is_read = function != Function::Strftime;
-    // A point and digits behind it may be missing where times are read.
+    // When times are read, the point and the digits after it are optional.
     let text = match is_read {
         true => text.replace(".%f", "%.f"),
         false => text,
@@ -413,7 +413,8 @@ fn read(function: Function, values: &[Value]) -> Result<Value> {
     Ok(Value::computed(Arc::new(made), text.is_scalar))
 }
 
-/// A time in microseconds; what the format leaves out is that of midnight on 1 January 1900.
+/// Reads a time in microseconds. Parts that the format leaves out are those of midnight on 1
+/// January 1900.
 fn time_in(text: &str, items: &[Item<'_>]) -> Option<i64> {
     let mut parsed = Parsed::new();
     parse(&mut parsed, text, items.iter()).ok()?;
@@ -425,7 +426,7 @@ fn time_in(text: &str, items: &[Item<'_>]) -> Option<i64> {
     }
     let date = parsed.to_naive_date().or_else(|_| {
         let mut parsed = parsed.clone();
-        // What is there already stays as it is.
+        // A part that is already set is kept.
         let _ = parsed.year().is_none().then(|| parsed.set_year(1900));
         let _ = parsed.month().is_none().then(|| parsed.set_month(1));
         let _ = parsed.day().is_none().then(|| parsed.set_day(1));

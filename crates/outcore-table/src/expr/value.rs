@@ -1,9 +1,9 @@
-//! The values of an expression's parts, and the type that two of them have in common.
+//! The values of subexpressions, and the common type of two of them.
 //!
-//! Contract: a [`Value`] is a column of a batch, or one value for all rows of it. Literals take the
-//! type of what they meet, where they have a value of it; columns meet in the narrowest type that
-//! holds both. Dictionaries are looked up when a column is taken. Timestamps with a zone are
-//! compared with each other, and with texts, in UTC.
+//! Contract: a [`Value`] is a column of a batch, or a scalar for all its rows. A literal takes the
+//! type of the other operand if that type holds its value; two columns get the narrowest type that
+//! holds both. Dictionaries are decoded when a column is read. Timestamps with a zone are compared
+//! with each other, and with texts, in UTC.
 
 use std::sync::Arc;
 
@@ -25,18 +25,18 @@ use outcore_io::{Error, Result};
 
 use super::wrong;
 
-/// Digits of the widest decimals of 128 bits, and of 256.
+/// Digits of the widest decimals of 128 and 256 bits.
 const DIGITS_128: u8 = 38;
 const DIGITS_256: u8 = 76;
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// A column, or what was computed of one.
+    /// A column, or the result of computing with one.
     Computed,
     /// A literal.
     Literal,
-    /// A number with a point, written like this.
+    /// A number with a point, as it was written.
     Number(String),
 }
 
@@ -44,7 +44,7 @@ pub(super) enum Origin {
 #[derive(Debug, Clone)]
 pub(super) struct Value {
     pub(super) array: ArrayRef,
-    /// One value for all rows.
+    /// Whether it is one value for all rows.
     pub(super) is_scalar: bool,
     pub(super) origin: Origin,
 }
@@ -111,7 +111,7 @@ impl Value {
         Ok(Value::literal(Arc::new(made)))
     }
 
-    /// A number with a point.
+    /// Reads a number with a point.
     pub(super) fn number(text: &str) -> Result<Self> {
         let number = text.parse::<f64>();
         let number = number.map_err(|_| wrong(format!("`{text}` is not a number")))?;
@@ -126,12 +126,12 @@ impl Value {
         self.array.data_type()
     }
 
-    /// Whether it was written in the expression.
+    /// Whether it is a literal of the expression.
     pub(super) fn is_literal(&self) -> bool {
         self.origin != Origin::Computed
     }
 
-    /// As a column of `rows_count` rows.
+    /// Converts it to a column of `rows_count` rows.
     pub(super) fn into_column(self, rows_count: usize) -> Result<ArrayRef> {
         if !self.is_scalar {
             return Ok(self.array);
@@ -140,7 +140,7 @@ impl Value {
         take(&self.array, &places, None).map_err(|error| failed(&error))
     }
 
-    /// The same of another type.
+    /// Casts it to another type.
     ///
     /// # Errors
     /// Usage: a value that the type does not hold.
@@ -157,12 +157,12 @@ impl Value {
         })
     }
 
-    /// Whether a value of another type says the same.
+    /// Whether the other type holds the same value.
     fn is_held_by(&self, data_type: &DataType) -> bool {
         self.cast(data_type).is_ok()
     }
 
-    /// Digits after the point, of what can be a decimal.
+    /// Digits after the point, for values that can become a decimal.
     fn scale(&self) -> Option<i8> {
         match (&self.origin, self.data_type()) {
             (Origin::Number(text), _) => {
@@ -186,12 +186,12 @@ fn scale_of(kind: &DataType) -> Option<i8> {
     }
 }
 
-/// `array` as another type; what does not fit is an error.
+/// Casts `array`; a value that does not fit is an error.
 pub(super) fn cast(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     cast_with(array, data_type, false)
 }
 
-/// The same; what does not fit is null if `is_null`.
+/// Casts `array`; a value that does not fit becomes null if `is_null`.
 pub(super) fn cast_with(array: &ArrayRef, data_type: &DataType, is_null: bool) -> Result<ArrayRef> {
     if array.data_type() == data_type {
         return Ok(Arc::clone(array));
@@ -205,12 +205,12 @@ pub(super) fn cast_with(array: &ArrayRef, data_type: &DataType, is_null: bool) -
     })
 }
 
-/// What a cast makes of a value.
+/// Applies a cast function to a value.
 pub(super) fn cast_to(value: Value, to: Cast) -> Result<Value> {
     let value = in_utc(value)?;
     let kind = type_of(to.to);
     let array = match (&value.origin, &kind) {
-        // A number with a point is as exact as it was written.
+        // A number with a point keeps all the digits that were written.
         (Origin::Number(text), DataType::Decimal128(..)) => {
             cast_with(&Value::text(text).array, &kind, to.is_tried)?
         }
@@ -242,7 +242,7 @@ fn type_of(to: CastType) -> DataType {
     }
 }
 
-/// The element at `place`, from 0, of lists; null where a list is shorter.
+/// Returns the element at `place`, counted from 0, of each list; null if a list is shorter.
 pub(super) fn element(value: &Value, place: usize) -> Result<Value> {
     let lists = match value.data_type() {
         DataType::List(item)
@@ -270,7 +270,7 @@ pub(super) fn element(value: &Value, place: usize) -> Result<Value> {
     })
 }
 
-/// The rows that are true, with no nulls among them.
+/// Marks the rows that are true; nulls become false.
 pub(super) fn true_rows(found: &BooleanArray) -> BooleanArray {
     match found.null_count() {
         0 => found.clone(),
@@ -278,7 +278,7 @@ pub(super) fn true_rows(found: &BooleanArray) -> BooleanArray {
     }
 }
 
-/// What a kernel of Arrow says as an error of whoever wrote the expression.
+/// Reports an error of an Arrow kernel as an error in the expression.
 pub(super) fn failed(error: &ArrowError) -> Error {
     let text = match error {
         ArrowError::ComputeError(text)
@@ -298,7 +298,7 @@ pub(super) fn failed(error: &ArrowError) -> Error {
     }
 }
 
-/// Both as one type, in which they can be compared.
+/// Casts both to one type in which they can be compared.
 pub(super) fn alike(one: Value, other: Value) -> Result<(Value, Value)> {
     let (one, other) = (in_utc(one)?, in_utc(other)?);
     let common = common_type(&one, &other).ok_or_else(|| {
@@ -312,12 +312,12 @@ pub(super) fn alike(one: Value, other: Value) -> Result<(Value, Value)> {
     Ok((one.cast(&common)?, other.cast(&common)?))
 }
 
-/// A timestamp without its zone.
+/// Removes the zone of a timestamp.
 pub(super) fn in_utc(value: Value) -> Result<Value> {
     match value.data_type() {
         DataType::Timestamp(unit, Some(_)) => {
             let plain = DataType::Timestamp(*unit, None);
-            // By way of the stored integers: the library would count in the zone.
+            // Casts through the stored integers, because the library would convert to local time.
             let stored = cast(&value.array, &DataType::Int64)?;
             let array = cast(&stored, &plain)?;
             Ok(Value { array, ..value })
@@ -326,7 +326,7 @@ pub(super) fn in_utc(value: Value) -> Result<Value> {
     }
 }
 
-/// A type that both can be cast to, if there is one.
+/// Returns a type that both can be cast to, if there is one.
 pub(super) fn common_type(one: &Value, other: &Value) -> Option<DataType> {
     let (a, b) = (one.data_type(), other.data_type());
     if *a == DataType::Null || a == b {
@@ -342,7 +342,7 @@ pub(super) fn common_type(one: &Value, other: &Value) -> Option<DataType> {
     }
 }
 
-/// The type that a literal takes beside a column.
+/// The type that a literal takes next to a column.
 fn type_beside(literal: &Value, column: &DataType) -> Option<DataType> {
     let is_taken = match literal.data_type() {
         DataType::Utf8 => column.is_temporal() || is_text(column) || is_bytes(column),
@@ -401,13 +401,13 @@ fn of_numbers(one: &Value, other: &Value) -> Option<DataType> {
         return Some(DataType::UInt64);
     }
     match [a, b].contains(&&DataType::UInt64) {
-        // In this type all of both are.
+        // This type holds all values of both.
         true => Some(DataType::Decimal128(DIGITS_128, 0)),
         false => Some(DataType::Int64),
     }
 }
 
-/// The widest decimal of this scale.
+/// Returns the widest decimal of this scale.
 fn decimal((one, other): (&DataType, &DataType), scale: i8) -> DataType {
     let is_wide = |kind: &DataType| matches!(kind, DataType::Decimal256(..));
     match is_wide(one) || is_wide(other) {
@@ -433,7 +433,7 @@ pub(super) fn is_bytes(kind: &DataType) -> bool {
     )
 }
 
-/// What one of Arrow's kernels makes of two values.
+/// Applies one of Arrow's kernels to two values.
 pub(super) fn kernel(operator: Binary, one: &Value, other: &Value) -> Result<Value> {
     let made = match operator {
         Binary::Add => add(one, other),
@@ -452,7 +452,7 @@ pub(super) fn rows_of(one: &Value, other: &Value) -> usize {
     }
 }
 
-/// Reads the numbers of an array row by row; one value for all rows at every place.
+/// Reads the numbers of an array row by row; a scalar is the same in every row.
 pub(super) fn numbers_of<T: ArrowPrimitiveType>(
     value: &Value,
 ) -> impl Fn(usize) -> Option<T::Native> + use<T> {

@@ -1,7 +1,7 @@
-//! Operators of whole numbers.
+//! Integer operators.
 //!
-//! Contract: computed in 64 bits, without a sign where a side is `u64` and the other has none. What
-//! does not fit is an error; a division by zero is null, as it has no value.
+//! Contract: integers are computed in 64 bits, unsigned if one side is `u64` and the other can be.
+//! Overflow is an error. Division by zero gives null, because it has no value.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(super) fn arithmetic(operator: Binary, one: &Value, other: &Value) -> Result
     }
 }
 
-/// Row by row.
+/// Computes row by row.
 fn rows<T: ArrowPrimitiveType>(
     one: &Value,
     other: &Value,
@@ -73,7 +73,7 @@ fn signed(operator: Binary, a: i64, b: i64) -> Made<i64> {
             )
         }
         Binary::Modulo => {
-            // The least number has no quotient by -1, and nothing is left.
+            // The least integer has no quotient by -1; the remainder is 0.
             let left = a.wrapping_rem(b);
             let is_under = left != 0 && (left < 0) != (b < 0);
             Ok(Some(if is_under { left + b } else { left }))
@@ -89,7 +89,7 @@ fn signed(operator: Binary, a: i64, b: i64) -> Made<i64> {
             Err(wrong(NEGATIVE_POWER).hint("compute with floats: f64(x) ** -1, or 1 / x"))
         }
         Binary::Power => {
-            // Larger ones only matter by whether they are even.
+            // For larger exponents, only their parity matters.
             let exponent = u32::try_from(b).unwrap_or(u32::MAX - u32::from(b % 2 == 0));
             fits(operator, a, b, a.checked_pow(exponent))
         }

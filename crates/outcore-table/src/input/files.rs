@@ -1,9 +1,8 @@
-//! The files of tables that paths mean: themselves, or what lies in directories.
+//! Finds the files of tables: paths, patterns, and the tables in directories.
 //!
-//! Contract: [`files_of`] keeps the order of the paths; within a directory, and of what a pattern
-//! matches, the order is that of the names, so the rows of a table come in the same order on any
-//! machine. A directory that has a list holds the files of that set, all of them and nothing else,
-//! or is rejected ([`FileSet`]).
+//! Contract: [`files_of`] keeps the order of the paths. Files of a directory or a pattern are
+//! sorted by name, so the rows of a table come in the same order on every machine. A directory with
+//! a set list must hold exactly the files of that set, or it is rejected ([`FileSet`]).
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -14,13 +13,13 @@ use outcore_io::{Error, Result};
 
 use super::{READ, TextKind};
 
-/// How names of files end that are looked for in directories.
+/// The extensions of files that are taken from directories.
 const ENDINGS: [&str; 7] = ["parquet", "pq", "parq", "arrow", "arrows", "feather", "ipc"];
 
-/// Fails for the address of an object store, unless there is a file of that name.
+/// Fails for an object-store address, unless there is a file of that name.
 ///
 /// # Errors
-/// Usage, named as `operation`.
+/// Usage, reported as `operation`.
 pub fn check_local(operation: &'static str, path: &Path) -> Result<()> {
     let scheme = path.to_str().and_then(|name| name.split_once("://"));
     match scheme {
@@ -34,11 +33,11 @@ pub fn check_local(operation: &'static str, path: &Path) -> Result<()> {
     }
 }
 
-/// What patterns such as `logs/*/day-?.parquet` match, in the order of names, in their places among
-/// the other paths. A path that is there is no pattern.
+/// Replaces each pattern such as `logs/*/day-?.parquet` with the paths that match it, sorted by
+/// name. A path that exists is never a pattern.
 ///
 /// # Errors
-/// Usage: an address of an object store, a pattern that cannot be or that nothing matches. I/O.
+/// Usage: an object-store address, an invalid pattern, a pattern without a match. I/O.
 pub fn matching(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
@@ -50,13 +49,13 @@ pub fn matching(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// The pattern that a path is, if it is one.
+/// Returns the pattern if the path is one.
 fn pattern_of(path: &Path) -> Option<&str> {
     let text = path.to_str().filter(|_| path.symlink_metadata().is_err());
     text.filter(|text| text.contains(['*', '?', '[']))
 }
 
-/// The paths that a pattern matches; nothing for a path that is no pattern.
+/// Returns the paths that a pattern matches, or `None` for a path that is not a pattern.
 fn matched(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     check_local(READ, path)?;
     let Some(pattern) = pattern_of(path) else {
@@ -79,13 +78,13 @@ fn matched(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     }
 }
 
-/// The files that are meant: those named, or matched by a pattern, and the tables in directories
-/// that are named, sorted; among these are files of text if they may be. The list of a set means
-/// its files.
+/// Returns the files that the paths mean, sorted within each path: files given or matched by a
+/// pattern, and the tables in given directories. Text files in directories count if `is_text`. The
+/// list of a set means the set's files.
 ///
 /// # Errors
-/// As [`matching`]; usage: a directory without tables; corrupt: a directory that does not hold what
-/// its list says.
+/// As [`matching`]. Usage: a directory without tables. Corrupt: a directory whose files differ from
+/// its list.
 pub fn files_of(paths: &[PathBuf], is_text: bool) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -108,7 +107,7 @@ pub fn files_of(paths: &[PathBuf], is_text: bool) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Adds the files that a path means which is no pattern.
+/// Adds the files of a path that is not a pattern.
 fn add_files(path: &Path, is_text: bool, files: &mut Vec<PathBuf>) -> Result<()> {
     let is_list = path
         .as_os_str()
@@ -136,7 +135,7 @@ fn add_files(path: &Path, is_text: bool, files: &mut Vec<PathBuf>) -> Result<()>
     Ok(())
 }
 
-/// The tables in a directory and below it, which are those of its set if it has a list.
+/// Returns the tables in a directory and below it, or the files of its set if it has a list.
 fn tables_in(dir: &Path, is_text: bool) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut dirs = vec![dir.to_path_buf()];
@@ -157,7 +156,7 @@ fn tables_in(dir: &Path, is_text: bool) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Fails unless the sets that share a directory with other files are whole.
+/// Fails unless the sets that share a directory with other files are complete.
 fn check_lists(dir: &Path) -> Result<()> {
     let failed = |error: std::io::Error| Error::io("list directory", &error).path(dir);
     for entry in std::fs::read_dir(dir).map_err(failed)? {
@@ -174,8 +173,8 @@ fn check_lists(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a pattern has chosen a file of a set that is not whole, or one that is not of the set
-/// in its directory.
+/// Fails if a pattern matched a file of an incomplete set, or a file that does not belong to the
+/// set in its directory.
 fn check_chosen(files: &[&PathBuf]) -> Result<()> {
     let mut by_dir: BTreeMap<&Path, Vec<PathBuf>> = BTreeMap::new();
     for &path in files {
@@ -196,8 +195,7 @@ fn check_chosen(files: &[&PathBuf]) -> Result<()> {
 /// Fails if a set of the files `paths` cannot have the directory `dir` to itself.
 ///
 /// # Errors
-/// Usage: a set is in it already, and must not be replaced; tables are in it that are not that
-/// set's.
+/// Usage: the directory already has a set that must not be replaced, or tables of another origin.
 pub(crate) fn check_room_for_set(dir: &Path, paths: &[PathBuf], is_replacing: bool) -> Result<()> {
     const CREATE: &str = "create output";
     if !dir.is_dir() {
@@ -228,8 +226,8 @@ pub(crate) fn check_room_for_set(dir: &Path, paths: &[PathBuf], is_replacing: bo
     }
 }
 
-/// Fails if the next reader of `inputs` would take one of `outputs`, which is not there yet, for
-/// another input: a table in a directory that is read, or that a pattern matches.
+/// Fails if the next reader of `inputs` would also read one of `outputs`: a new table in an input
+/// directory, or one that an input pattern matches. Outputs that exist already are not checked.
 ///
 /// # Errors
 /// Usage.
@@ -238,7 +236,7 @@ pub fn check_not_read_again<'a>(
     outputs: &[&Path],
 ) -> Result<()> {
     let inputs: Vec<&Path> = inputs.collect();
-    // An output that exists is an input, which callers reject or replace.
+    // An output that exists is an input; callers reject or replace it.
     for output in outputs.iter().filter(|output| !output.exists()) {
         let place = future_place(output);
         let is_read_again = |input: &&&Path| match pattern_of(input) {
@@ -276,7 +274,8 @@ const AS_PATHS: glob::MatchOptions = glob::MatchOptions {
     require_literal_leading_dot: false,
 };
 
-/// The one name that a file will have which may not be there yet, nor its directory.
+/// Returns the canonical path that a file will have, even if the file or its directory does not
+/// exist yet.
 fn future_place(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let there = absolute.ancestors().find(|above| above.exists());
@@ -289,7 +288,7 @@ fn future_place(path: &Path) -> PathBuf {
     }
 }
 
-/// Whether a reader of a directory takes the file `below` it.
+/// Whether a reader of a directory takes the file at `below`, relative to it.
 fn is_taken(below: &Path) -> bool {
     let is_passed_over = |part: std::path::Component<'_>| {
         let name = part.as_os_str().as_encoded_bytes();
@@ -298,22 +297,22 @@ fn is_taken(below: &Path) -> bool {
     !below.components().any(is_passed_over) && has_ending(below, true)
 }
 
-/// Whether there are tables in the directory `dir` or below it, by their names.
+/// Whether there are tables in the directory `dir` or below it, judged by their names.
 pub fn is_directory_of_tables(dir: &Path) -> bool {
     let (mut files, mut dirs) = (Vec::new(), Vec::new());
-    // A set that was cut short is also one of tables.
+    // A directory with an incomplete set also counts as one of tables.
     dir.join(SET_LIST).exists()
         || dir.is_dir() && walk(dir, false, (&mut files, &mut dirs)).is_ok() && !files.is_empty()
 }
 
-/// Whether `path` means several tables: a directory of them, or a pattern.
+/// Whether `path` can mean several tables: a directory of them, or a pattern.
 pub fn is_several(path: &Path) -> bool {
     pattern_of(path).is_some() || is_directory_of_tables(path)
 }
 
-/// The tables below `dir`, in order of their names. What begins with `_` or `.` belongs to other
-/// programs, but for directories of a column that is called so, `_day=7`. The directories below are
-/// listed as well.
+/// Collects the tables below `dir`, sorted by name, and the directories below it. Names that begin
+/// with `_` or `.` belong to other programs and are skipped, except for directories such as
+/// `_day=7`, whose column name begins so.
 fn walk(
     dir: &Path,
     is_text: bool,
@@ -333,7 +332,7 @@ fn walk(
             continue;
         }
         if path.is_dir() {
-            // The description of a view or a graph is not a table of JSON lines.
+            // A view or a graph has a JSON description that is not a table.
             if is_own_directory(&path) {
                 continue;
             }
@@ -346,7 +345,7 @@ fn walk(
     Ok(())
 }
 
-/// Whether a file has a name that is looked for in directories.
+/// Whether the file's extension is one that is taken from directories.
 fn has_ending(path: &Path, is_text: bool) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
     ending.is_some_and(|ending| ENDINGS.contains(&ending))

@@ -1,9 +1,8 @@
-//! Columns that a job asks for, looked for in the headers of CSV before the files are looked
-//! through.
+//! Checks requested columns against CSV headers before the files are scanned.
 //!
-//! Contract: [`check`] fails for a name that no header and no directory has, as the job would once
-//! all of the text was read. It says nothing where there is no CSV, and where there are JSON lines,
-//! whose columns no header tells. It reads no more than the beginning of each file of text.
+//! Contract: [`check`] fails for a name that no header and no directory has. The job would fail
+//! with the same error, but only after reading all text. Without CSV files, or with JSON lines,
+//! whose columns no header lists, it checks nothing. It reads only the beginning of each text file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use crate::schema::FieldPlace;
 /// See the module.
 ///
 /// # Errors
-/// Usage: a column that is not there. What opening the files fails with.
+/// Usage: a missing column. Errors of opening the files.
 pub(super) fn check(
     job: &Job,
     volume: &Arc<Volume>,

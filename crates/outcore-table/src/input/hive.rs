@@ -1,10 +1,10 @@
-//! Columns that directories name: `year=2024/country=de/part-0.parquet`.
+//! Columns from directory names: `year=2024/country=de/part-0.parquet`.
 //!
-//! Contract: every directory of a path below the named root that reads `key=value` is a column.
-//! Values are decoded (`%20`), and Hive's name for a missing one is null. The values of all files
-//! say the type of a column, as those of CSV do: 64-bit integers, booleans, dates, times and
-//! timestamps, and text otherwise. Numbers with a point stay text. A column of the same name inside
-//! a file wins.
+//! Contract: each directory named `key=value` below the root becomes a column. Values are
+//! percent-decoded (`%20`), and Hive's name for a missing value is null. The column's type is
+//! inferred from the values of all files, as for CSV: 64-bit integers, booleans, dates, times,
+//! timestamps, or else text. Numbers with a point stay text. If a file has a column of the same
+//! name, the file's column wins.
 
 use std::path::{Component, Path};
 use std::str::FromStr;
@@ -19,10 +19,10 @@ use super::READ;
 use super::text::{ANY, kinds_of, type_of, values_of};
 use crate::fault;
 
-/// What Hive and its successors call the directory of rows without a value.
+/// The directory name that Hive and its successors use for rows without a value.
 pub(crate) const MISSING: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// The names and values of a path, outermost first.
+/// Returns the names and values in a path, outermost first.
 pub(super) fn pairs_of(path: &Path) -> Vec<(String, Option<String>)> {
     let dirs = path.parent().unwrap_or(Path::new("")).components();
     let names = dirs.filter_map(|part| match part {
@@ -39,7 +39,7 @@ pub(super) fn pairs_of(path: &Path) -> Vec<(String, Option<String>)> {
         .collect()
 }
 
-/// Text with its `%xx` turned into bytes; as it is where that gives no UTF-8.
+/// Decodes `%xx`; returns the text unchanged if the result is not UTF-8.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -62,7 +62,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
-/// The field of a column with these values, one a file.
+/// The field of a column with these values, one per file.
 pub(super) fn field_of<'a>(name: &str, values: impl Iterator<Item = Option<&'a str>>) -> FieldRef {
     let mut is_nullable = false;
     let mut is_unsigned = true;
@@ -79,23 +79,23 @@ pub(super) fn field_of<'a>(name: &str, values: impl Iterator<Item = Option<&'a s
     let data_type = match type_of(kinds) {
         _ if kinds == ANY => DataType::Int64,
         DataType::Utf8 if is_unsigned => DataType::UInt64,
-        // Text such as `1.10` may be a version, and would not be written so again.
+        // Text such as `1.10` may be a version, and a float would lose its last zero.
         DataType::Float64 => DataType::Utf8,
         data_type => data_type,
     };
     Arc::new(Field::new(name, data_type, is_nullable))
 }
 
-/// Whether a number would be written as this text: `007` is none.
+/// Whether a number prints as exactly this text; `007` does not.
 fn is_written_as<N: FromStr + ToString>(text: &str) -> bool {
     text.parse()
         .is_ok_and(|number: N| number.to_string() == text)
 }
 
-/// The column of `field` for this many rows of one file.
+/// Builds the column of `field` for this many rows of one file.
 ///
 /// # Errors
-/// Corrupt: a value that is none of the field's type.
+/// Corrupt: a value that does not have the field's type.
 pub(super) fn column(field: &Field, value: Option<&str>, rows_count: usize) -> Result<ArrayRef> {
     let Some(value) = value else {
         return Ok(new_null_array(field.data_type(), rows_count));

@@ -1,16 +1,16 @@
-//! One Arrow IPC file or stream: where its batches lie, and what each takes of the memory.
+//! One Arrow IPC file or stream: where its batches are, and how much memory each needs.
 //!
-//! Contract: [`IpcFile::open`] finds the schema, the blocks of all messages and the rows of
-//! batches: those of a file by its footer, those of a stream by walking from message to message; of
-//! messages only the beginnings are read. Both are read alike from there on, batch by batch and in
-//! parallel. Dictionaries are read when they are first needed; where a stream replaces one, batches
-//! are decoded with those that came before them. Feather V2 is the file format; the reader rejects
-//! Feather V1 and files of big-endian numbers by name.
+//! Contract: [`IpcFile::open`] finds the schema, the blocks of all messages and the rows of each
+//! batch. For a file it reads the footer; for a stream it walks from message to message and reads
+//! only their metadata. After that, both are read alike, batch by batch and in parallel.
+//! Dictionaries are read at their first use. If a stream replaces a dictionary, each batch is
+//! decoded with the dictionaries before it. Feather V2 is the file format; the reader rejects
+//! Feather V1 and big-endian files with specific errors.
 //!
-//! Bounds: a batch is read whole, with all its columns: what it takes, compressed and not, is
-//! checked against the reader's memory before it is decoded. Of compressed batches with long values
-//! that is known when the file is opened ([`super::ipc_lens`]), of others when they are read.
-//! Dictionaries of a file take a quarter of that memory at most.
+//! Bounds: a batch is read whole, with all its columns. Its compressed and decompressed sizes are
+//! checked against the reader's memory before it is decoded. For compressed batches with long
+//! values, the sizes are known when the file is opened ([`super::ipc_lens`]); for others, when they
+//! are read. The dictionaries of a file take at most a quarter of that memory.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,19 +37,19 @@ use crate::fault::{self, guarded};
 const READ: &str = "read Arrow file";
 /// Memory for a column in the schema of a file.
 const FIELD_BYTES: u64 = 512;
-/// What a file begins and ends with.
+/// The magic at both ends of a file.
 pub(super) const MAGIC: &[u8] = b"ARROW1";
-/// What each message of a stream begins with.
+/// The first bytes of each message of a stream.
 pub(super) const CONTINUATION: [u8; 4] = [0xff; 4];
-/// Behind the footer: its length and the magic.
+/// The trailer after the footer: its length and the magic.
 const TRAILER_BYTES: u64 = 10;
-/// In front of a message: the continuation and its length.
+/// The prefix of a message: the continuation and its length.
 const PREFIX_BYTES: u64 = 8;
-/// What is read of a stream where a message begins: most metadata fit.
+/// The first read at each message of a stream; most metadata fit into it.
 const STEP_BYTES: u64 = 16 << 10;
-/// The part of a reader's memory that dictionaries may take.
+/// Dictionaries may take 1/`DICTIONARIES_SHARE` of a reader's memory.
 const DICTIONARIES_SHARE: u64 = 4;
-/// A reader has such a part of the memory, mostly more.
+/// A reader has at least 1/`READERS_SHARE` of the memory.
 const READERS_SHARE: u64 = 8;
 const HINT: &str = "the file is damaged or was cut short: copy or write it again";
 
@@ -61,13 +61,13 @@ struct MessageAt {
     body_bytes: u64,
 }
 
-/// A batch, and how many of the dictionaries come before it.
+/// A batch, and the number of dictionaries before it.
 #[derive(Debug, Clone, Copy)]
 struct Batch {
     place: MessageAt,
     dictionaries_count: usize,
     rows_count: u64,
-    /// Bytes that it takes once it is decompressed; 0 where it is not compressed.
+    /// Bytes after decompression; 0 if it is not compressed.
     opened_bytes: u64,
 }
 
@@ -78,9 +78,9 @@ pub(super) struct IpcFile {
     version: MetadataVersion,
     dictionaries: Vec<MessageAt>,
     batches: Vec<Batch>,
-    /// For each column at the root, a bound on its longest value, where values are long.
+    /// For each root column with long values, a bound on its longest value.
     long_bytes: Vec<u64>,
-    /// The decoder last used, and how many dictionaries it knows.
+    /// The last decoder used, and how many dictionaries it knows.
     decoder: Mutex<Option<(usize, Arc<FileDecoder>)>>,
 }
 
@@ -104,7 +104,7 @@ impl MessageAt {
         Ok(place)
     }
 
-    /// As the library has it; places lie inside a file, whose length is an `i64`.
+    /// As the library represents it. Places are inside a file, whose length is an `i64`.
     fn block(self) -> Block {
         Block::new(
             self.at_bytes as i64,
@@ -127,10 +127,10 @@ fn message(bytes: &[u8]) -> Result<Message<'_>> {
 }
 
 impl IpcFile {
-    /// Finds the messages of `file`, which is a stream if it does not begin with the magic.
+    /// Finds the messages of `file`, which is a stream if `is_stream`.
     ///
     /// # Errors
-    /// Corrupt: a footer or message that is none. I/O.
+    /// Corrupt: an invalid footer or message. I/O.
     pub(super) fn open(file: DriveFile, is_stream: bool) -> Result<Self> {
         let path = file.path().to_path_buf();
         let open = || {
@@ -193,7 +193,7 @@ impl IpcFile {
         })
     }
 
-    /// The same file, with what all compressed buffers say.
+    /// Returns the same file with the sizes that all compressed buffers state.
     pub(super) fn looked_through(&self) -> Result<Self> {
         let mut found = FoundBatches::of(&self.file, &self.schema, true)?;
         for batch in &self.batches {
@@ -288,7 +288,7 @@ impl IpcFile {
         &self.file
     }
 
-    /// Memory for its schema and its list of batches.
+    /// Memory for the schema and the list of batches.
     pub(super) fn held_bytes(&self) -> u64 {
         let places = size_of_val(&self.batches[..]) + size_of_val(&self.dictionaries[..]);
         places as u64 + FIELD_BYTES * self.schema.fields().len() as u64
@@ -307,8 +307,8 @@ impl IpcFile {
         self.batches[batch].place.len_bytes()
     }
 
-    /// Memory with which a batch can be read, as far as it is stored as it is: its dictionaries may
-    /// take a quarter of that.
+    /// The least memory that can read a batch, by the sizes that are known; its dictionaries may
+    /// take a quarter of it.
     pub(super) fn memory_min_bytes(&self, batch: usize) -> u64 {
         let opened_bytes = self.batches[batch].opened_bytes;
         let dictionaries = &self.dictionaries[..self.batches[batch].dictionaries_count];
@@ -318,7 +318,7 @@ impl IpcFile {
         read_bytes.max(held_bytes)
     }
 
-    /// A row whose values are long, at most, of these columns at the root; 0 where none are.
+    /// A bound on the bytes of a row in these root columns, if values are long; 0 otherwise.
     pub(super) fn long_bytes(&self, columns: &[usize]) -> u64 {
         let columns = columns
             .iter()
@@ -326,7 +326,8 @@ impl IpcFile {
         columns.fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
-    /// What a batch takes to be read; how much it is when it is decompressed, is known when it is.
+    /// The range and memory of a batch that is fetched whole. If it is compressed, its decompressed
+    /// size may become known only when it is decoded.
     pub(super) fn whole(&self, batch: usize) -> Whole {
         let place = self.batches[batch].place;
         Whole {
@@ -335,10 +336,10 @@ impl IpcFile {
         }
     }
 
-    /// A batch whose bytes were fetched, with its columns `columns` in the file's order.
+    /// Reads a batch from fetched bytes, with its columns `columns` in the file's order.
     ///
     /// # Errors
-    /// Memory: it takes more than `memory_bytes`. Corrupt. I/O. What `check` fails with.
+    /// Memory: it needs more than `memory_bytes`. Corrupt. I/O. Errors of `check`.
     pub(super) fn read(
         &self,
         (batch, columns): (usize, &[usize]),
@@ -399,7 +400,7 @@ impl IpcFile {
         self.file.read_with(transfers, &place.range(), check)
     }
 
-    /// A decoder that knows the first `count` dictionaries.
+    /// Returns a decoder that knows the first `count` dictionaries.
     fn decoder(
         &self,
         count: usize,
@@ -425,8 +426,8 @@ impl IpcFile {
                     "the dictionaries take more than {}, a quarter of what there is",
                     units::bytes(memory_bytes)
                 );
-                // Only now it is known how large they are when they are opened; a reader may have
-                // a small share of the memory.
+                // Their decompressed size is known only now, and a reader may have a small share of
+                // the memory.
                 let stored = self.dictionaries.iter().map(|place| place.len_bytes());
                 let stored_bytes = stored.sum::<u64>();
                 let so_far_bytes = read_bytes.max(1);
@@ -457,12 +458,12 @@ impl IpcFile {
     }
 }
 
-/// Batches whose messages are being looked at.
+/// Batches whose messages are being inspected.
 struct FoundBatches<'f> {
     file: &'f DriveFile,
     schema: SchemaRef,
     transfers: Transfers<usize>,
-    /// Whether every compressed buffer is looked at.
+    /// Whether every compressed buffer is inspected.
     is_exact: bool,
     batches: Vec<Batch>,
     long_bytes: Vec<u64>,
@@ -480,7 +481,7 @@ impl<'f> FoundBatches<'f> {
         })
     }
 
-    /// The header of a message, with the bytes in front of it.
+    /// Reads the header of a message, with the prefix before it.
     fn metadata_of(&mut self, place: MessageAt) -> Result<Bytes> {
         let end_bytes = place.at_bytes.saturating_add(place.metadata_bytes.into());
         let range = place.at_bytes..end_bytes;
@@ -508,7 +509,7 @@ impl<'f> FoundBatches<'f> {
             }
             let head = file.read_with(transfers, &(at_bytes..end_bytes), || Ok(()))?;
             let said = head.first_chunk().map(|head| i64::from_le_bytes(*head));
-            // -1 says that the buffer was left as it is.
+            // -1 means that the buffer is not compressed.
             Ok(said.map_or(0, |said| u64::try_from(said).unwrap_or(buffer.len_bytes)))
         };
         let lens = BatchLens::of(&self.schema, &batch, self.is_exact, opened)?;
@@ -524,13 +525,13 @@ impl<'f> FoundBatches<'f> {
         Ok(())
     }
 
-    /// The batches, and the longest values of each column.
+    /// Returns the batches, and the longest value of each column.
     fn into_parts(self) -> (Vec<Batch>, Vec<u64>) {
         (self.batches, self.long_bytes)
     }
 }
 
-/// The schema of a file or stream whose numbers begin with their lowest byte.
+/// Converts the schema of a little-endian file or stream.
 fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<Schema> {
     if schema.endianness() != Endianness::Little {
         let cause = "its numbers begin with their highest byte (big-endian)";
@@ -541,7 +542,7 @@ fn schema_of(schema: arrow_ipc::Schema<'_>) -> Result<Schema> {
     try_fb_to_schema(schema).map_err(|error| fault::arrow(READ, &error))
 }
 
-/// The metadata of the message at `at_bytes` of a stream; nothing at its end mark.
+/// Reads the metadata of the message at `at_bytes` of a stream; `None` at its end mark.
 fn metadata_at(
     file: &DriveFile,
     transfers: &mut Transfers<usize>,
@@ -569,8 +570,8 @@ fn metadata_at(
     file.read_with(transfers, &range, || Ok(())).map(Some)
 }
 
-/// Fails if anything except for zeros follows the end mark of a stream: another stream, whose rows
-/// would be lost.
+/// Fails if anything except for zeros follows the end mark of a stream. It could be another stream,
+/// whose rows would be lost.
 fn check_end(file: &DriveFile, transfers: &mut Transfers<usize>, at_bytes: u64) -> Result<()> {
     let end_bytes = file.len_bytes().min(at_bytes.saturating_add(STEP_BYTES));
     let rest = file.read_with(transfers, &(at_bytes.min(end_bytes)..end_bytes), || Ok(()))?;
@@ -584,7 +585,7 @@ fn check_end(file: &DriveFile, transfers: &mut Transfers<usize>, at_bytes: u64) 
     }
 }
 
-/// Metadata after the continuation and the length, or the length alone, as old writers had it.
+/// Strips the prefix: the continuation and the length, or only the length, as old writers wrote it.
 fn without_prefix(metadata: &[u8]) -> &[u8] {
     let skip = if metadata.starts_with(&CONTINUATION) {
         8
@@ -594,7 +595,7 @@ fn without_prefix(metadata: &[u8]) -> &[u8] {
     metadata.get(skip..).unwrap_or(&[])
 }
 
-/// What the body of a message takes once it is decompressed; nothing where it is not compressed.
+/// Returns the size of a message's body after decompression, or 0 if it is not compressed.
 fn opened_bytes(bytes: &[u8], place: MessageAt) -> Result<u64> {
     let (head, body) = bytes
         .split_at_checked(place.metadata_bytes as usize)
@@ -620,7 +621,7 @@ fn opened_bytes(bytes: &[u8], place: MessageAt) -> Result<u64> {
         else {
             continue;
         };
-        // -1 says that the buffer was left as it is.
+        // -1 means that the buffer is not compressed.
         let len_bytes = u64::try_from(i64::from_le_bytes(*len)).unwrap_or(0);
         sum_bytes = sum_bytes.saturating_add(len_bytes);
     }

@@ -1,12 +1,12 @@
-//! How long the values of a batch of Arrow are, as its message says.
+//! The lengths of the values in an Arrow batch, as its message states them.
 //!
-//! Contract: a message lists the buffers of a batch, column by column, without the names of the
-//! columns. [`BatchLens::of`] walks the schema as the format says, and adds up the buffers of each
-//! column at the root. A compressed buffer says how long it is opened in its own first
-//! bytes, which the caller reads where they matter. A message whose buffers do not match the schema
-//! counts as one without long values: reading it says what is wrong.
+//! Contract: a message lists the buffers of a batch column by column, without column names.
+//! [`BatchLens::of`] walks the schema in the order that the format defines, and adds up the buffers
+//! of each root column. A compressed buffer states its decompressed length in its first bytes; the
+//! caller reads them when they matter. A message whose buffers do not match the schema counts as
+//! one without long values; reading the batch reports the fault.
 //!
-//! Bounds: a number a column.
+//! Bounds: one number per column.
 
 use arrow_ipc::RecordBatch;
 use arrow_schema::{DataType, Schema};
@@ -14,17 +14,17 @@ use outcore_io::Result;
 
 use super::need::long_bytes;
 
-/// A compressed buffer of this many bytes, and of as many a row, is looked at: its values may be
-/// long.
+/// A compressed buffer is inspected if it has this many bytes, and as many per row: its values may
+/// be long.
 const LOOKED_AT_BYTES: u64 = 16 << 10;
 const LOOKED_AT_ROW_BYTES: u64 = 1 << 10;
 
-/// The lengths that the message of a batch gives.
+/// The lengths in the message of a batch.
 #[derive(Debug, Default)]
 pub(super) struct BatchLens {
-    /// Bytes that a compressed batch takes once it is decompressed; 0 where it is not compressed.
+    /// Bytes after decompression; 0 if the batch is not compressed.
     pub(super) opened_bytes: u64,
-    /// For each column at the root, a bound on its longest value, where its values are long.
+    /// For each root column with long values, a bound on its longest value.
     pub(super) long_bytes: Vec<u64>,
 }
 
@@ -36,12 +36,12 @@ pub(super) struct PackedBuffer {
 }
 
 impl BatchLens {
-    /// Of a batch of a table of `schema`. `opened` tells how long a compressed buffer is when it is
-    /// opened; it is asked for all of them if `is_exact`, and otherwise for those whose values may
-    /// be long.
+    /// Computes the lengths of a batch of `schema`. `opened` returns the decompressed length of a
+    /// buffer. It is called for all compressed buffers if `is_exact`, and otherwise for those whose
+    /// values may be long.
     ///
     /// # Errors
-    /// What `opened` fails with.
+    /// Errors of `opened`.
     pub(super) fn of(
         schema: &Schema,
         batch: &RecordBatch<'_>,
@@ -78,7 +78,7 @@ impl BatchLens {
     }
 }
 
-/// Buffers of a column, whose views have as many more as `variadic` says.
+/// Counts the buffers of a column. `variadic` gives the additional buffers of views.
 fn buffers_of(data_type: &DataType, variadic: &mut impl FnMut() -> Option<i64>) -> usize {
     match data_type {
         DataType::Null => 0,
@@ -109,7 +109,7 @@ fn buffers_of(data_type: &DataType, variadic: &mut impl FnMut() -> Option<i64>) 
         DataType::RunEndEncoded(ends, values) => {
             buffers_of(ends.data_type(), variadic) + buffers_of(values.data_type(), variadic)
         }
-        // Those of one width, and the keys of dictionaries.
+        // Fixed-width types, and the keys of dictionaries.
         _ => 2,
     }
 }

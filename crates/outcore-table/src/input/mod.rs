@@ -1,33 +1,34 @@
-//! Tables in: Parquet, Arrow IPC files and streams, CSV and JSON lines, one or many, as one table
+//! Reads Parquet, Arrow IPC files and streams, CSV and JSON lines, one file or many, as one table
 //! in pieces.
 //!
-//! Contract: [`TableInput::open`] takes files and directories, tells formats by content, and reads
-//! what the files say of themselves: one schema, and a list of [`Piece`]s in order, each a row
-//! group or a batch. Text, which says nothing of itself, is looked through for it where
-//! [`InputOptions::text`] says that there may be some ([`text`]). A piece knows what it takes on
-//! the drive and in memory, so whether a job fits is known before its data are read. A
-//! [`TableReader`] belongs to one thread; it reserves its memory once, and turns a piece into
-//! record batches of the table's schema. Pieces are read in any order by any number of readers: in
-//! parallel by row group.
+//! Contract: [`TableInput::open`] takes files and directories, detects formats by content and reads
+//! the metadata of all files. The result is one schema and an ordered list of [`Piece`]s, each a
+//! row group or a batch. Text has no metadata, so outcore scans it for them; [`InputOptions::text`]
+//! must allow text ([`text`]).
 //!
-//! Files of one input have the same columns, in any order, or an error names file, column and both
-//! types; with [`InputOptions::is_union`] a column that a file lacks is null there, and values
-//! become those of a common type. Directories called `key=value` are columns after those of the
-//! files ([`hive`]). [`InputOptions::columns`] chooses columns, or fields of objects, as `st.a`;
-//! their columns then are all that is read; [`InputOptions::predicates`] leave out row groups
-//! ([`predicate`]) and whole directories.
+//! A piece knows its size on the drive and its memory need, so a job knows whether it fits before
+//! it reads data. A [`TableReader`] belongs to one thread. It reserves its memory once, and decodes
+//! a piece into record batches of the table's schema. Any number of readers can read the pieces in
+//! any order, so row groups are read in parallel.
 //!
-//! Everything unusable is a named error: other formats, encryption, damaged footers and pages,
-//! names that are not there, addresses of object stores, a piece that needs more memory than there
-//! is. Panics of the libraries count as damage.
+//! Files of one input have the same columns, in any order; otherwise an error reports file, column
+//! and both types. With [`InputOptions::is_union`], a column that a file lacks is null there, and
+//! values are converted to a common type. Directories named `key=value` become columns after those
+//! of the files ([`hive`]). [`InputOptions::columns`] selects columns, or fields of objects such as
+//! `st.a`; only the columns that contain them are read. [`InputOptions::predicates`] skip row
+//! groups ([`predicate`]) and whole directories.
 //!
-//! Bounds: footers of all files are held (some hundred bytes a column and row group), in the job's
-//! memory. A reader holds the fetched bytes of one piece and one batch; batches that it has handed
-//! out are their owner's.
+//! Unusable input gives a specific error: other formats, encryption, damaged footers and pages,
+//! missing names, object-store addresses, a piece that needs more memory than there is. Panics of
+//! the libraries count as damage.
 //!
-//! N.B. The bytes of a piece are fetched when it is opened, with many requests in flight, and then
-//! decoded; where pieces are short, those of the next ones are fetched with them ([`reader`]). One
-//! reader's drive waits while it decodes. Two readers or more cover this for each other.
+//! Bounds: the footers of all files are held in the job's memory, a few hundred bytes per column
+//! and row group. A reader holds the fetched bytes of one piece and one batch; the caller owns the
+//! batches it has received.
+//!
+//! N.B. Opening a piece fetches its bytes with many requests in flight; decoding follows. If pieces
+//! are short, the bytes of the next pieces are fetched in the same step ([`reader`]). While a
+//! reader decodes, its drive is idle, so two or more readers are needed to keep the drive busy.
 
 mod files;
 mod headers;
@@ -83,33 +84,33 @@ pub use text::{Notes, OnBadRow, TextKind, TextOptions, null_texts, parse_types};
 
 const READ: &str = "read tables";
 const UNITE: &str = "unite tables";
-/// What a reader reserves, by its name in a ledger.
+/// The ledger's name for the memory of readers.
 const READER: &str = "row groups being read";
-/// Memory for an open file, without its schema and its list of pieces, about.
+/// Approximate memory for an open file, without its schema and its list of pieces.
 const FILE_BYTES: u64 = 1 << 10;
-/// So much for files is part of every program.
+/// Up to this size, metadata of files need no reservation.
 const FEW_FILES_BYTES: u64 = 1 << 20;
-/// The name of this memory in a ledger.
+/// The ledger's name for the memory of metadata.
 const FILES: &str = "what files say of themselves";
-/// How many of the first bytes tell a format.
+/// The number of first bytes that identify a format.
 const HEAD_BYTES: u64 = 8;
 
-/// What is read of the files.
+/// Which parts of the files are read, and how.
 #[derive(Debug, Clone, Default)]
 pub struct InputOptions {
-    /// Columns, in this order; all if not given.
+    /// Columns, in this order; all if `None`.
     pub columns: Option<Vec<String>>,
-    /// All of them must be true of a row; row groups where none can be are left out.
+    /// Conditions on rows, joined by `and`. Row groups in which no row can meet them are skipped.
     pub predicates: Vec<Predicate>,
-    /// Files may lack columns, which are null then.
+    /// Files may lack columns, which are then null.
     pub is_union: bool,
     /// Files that are neither Parquet nor Arrow are text.
     pub text: Option<TextOptions>,
-    /// Files, each with a copy that is read in its stead: one that is not compressed.
+    /// Files that are read from another path: each with its uncompressed copy.
     pub copies: Vec<(PathBuf, PathBuf)>,
 }
 
-/// A row group of a Parquet file, a batch of an Arrow file, or about a MiB of text.
+/// A row group of a Parquet file, a batch of an Arrow file, or about one MiB of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// Number of its file.
@@ -118,11 +119,11 @@ pub struct Piece {
     pub part: usize,
     /// Its rows.
     pub rows_count: u64,
-    /// What is read of it from the drive.
+    /// Bytes that are read from the drive.
     pub stored_bytes: u64,
-    /// The memory without which it cannot be read.
+    /// The least memory that can read it.
     pub memory_min_bytes: u64,
-    /// A row, at most, where values are long; 0 where they are not.
+    /// A bound on the bytes of a row with long values; 0 if values are not long.
     pub long_bytes: u64,
 }
 
@@ -139,23 +140,23 @@ struct TableFile {
     format: Arc<Format>,
     /// For each column of the table: where it comes from.
     origins: Vec<Origin>,
-    /// Columns at the file's root that are read, ascending.
+    /// Root columns of the file that are read, ascending.
     read: Vec<usize>,
     hive: Vec<(String, Option<String>)>,
 }
 
-/// Where a column of the table comes from in one file.
+/// Where one file's values of a table column come from.
 #[derive(Debug, Clone)]
 enum Origin {
-    /// In the column at this place among those that are read.
+    /// The column at this place among those that are read.
     Read(usize, FieldPlace),
-    /// A directory's name.
+    /// A directory name.
     Directory(Option<String>),
-    /// The file has none.
+    /// The file lacks the column.
     Missing,
 }
 
-/// The error for files that say more of themselves than half of the memory holds.
+/// The error for files whose metadata need more than half of the memory.
 fn too_many_files(count: usize, held_bytes: u64, free_bytes: u64) -> Error {
     let cause = format!(
         "what {} say of themselves takes {}, and there is {}",
@@ -172,7 +173,7 @@ fn too_many_files(count: usize, held_bytes: u64, free_bytes: u64) -> Error {
 
 /// One table in one or many files. See the module.
 pub struct TableInput {
-    /// All columns that there are.
+    /// All columns of the files.
     full: SchemaRef,
     schema: SchemaRef,
     files: Vec<TableFile>,
@@ -180,22 +181,22 @@ pub struct TableInput {
     pieces: Vec<Piece>,
     volume: Arc<Volume>,
     job: Job,
-    /// The memory that the files take.
+    /// The reserved memory of the files' metadata.
     held: Vec<Reservation>,
 }
 
 impl TableInput {
-    /// Opens `paths`, files and directories, and reads what they say of themselves.
+    /// Opens `paths`, files and directories, and reads their metadata.
     ///
     /// # Errors
-    /// Usage: no file, another format, files that differ, a column that is not there. Corrupt. I/O.
+    /// Usage: no file, another format, files that differ, a missing column. Corrupt. I/O.
     pub fn open(job: &Job, paths: &[PathBuf], options: &InputOptions) -> Result<Self> {
         let mut input = TableInput::open_free(job, paths, options)?;
         input.hold(job)?;
         Ok(input)
     }
 
-    /// The same without memory for what the files say of themselves, for which the caller calls
+    /// The same without reserving memory for the metadata; the caller does that with
     /// [`TableInput::hold`].
     pub(crate) fn open_free(job: &Job, paths: &[PathBuf], options: &InputOptions) -> Result<Self> {
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
@@ -222,14 +223,14 @@ impl TableInput {
         Ok(input)
     }
 
-    /// Has what the files say of themselves in the memory of `job`.
+    /// Reserves the metadata's memory in the budget of `job`.
     ///
     /// # Errors
-    /// Memory: it takes more than half of it.
+    /// Memory: they need more than half of it.
     pub(crate) fn hold(&mut self, job: &Job) -> Result<()> {
         let held_bytes = self.held_bytes();
         let free_bytes = job.budget.free_bytes();
-        // A few files are part of what every program takes.
+        // The metadata of a few files are part of the fixed memory of every job.
         if held_bytes < FEW_FILES_BYTES {
             return Ok(());
         }
@@ -240,7 +241,7 @@ impl TableInput {
         Ok(())
     }
 
-    /// Reads these columns, in this order, or all.
+    /// Selects these columns, in this order, or all.
     fn choose(&mut self, columns: Option<&[String]>) -> Result<()> {
         if let Some(names) = columns {
             let full = &self.full;
@@ -262,10 +263,11 @@ impl TableInput {
         Ok(())
     }
 
-    /// Of the same table these columns, and the pieces in which `predicates` may be true.
+    /// Returns the same table with these columns, and with the pieces in which `predicates` may be
+    /// true.
     ///
     /// # Errors
-    /// Usage: a column that is not there.
+    /// Usage: a missing column.
     pub(crate) fn restricted(
         mut self,
         predicates: Vec<Predicate>,
@@ -276,11 +278,11 @@ impl TableInput {
         Ok(self)
     }
 
-    /// The same pieces with these columns only, and the memory of `job` for readers. What it reads
-    /// counts here.
+    /// Returns the same pieces with only these columns; readers use the memory of `job`. Their
+    /// bytes are added to this table's count.
     ///
     /// # Errors
-    /// Usage: a column that is not there.
+    /// Usage: a missing column.
     pub(crate) fn narrowed(&self, columns: &[String], job: &Job) -> Result<TableInput> {
         let mut narrow = TableInput {
             full: Arc::clone(&self.full),
@@ -296,14 +298,14 @@ impl TableInput {
         Ok(narrow)
     }
 
-    /// Whether the files have a column, or a field of objects, that is not read.
+    /// Whether the files have a column, or a field of objects, that is not selected.
     pub(crate) fn leaves_out(&self, name: &str) -> bool {
         let is_in = |schema: &Schema| FieldPlace::of(schema, name, READ).is_ok();
         is_in(&self.full) && !is_in(&self.schema)
     }
 
-    /// How text without rows, which was read by `reads`, is read with the types of `other`; nothing
-    /// for any other table.
+    /// Returns options that read this table with the types of `other`, if it is text without rows
+    /// that was read with `reads`; `None` for any other table.
     pub(crate) fn reads_like(&self, other: &Self, reads: &InputOptions) -> Option<InputOptions> {
         let is_untyped = |table: &Self| {
             let mut files = table.files.iter();
@@ -324,12 +326,12 @@ impl TableInput {
         })
     }
 
-    /// The columns that are read, in order, with the metadata of the first file.
+    /// The selected columns, in order, with the metadata of the first file.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// What is read, in order.
+    /// The pieces, in order.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
@@ -339,17 +341,18 @@ impl TableInput {
         self.files.iter().map(|file| file.path.as_path())
     }
 
-    /// The same with the memory of `job` for readers. What it reads counts here.
+    /// Returns the same table with readers that use the memory of `job`. Their bytes are added to
+    /// this table's count.
     ///
     /// # Errors
-    /// None that opening it had not.
+    /// None that opening did not report.
     pub(crate) fn under(&self, job: &Job) -> Result<TableInput> {
         self.narrowed(&self.names(), job)
     }
 
-    /// What `work` fails with for the first row that it fails for alone, with the file and the
-    /// row's number in it, from 0; `error` if there is none. The rows of `batch` begin with row
-    /// `first` of a piece.
+    /// Applies `work` to single rows of `batch`, and returns the first error with the file and the
+    /// row's number in it, counted from 0; returns `error` if no single row fails. The rows of
+    /// `batch` begin with row `first` of a piece.
     pub(crate) fn row_at_fault(
         &self,
         (piece, first): (Piece, u64),
@@ -363,8 +366,7 @@ impl TableInput {
         }
     }
 
-    /// The same error with the file, and the number in there, from 0, of the row at a place of a
-    /// piece.
+    /// Adds to the error the file and the number in it, counted from 0, of a row of a piece.
     pub(crate) fn at_row(&self, (piece, place): (Piece, u64), error: Error) -> Error {
         let file = &self.files[piece.file];
         let count = |part: usize| match &*file.format {
@@ -381,8 +383,8 @@ impl TableInput {
         }
     }
 
-    /// Columns of which a dictionary would take about as much as their values, as long as rows keep
-    /// their order or lose it; none where not all files are Parquet.
+    /// Columns whose dictionary would take about as much space as their values. This assumes that
+    /// rows keep their order or are shuffled. Empty unless all files are Parquet.
     pub(crate) fn hardly_repeating(&self) -> Vec<String> {
         let mut repeats = Repeats::default();
         for file in &self.files {
@@ -395,8 +397,8 @@ impl TableInput {
         names.filter(|name| repeats.hardly(name)).cloned().collect()
     }
 
-    /// Fails if a sampled line of JSON lines is not an object, unless bad lines are left out: for
-    /// those who read no rows.
+    /// Fails if a sampled line of JSON lines is not an object, unless bad lines are skipped. It is
+    /// for callers that read no rows.
     ///
     /// # Errors
     /// Corrupt, with the line.
@@ -407,12 +409,12 @@ impl TableInput {
         })
     }
 
-    /// Rows of all pieces.
+    /// The number of rows in all pieces.
     pub fn rows_count(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.rows_count).sum()
     }
 
-    /// Bytes of all pieces, as they are stored: what one pass over them reads.
+    /// The stored bytes of all pieces: what one pass reads.
     pub(crate) fn stored_bytes(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.stored_bytes).sum()
     }
@@ -427,16 +429,16 @@ impl TableInput {
         &self.job
     }
 
-    /// Fails if a file is not what it was when it was opened.
+    /// Fails if a file has changed since it was opened.
     ///
     /// # Errors
-    /// Corrupt: a file was written to meanwhile. I/O.
+    /// Corrupt: a file has changed. I/O.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         let mut files = self.files.iter();
         files.try_for_each(|file| file.drive_file().check_unchanged())
     }
 
-    /// The memory without which not all of it can be read.
+    /// The least memory that can read all of it.
     pub(crate) fn memory_min_bytes(&self) -> u64 {
         let pieces = self.pieces.iter();
         pieces
@@ -445,7 +447,7 @@ impl TableInput {
             .unwrap_or(0)
     }
 
-    /// The memory for its pieces and for its rows.
+    /// The memory that its pieces and its rows need.
     pub(crate) fn need(&self) -> InputNeed {
         let long = self.pieces.iter().map(|piece| piece.long_bytes);
         InputNeed {
@@ -454,8 +456,8 @@ impl TableInput {
         }
     }
 
-    /// The same pieces, with what all of their pages and buffers say of their lengths: for who has
-    /// too little memory and is about to say how much is enough.
+    /// Returns the same pieces with exact sizes from all pages and buffers. Callers with too little
+    /// memory use it to report how much is enough.
     ///
     /// # Errors
     /// I/O, corrupt.
@@ -474,7 +476,7 @@ impl TableInput {
         Ok(known)
     }
 
-    /// The columns that are read whose values are long.
+    /// The selected columns with long values.
     pub(crate) fn long_names(&self) -> Vec<String> {
         let mut names = self.names();
         if self.need().long_bytes == 0 {
@@ -484,13 +486,13 @@ impl TableInput {
         names
     }
 
-    /// The names of the columns that are read.
+    /// The names of the selected columns.
     fn names(&self) -> Vec<String> {
         let fields = self.schema.fields().iter();
         fields.map(|field| field.name().clone()).collect()
     }
 
-    /// A row of these columns, at most, where their values are long; 0 where they are not.
+    /// A bound on the bytes of these columns in one row, if their values are long; 0 otherwise.
     pub(crate) fn long_bytes_of(&self, columns: &[String]) -> u64 {
         let narrow = self.narrowed(columns, &self.job);
         narrow.map_or(0, |narrow| narrow.need().long_bytes)
@@ -501,10 +503,10 @@ impl TableInput {
         self.files.iter().map(TableFile::held_bytes).sum()
     }
 
-    /// A reader for the calling thread, which takes `memory_bytes` out of the job's budget.
+    /// Creates a reader for the calling thread, with `memory_bytes` of the job's budget.
     ///
     /// # Errors
-    /// Memory: less is left, or no reader can do with it. I/O: the device has no further queue.
+    /// Memory: less is left, or too little for a reader. I/O: the device has no further queue.
     pub fn reader(&self, memory_bytes: u64) -> Result<TableReader<'_>> {
         let needed_bytes = self.memory_min_bytes();
         if needed_bytes > memory_bytes {
@@ -551,7 +553,7 @@ impl TableFile {
         })
     }
 
-    /// What the file `from` says of itself, which is called `path`.
+    /// Reads the metadata of the file `from`, which is reported as `path`.
     fn format_of(
         job: &Job,
         volume: &Arc<Volume>,
@@ -591,7 +593,7 @@ impl TableFile {
         }
     }
 
-    /// Memory for its schema and its list of pieces.
+    /// Memory for the schema and the list of pieces.
     fn held_bytes(&self) -> u64 {
         let own_bytes = match &*self.format {
             Format::Parquet(file) => file.held_bytes(),
@@ -601,7 +603,7 @@ impl TableFile {
         FILE_BYTES + 2 * self.path.as_os_str().len() as u64 + own_bytes
     }
 
-    /// What a piece takes if it is fetched whole, if it fits into `memory_bytes` then.
+    /// The ranges and memory of a piece that is fetched whole, if that fits into `memory_bytes`.
     fn whole(&self, part: usize, memory_bytes: u64) -> Option<Whole> {
         match &*self.format {
             Format::Parquet(file) => file.whole(part, &self.read, memory_bytes),
@@ -610,7 +612,7 @@ impl TableFile {
         }
     }
 
-    /// Finds where the columns of `schema` come from.
+    /// Finds the origin of each column of `schema`.
     fn plan(&mut self, schema: &Schema) {
         let own = Arc::clone(self.schema());
         let place = |field: &FieldRef| FieldPlace::of(&own, field.name(), READ).ok();
@@ -690,7 +692,7 @@ impl TableFile {
         }
     }
 
-    /// A batch of this file as one of the table.
+    /// Converts a batch of this file to one of the table.
     fn shaped(&self, schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows_count = batch.num_rows();
         let columns = schema.fields().iter().zip(&self.origins);
@@ -709,7 +711,8 @@ impl TableFile {
     }
 }
 
-/// An error about a file, with the name that it was given: what is read may be a copy of it.
+/// Replaces the path in an error with the name that the user gave, because the file that is read
+/// may be a copy.
 fn by_name(error: Error, name: &Path) -> Error {
     match error.file_path() {
         Some(_) => error.path(name),

@@ -1,35 +1,35 @@
-//! The memory that a table takes to be read, and that its rows take in a job.
+//! The memory that reading a table needs, and that its rows need in a job.
 //!
-//! Contract: [`InputNeed::enough_bytes`] is a memory with which every job on the table has room: a
-//! reader has half of it at least, and a long row passes through the batch that is read, the row
-//! that is made of it and the row group that is written.
+//! Contract: [`InputNeed::enough_bytes`] is enough memory for every job on the table. It assumes
+//! that a reader has at least half of it, and that a long row is held in the input batch, in its
+//! encoded form and in the output row group.
 
 use outcore_io::{Error, Kind, Result, units};
 
-/// What is left for everything that does not grow with pages and rows.
+/// Memory for everything that does not grow with pages and rows.
 const BESIDE_BYTES: u64 = 32 << 20;
-/// Memories are named in steps.
+/// Reported sizes are rounded up to this step.
 const STEP_BYTES: u64 = 64 << 20;
-/// The part of the memory that a reader may have.
+/// A reader may have 1/`READERS_SHARE` of the memory.
 const READERS_SHARE: u64 = 2;
-/// How many times a job holds a long row, its shares of the memory taken into account.
+/// How often a job holds a long row, adjusted for the shares of the memory.
 const ROW_COPIES: u64 = 12;
-/// Values of so many bytes on average are long, so that jobs make room for one.
+/// Values of this average length count as long; jobs then make room for one.
 pub(crate) const LONG_VALUE_BYTES: u64 = 16 << 10;
-/// No value is taken to be longer than so many that are long on average.
+/// The longest value is assumed to have at most this many times the average length.
 pub(crate) const LONG_SPREAD: u64 = 16;
 
 /// See the module.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct InputNeed {
-    /// A reader of the largest piece.
+    /// Memory of a reader of the largest piece.
     pub(crate) piece_bytes: u64,
-    /// The longest row, where values are long; 0 where they are not.
+    /// The longest row, if values are long; 0 otherwise.
     pub(crate) long_bytes: u64,
 }
 
 impl InputNeed {
-    /// What is enough for both.
+    /// The need of both together.
     pub(crate) fn and(self, other: InputNeed) -> InputNeed {
         InputNeed {
             piece_bytes: self.piece_bytes.max(other.piece_bytes),
@@ -37,9 +37,9 @@ impl InputNeed {
         }
     }
 
-    /// A memory that is enough for every job.
+    /// Memory that is enough for every job.
     pub(crate) fn enough_bytes(self) -> u64 {
-        // A damaged footer may ask for anything.
+        // A damaged footer may state any size.
         let most = 1 << 58;
         let by_piece = READERS_SHARE * self.piece_bytes.min(most);
         let by_row = ROW_COPIES * self.long_bytes.min(most);
@@ -62,15 +62,15 @@ impl InputNeed {
         Err(Error::new(Kind::Memory, "read tables", cause).hint(self.hint()))
     }
 
-    /// What to try where there is less.
+    /// The hint for an error of too little memory.
     pub(crate) fn hint(self) -> String {
         let enough = units::bytes_exact(self.enough_bytes());
         format!("allow --memory {enough} or more, or read fewer columns")
     }
 }
 
-/// The longest of `count` values or rows that have `bytes` together, where they are long on
-/// average; 0 where they are not.
+/// A bound on the longest of `count` values or rows of `bytes` in total, if they are long on
+/// average; 0 otherwise.
 pub(crate) fn long_bytes(bytes: u64, count: u64) -> u64 {
     let mean_bytes = bytes / count.max(1);
     match mean_bytes >= LONG_VALUE_BYTES {

@@ -1,7 +1,7 @@
-//! The files of a table opened, and the columns that they have together.
+//! Opens the files of a table, and determines their common columns.
 //!
-//! Contract: [`open_all`] keeps the order of the files, which it opens on several threads.
-//! [`full_schema`] has the columns of the files, and after them those of their directories.
+//! Contract: [`open_all`] opens the files on several threads and keeps their order. [`full_schema`]
+//! has the columns of the files, followed by those of their directories.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use super::{
 use crate::common::united;
 use crate::schema::{agree, check_names};
 
-/// Opens all files on several threads: footers are read, and text is looked through.
+/// Opens all files on several threads: reads footers, and scans text.
 pub(super) fn open_all(
     job: &Job,
     volume: &Arc<Volume>,
@@ -48,7 +48,7 @@ pub(super) fn open_all(
             job.control.check()?;
             let file = TableFile::open(job, volume, path.clone(), options);
             if file.is_err() {
-                // The others need not begin with what is left.
+                // The other threads then start no further file.
                 next.store(paths.len(), Ordering::Relaxed);
             }
             let file = file?;
@@ -57,7 +57,7 @@ pub(super) fn open_all(
             let memory_bytes = job.options.memory_bytes;
             if held_bytes > (memory_bytes / 2).max(FEW_FILES_BYTES) {
                 next.store(paths.len(), Ordering::Relaxed);
-                // The others say as much of themselves, about.
+                // The estimate assumes that the other files have metadata of the same size.
                 let times = paths.len() as f64 / (number + 1) as f64;
                 let all_bytes = (held_bytes as f64 * times) as u64;
                 return Err(too_many_files(paths.len(), all_bytes, memory_bytes));
@@ -82,10 +82,10 @@ pub(super) fn open_all(
     Ok(files)
 }
 
-/// The columns of all files, and after them those that directories name.
+/// Returns the columns of all files, followed by those of directory names.
 ///
 /// # Errors
-/// Usage: no file, columns of one name in a file, files that differ.
+/// Usage: no file, a repeated column name, files that differ.
 pub(super) fn full_schema(files: &[TableFile], is_union: bool) -> Result<SchemaRef> {
     let Some(first) = files.first() else {
         return Err(

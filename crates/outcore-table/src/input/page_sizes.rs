@@ -1,9 +1,9 @@
-//! How large the pages of Parquet columns are, which footers do not say.
+//! The page sizes of Parquet columns, which footers do not state.
 //!
-//! Contract: [`PageSizes::of`] reads the headers of a column chunk's pages, each with a small read
-//! of its own: of the first few, and of all others where one of these is larger than writers'
-//! defaults make them. A chunk that is no larger than a page usually is needs no look. What cannot
-//! be walked counts as usual; reading it says what is wrong.
+//! Contract: [`PageSizes::of`] reads page headers of a column chunk, each with a small read. It
+//! reads the first few, and all others if one of those pages is larger than writers' defaults make
+//! them. A chunk that is no larger than a usual page is not inspected. A chunk whose headers cannot
+//! be read counts as usual; reading its values reports the fault.
 //!
 //! Bounds: one header in memory.
 
@@ -16,31 +16,31 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use super::need::long_bytes;
 use super::thrift::{PageHeader, page_header};
 
-/// What an open page takes: writers' defaults are 1 MiB, and as much for a dictionary.
+/// Memory of an open page: writers' defaults are 1 MiB for a page, and as much for a dictionary.
 pub(super) const PAGE_BYTES: u64 = 2 << 20;
-/// Pages of usual size that are looked at before the rest is taken to be alike.
+/// If this many pages have the usual size, the others are assumed to have it too.
 const LOOKED_AT: usize = 3;
-/// What is read for a header at first; statistics in it may be longer.
+/// The first read of a header. Statistics can make a header longer.
 const HEADER_BYTES: u64 = 4 << 10;
 const HEADER_BYTES_MAX: u64 = 64 << 10;
 
 /// The largest pages of one column in one row group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PageSizes {
-    /// The dictionary, decompressed; 0 where there is none, or it is small.
+    /// The decompressed dictionary; 0 if there is none, or if it is small.
     pub(super) dictionary_bytes: u64,
-    /// A page of values, decompressed.
+    /// A decompressed page of values.
     pub(super) opened_bytes: u64,
-    /// Any page, as it is stored.
+    /// The largest stored page of any kind.
     pub(super) stored_bytes: u64,
-    /// A value at most, where values are long; 0 where they are not.
+    /// A bound on the longest value, if values are long; 0 otherwise.
     pub(super) long_bytes: u64,
-    /// There is one page of values alone.
+    /// Whether the chunk has a single page of values.
     pub(super) is_single: bool,
 }
 
 impl PageSizes {
-    /// What a chunk has if its pages are as usual.
+    /// The sizes of a chunk with usual pages.
     pub(super) fn usual(column: &ColumnChunkMetaData) -> Self {
         let size = |bytes: i64| u64::try_from(bytes).unwrap_or(0);
         let (stored, opened) = (
@@ -54,7 +54,8 @@ impl PageSizes {
         }
     }
 
-    /// What its headers say, which `read` reads from the file; of all pages if `is_exact`.
+    /// Reads the sizes from headers, which `read` reads from the file; from all headers if
+    /// `is_exact`.
     pub(super) fn of(
         column: &ColumnChunkMetaData,
         is_exact: bool,
@@ -102,12 +103,12 @@ impl PageSizes {
         self.long_bytes = self.long_bytes.max(long_bytes);
     }
 
-    /// What an open page and its dictionary take.
+    /// Memory of an open page and its dictionary.
     pub(super) fn held_bytes(&self) -> u64 {
         self.dictionary_bytes.saturating_add(self.opened_bytes)
     }
 
-    /// The longest value that there may be, where it may be longer than a usual page.
+    /// A bound on the longest value, if it may be longer than a usual page.
     pub(super) fn value_bytes_max(&self) -> u64 {
         let largest = self.dictionary_bytes.max(self.opened_bytes);
         match largest > PAGE_BYTES {
@@ -117,7 +118,7 @@ impl PageSizes {
     }
 }
 
-/// The header at the front of a range; nothing where there is none.
+/// Parses the header at the start of a range; `None` if there is none.
 fn header_at(
     range: Range<u64>,
     read: impl Fn(Range<u64>) -> Result<Bytes>,

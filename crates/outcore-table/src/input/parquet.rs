@@ -1,16 +1,16 @@
-//! One Parquet file: its footer, what each row group takes of the memory, and its batches.
+//! One Parquet file: its footer, the memory need of each row group, and its batches.
 //!
-//! Contract: [`ParquetFile::open`] reads the footer and nothing else, and refuses encrypted files
-//! by name. A row group is fetched whole, its columns side by side over the drive, where that fits
-//! into the reader's memory beside a batch; where it does not, its columns are read page by page, a
-//! stretch of each at a time. How many rows a batch has follows from what a row of the group takes,
-//! so that a batch stays within a quarter of the memory; a dictionary whose values rows repeat is
-//! looked at for that. The least need is named before anything is read.
+//! Contract: [`ParquetFile::open`] reads only the footer, and rejects encrypted files with a
+//! specific error. If a row group and a batch fit into the reader's memory, the group is fetched
+//! whole, with all columns in parallel. Otherwise each column is read in stretches, page by page.
+//! The number of rows per batch is chosen from the average row size of the group, so that a batch
+//! stays within a quarter of the memory. If rows repeat the values of a dictionary, the dictionary
+//! is read for this estimate. The least memory need is reported before anything is read.
 //!
-//! Footers do not say how large a page or a dictionary is. Headers of pages do, and some of them
-//! are read first ([`page_sizes`]). A page that is larger than those is an error of memory when it
-//! is met, which says what all pages of its file need. Checksums of pages are checked where a file
-//! has them. Rows are counted by row groups, whatever the footer says of the file.
+//! Footers do not state the size of a page or a dictionary. Page headers do, and some of them are
+//! read first ([`page_sizes`]). A larger page than those gives a memory error when it is read; the
+//! error says what all pages of the file need. Page checksums are verified if the file has them.
+//! Row counts come from the row groups, not from the file's total in the footer.
 //!
 //! [`page_sizes`]: super::page_sizes
 
@@ -43,57 +43,56 @@ use super::times;
 use crate::fault::{self, guarded};
 
 const READ: &str = "read Parquet file";
-/// What a file begins and ends with.
+/// The magic at both ends of a file.
 const MAGIC: &[u8] = b"PAR1";
-/// What to do with a file that does not.
+/// The hint for a file without it.
 pub(super) const NO_FOOTER: &str =
     "it was cut short, or is still being written: copy or write it again";
-/// Memory for a column in the schema of a file, in the library's and in Arrow's.
+/// Memory for a column in the library's schema and in Arrow's.
 const FIELD_BYTES: u64 = 1 << 10;
-/// What Zstandard has for each column until the row group has been read (measured, version 1.5.7):
-/// tables and some literals,
+/// Zstandard's memory per column until the row group has been read, as measured for version 1.5.7:
+/// tables and some literals.
 const CONTEXT_BYTES: u64 = 32 << 10;
-/// and where pages are longer than this, more literals, up to an end.
+/// Pages longer than this need more memory for literals, up to a limit.
 const SHORT_PAGE_BYTES: u64 = 16 << 10;
 const LITERALS_BYTES: u64 = 64 << 10;
-/// What is held of a column's compressed bytes at once, where it is read by stretches: a page and
-/// its header.
+/// The compressed bytes that are held per column when it is read in stretches: a page and its
+/// header.
 const STRETCH_BYTES: u64 = (1 << 20) + (64 << 10);
-/// A batch, at most, where memory is plenty: an array of texts has less than 2 GiB, and some rows
-/// are longer than others.
+/// The largest batch, even with ample memory. An array of texts holds less than 2 GiB, and some
+/// rows are longer than others.
 const BATCH_BYTES_MAX: u64 = 128 << 20;
-/// What the library says where they are that much longer.
+/// The library's message for an array of texts that is too long.
 const OVERFLOW: &str = "index overflow decoding byte array";
 /// The magic at both ends, and the length of a footer.
 const FILE_BYTES_MIN: u64 = 12;
-/// Rows of a batch, where they are small.
+/// Rows of a batch, if they are small.
 pub(super) const BATCH_ROWS: u64 = 8192;
 
 /// A file whose footer has been read.
 pub(super) struct ParquetFile {
     file: Arc<DriveFile>,
     metadata: ArrowReaderMetadata,
-    /// The columns of row groups whose pages are not as usual, by number of the group and the leaf.
+    /// Columns of row groups with unusual pages, by row group and leaf.
     unusual: HashMap<(usize, usize), PageSizes>,
 }
 
-/// What a row group takes to be read.
+/// The memory need of a row group.
 #[derive(Debug, Clone, Copy)]
 struct Need {
-    /// Of all columns, compressed.
+    /// Compressed bytes of all columns.
     stored_bytes: u64,
-    /// Pages that are open, one a column, and what decompresses them.
+    /// Open pages, one per column, with their decompressors.
     pages_bytes: u64,
-    /// The most of a column that is held at once, where it is read by stretches, and what a long
-    /// page takes for a moment.
+    /// The stretch of each column, if it is read in stretches, and the brief need of a long page.
     windows_bytes: u64,
-    /// A long page that is decompressed while the one before it is still there.
+    /// A long page that is decompressed while the previous one is still held.
     moment_bytes: u64,
-    /// A row in Arrow, on average.
+    /// The average size of a row in Arrow.
     row_bytes: u64,
-    /// The longest value that there may be, where it may be longer than a usual page.
+    /// A bound on the longest value, if it may be longer than a usual page.
     value_bytes: u64,
-    /// A row whose values are long, at most; 0 where none are.
+    /// A bound on a row with long values; 0 if there are none.
     long_bytes: u64,
 }
 
@@ -101,7 +100,7 @@ impl ParquetFile {
     /// Reads the footer of `file`.
     ///
     /// # Errors
-    /// Corrupt: no footer, or a damaged one. Usage: an encrypted file, a type that Arrow has not.
+    /// Corrupt: no footer, or a damaged one. Usage: an encrypted file, a type that Arrow lacks.
     pub(super) fn open(file: DriveFile) -> Result<Self> {
         let file = Arc::new(file);
         let place = |error: Error| error.path(file.path());
@@ -151,7 +150,7 @@ impl ParquetFile {
         Ok(opened)
     }
 
-    /// The same file, with what the headers of all pages say.
+    /// Returns the same file with the page sizes from all headers.
     pub(super) fn looked_through(&self) -> Result<Self> {
         Ok(ParquetFile {
             file: Arc::clone(&self.file),
@@ -160,8 +159,8 @@ impl ParquetFile {
         })
     }
 
-    /// What headers of pages say. At first they are looked at in the largest row group for each
-    /// column, and in the others where pages there are not as usual.
+    /// Reads page sizes from headers. It starts with the largest row group of each column, and
+    /// continues with the others if pages there are unusual.
     fn unusual_pages(&self, is_exact: bool) -> Result<HashMap<(usize, usize), PageSizes>> {
         let mut unusual = HashMap::new();
         let groups = self.metadata.metadata().row_groups();
@@ -203,7 +202,7 @@ impl ParquetFile {
         Ok(unusual)
     }
 
-    /// An error about a page that was not looked at before, with the memory that all pages of the
+    /// An error for a page that was not inspected before, with the memory that all pages of the
     /// file need.
     fn unexpectedly_long(&self, error: Error) -> Error {
         let Ok(known) = self.looked_through() else {
@@ -225,8 +224,8 @@ impl ParquetFile {
         known.unwrap_or_else(|| PageSizes::usual(self.group(group).column(leaf)))
     }
 
-    /// The same error, or that of encrypted data or of too much text, which look like damaged ones
-    /// to the library.
+    /// Replaces the error if encrypted data or too much text caused it; the library reports both as
+    /// damage.
     pub(super) fn explained(&self, error: Error) -> Error {
         if error.cause().contains(OVERFLOW) {
             let cause = "a batch of rows has more than 2 GiB of text in one column";
@@ -247,7 +246,7 @@ impl ParquetFile {
         self.metadata.schema()
     }
 
-    /// Memory for its footer and its schema.
+    /// Memory for the footer and the schema.
     pub(super) fn held_bytes(&self) -> u64 {
         let footer_bytes = self.metadata.metadata().memory_size() as u64;
         let fields = self.metadata.parquet_schema().num_columns() as u64;
@@ -266,7 +265,7 @@ impl ParquetFile {
         self.metadata.metadata().row_group(index)
     }
 
-    /// The columns at the root that are read.
+    /// Selects root columns.
     fn mask(&self, columns: &[usize]) -> ProjectionMask {
         ProjectionMask::roots(self.metadata.parquet_schema(), columns.iter().copied())
     }
@@ -300,8 +299,8 @@ impl ParquetFile {
                 size(column.uncompressed_size()),
             );
             let text = column.unencoded_byte_array_data_bytes().map_or(0, size);
-            // An offset or a value, and a bit, each; text that repeats is in the dictionary once
-            // only.
+            // Each value has an offset or a number, and a bit. Repeated text counts once, in the
+            // dictionary.
             let fixed = size(column.num_values()).saturating_mul(17);
             need.stored_bytes = need.stored_bytes.saturating_add(stored);
             let context_bytes = match column.compression() {
@@ -315,8 +314,8 @@ impl ParquetFile {
             let page_bytes = pages.held_bytes().saturating_add(context_bytes);
             need.pages_bytes = need.pages_bytes.saturating_add(page_bytes);
             need.windows_bytes = need.windows_bytes.saturating_add(stored.min(STRETCH_BYTES));
-            // A long page is there as it is stored while it is decompressed, and the one before it
-            // still is.
+            // While a long page is decompressed, its stored form and the previous page are held
+            // too.
             if pages.stored_bytes.max(pages.opened_bytes) > PAGE_BYTES {
                 let next_bytes = if pages.is_single {
                     0
@@ -341,7 +340,7 @@ impl ParquetFile {
         need
     }
 
-    /// A row of this row group whose values are long, at most; 0 where none are.
+    /// A bound on a row of this row group with long values; 0 if there are none.
     pub(super) fn long_bytes(&self, group: usize, columns: &[usize]) -> u64 {
         self.need(group, columns).long_bytes
     }
@@ -351,8 +350,8 @@ impl ParquetFile {
         self.need(group, columns).least_bytes()
     }
 
-    /// What a row group takes if it is fetched whole; nothing where it takes more than
-    /// `memory_bytes` then.
+    /// The ranges and memory of a row group that is fetched whole; `None` if that needs more than
+    /// `memory_bytes`.
     pub(super) fn whole(
         &self,
         group: usize,
@@ -371,11 +370,11 @@ impl ParquetFile {
         })
     }
 
-    /// The batches of a row group, within `memory_bytes`: of what was fetched of it, or by
+    /// Reads the batches of a row group within `memory_bytes`, from its fetched bytes or in
     /// stretches of its columns. Columns come in the file's own order.
     ///
     /// # Errors
-    /// Memory: it takes more in any case. Corrupt. I/O.
+    /// Memory: it needs more in either case. Corrupt. I/O.
     pub(super) fn read(
         &self,
         (group, columns): (usize, &[usize]),
@@ -395,8 +394,8 @@ impl ParquetFile {
             let spare_bytes = spare_bytes.filter(|&spare_bytes| spare_bytes >= batch_bytes);
             let spare_bytes =
                 spare_bytes.ok_or_else(|| place(need.too_much(group, memory_bytes)))?;
-            // Half of the rest is for longer stretches, in which there is room for larger pages;
-            // known ones have theirs.
+            // Half of the rest makes stretches longer, so that larger pages fit. Known large pages
+            // are already counted.
             let held_bytes = (STRETCH_BYTES, need.windows_bytes.max(spare_bytes / 2));
             let windows = Windows::new(
                 &self.file,
@@ -416,8 +415,8 @@ impl ParquetFile {
         })
     }
 
-    /// For batches of `batch_rows` rows, or of fewer where values of dictionaries would make them
-    /// longer than `batch_bytes`.
+    /// Creates a reader of batches of `batch_rows` rows, or of fewer if values of dictionaries
+    /// would make them longer than `batch_bytes`.
     fn reader(
         &self,
         chunks: impl ChunkReader + 'static,
@@ -444,8 +443,8 @@ impl ParquetFile {
         })
     }
 
-    /// The longest values in dictionaries of more than `dictionary_bytes`, of all columns together:
-    /// rows repeat them.
+    /// The sum over columns of the longest value in dictionaries of more than `dictionary_bytes`.
+    /// Rows can repeat these values.
     fn dictionary_values<R: ChunkReader + 'static>(
         &self,
         chunks: &SharedChunks<R>,
@@ -497,7 +496,7 @@ impl ParquetFile {
     }
 }
 
-/// A reader of chunks that several readers of pages share.
+/// A source of chunks that several page readers share.
 struct SharedChunks<R>(Arc<R>);
 
 impl<R> Clone for SharedChunks<R> {
@@ -524,7 +523,7 @@ impl<R: ChunkReader> ChunkReader for SharedChunks<R> {
     }
 }
 
-/// The longest of values that have their lengths in front.
+/// Returns the longest of length-prefixed values.
 fn longest_value(mut values: &[u8]) -> u64 {
     let mut longest_bytes = 0;
     while let Some((len, rest)) = values.split_first_chunk::<4>() {
@@ -537,23 +536,23 @@ fn longest_value(mut values: &[u8]) -> u64 {
 
 /// The batches of a row group.
 pub(super) struct GroupReader {
-    /// Its number, from 0.
+    /// The row group's number, from 0.
     group: usize,
     reader: ParquetRecordBatchReader,
     refused: Refused,
 }
 
 impl GroupReader {
-    /// The next batch.
+    /// Returns the next batch.
     ///
     /// # Errors
-    /// Corrupt; what the drive refused.
+    /// Corrupt. I/O.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
         let next = self.reader.next().transpose();
         next.map_err(|error| took(&self.refused).unwrap_or_else(|| self.undecoded(&error)))
     }
 
-    /// What the library says, and of which row group.
+    /// Adds the row group to the library's error.
     fn undecoded(&self, error: &ArrowError) -> Error {
         let told = fault::arrow(READ, error);
         let cause = format!("row group {}: {}", self.group, told.cause());
@@ -573,7 +572,7 @@ fn took(refused: &Refused) -> Option<Error> {
 }
 
 impl Need {
-    /// Rows of a batch in a reader with this much memory: as many as take a quarter of it.
+    /// Rows of a batch for a reader with this much memory: as many as fit into a quarter of it.
     fn batch_rows(&self, memory_bytes: u64) -> u64 {
         let batch_bytes = (memory_bytes / 4).min(BATCH_BYTES_MAX);
         (batch_bytes / self.row_bytes).clamp(1, BATCH_ROWS)
@@ -602,8 +601,9 @@ impl Need {
     }
 }
 
-/// The same metadata with as many rows as the row groups have, where the footer says another
-/// number, as old writers did: the library reads no more rows at once than the footer says.
+/// Corrects the total number of rows if it differs from the sum over row groups, as in files of
+/// some old writers. The library reads no more rows at once than the total. Returns `None` if they
+/// agree.
 fn counted(metadata: &ParquetMetaData) -> Option<ParquetMetaData> {
     let groups = metadata.row_groups();
     let rows = groups.iter().map(RowGroupMetaData::num_rows);
@@ -623,7 +623,7 @@ fn counted(metadata: &ParquetMetaData) -> Option<ParquetMetaData> {
     Some(ParquetMetaData::new(file, groups.to_vec()))
 }
 
-/// Places and sizes that no file can have would be panics further on.
+/// Rejects positions and sizes that no file can have; they would cause panics later.
 fn check_group(group: &RowGroupMetaData) -> Result<()> {
     let is_wrong = |sizes: &[i64]| sizes.iter().any(|&size| size < 0);
     for column in group.columns() {
@@ -640,7 +640,7 @@ fn check_group(group: &RowGroupMetaData) -> Result<()> {
             return Err(Error::corrupt(READ, "the footer gives a negative size")
                 .hint("the file is damaged: copy or write it again"));
         }
-        // Groups without rows are not read, so that no reader would notice the values.
+        // Groups without rows are not read, so no reader would notice their values.
         if group.num_rows() == 0 && column.num_values() > 0 {
             let count = units::counted(column.num_values().unsigned_abs(), "value");
             let cause = format!(
@@ -655,7 +655,7 @@ fn check_group(group: &RowGroupMetaData) -> Result<()> {
     Ok(())
 }
 
-/// Whether the footer says so.
+/// Whether the footer marks the file as encrypted.
 fn is_encrypted(file: &DriveFile) -> Result<bool> {
     let tail_at = file.len_bytes().saturating_sub(8);
     let tail = file.read(tail_at, 8.min(file.len_bytes()))?;

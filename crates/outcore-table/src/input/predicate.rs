@@ -1,10 +1,10 @@
-//! Which row groups need not be read, by what their statistics say.
+//! Decides from statistics which row groups need not be read.
 //!
-//! Contract: a [`Predicate`] compares a column with a value. Pruning only leaves out what cannot
-//! hold a row for which it is true; rows for which it is false may still be read, and whoever asked
-//! filters them. All of several must be true. Where statistics are missing, of another type, or of
-//! floats among which there may be NaNs, nothing is left out. Dates, times and timestamps are
-//! compared by their stored integers.
+//! Contract: a [`Predicate`] compares a column with a value. Pruning skips only row groups that
+//! cannot hold a row for which the predicate is true. Rows for which it is false may still be read,
+//! so the caller filters them. Several predicates are joined by `and`. Nothing is skipped if
+//! statistics are missing, have another type, or are of floats that may include NaNs. Dates, times
+//! and timestamps are compared by their stored integers.
 
 use std::cmp::Ordering;
 
@@ -16,10 +16,10 @@ use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 
 use super::hive;
 
-/// What a column is compared with.
+/// The value that a column is compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Literal {
-    /// A whole number; days, or units of a time, for dates and times.
+    /// An integer. For dates and times: days, or units of time.
     Integer(i128),
     /// A number with a point.
     Float(f64),
@@ -30,7 +30,7 @@ pub enum Literal {
 }
 
 impl Literal {
-    /// How two literals of one kind stand to each other.
+    /// The order of two literals of one kind.
     pub(crate) fn order(&self, other: &Literal) -> Option<Ordering> {
         let value = match self {
             Literal::Integer(number) => Value::Integer(*number),
@@ -42,7 +42,7 @@ impl Literal {
     }
 }
 
-/// The first value of a column, for types that are compared.
+/// Returns the first value of a column, for types that are compared.
 pub(crate) fn literal_of(array: &ArrayRef) -> Option<Literal> {
     if array.is_empty() || array.is_null(0) {
         return None;
@@ -58,32 +58,32 @@ pub(crate) fn literal_of(array: &ArrayRef) -> Option<Literal> {
 /// How a column is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Comparison {
-    /// Smaller than.
+    /// Less than.
     Less(Literal),
-    /// Smaller, or the same.
+    /// Less than or equal to.
     LessOrEqual(Literal),
-    /// The same.
+    /// Equal to.
     Equal(Literal),
-    /// Larger, or the same.
+    /// Greater than or equal to.
     GreaterOrEqual(Literal),
-    /// Larger than.
+    /// Greater than.
     Greater(Literal),
     /// Null.
     IsNull,
-    /// Any value.
+    /// Not null.
     IsNotNull,
 }
 
-/// A column and what is asked of it.
+/// A condition on a column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Predicate {
     /// The column's name.
     pub column: String,
-    /// What must be true of it.
+    /// The condition.
     pub comparison: Comparison,
 }
 
-/// What is known of a column in a row group, or in a file.
+/// The known bounds of a column in a row group, or in a file.
 struct Known<'a> {
     least: Option<Value<'a>>,
     most: Option<Value<'a>>,
@@ -101,13 +101,13 @@ enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// How it stands to `literal`; nothing where they are of different kinds.
+    /// Compares it with `literal`; `None` if they are of different kinds.
     fn compare(self, literal: &Literal) -> Option<Ordering> {
         match (self, literal) {
             (Value::Integer(one), Literal::Integer(other)) => Some(one.cmp(other)),
             (Value::Float(one), Literal::Float(other)) => one.partial_cmp(other),
             (Value::Float(one), Literal::Integer(other)) => {
-                // Exact up to 2^53; beyond, nothing is left out.
+                // Floats are exact up to 2^53; beyond that, nothing is skipped.
                 let is_exact = other.unsigned_abs() < 1 << 53;
                 is_exact
                     .then(|| one.partial_cmp(&(*other as f64)))
@@ -121,7 +121,7 @@ impl Value<'_> {
 }
 
 impl Comparison {
-    /// Whether it may be true of a row.
+    /// Whether it may be true for a row.
     fn may_hold(&self, known: &Known<'_>) -> bool {
         let is_all_null = known.nulls_count == Some(known.rows_count) && known.rows_count > 0;
         let least = |literal| known.least.and_then(|least| least.compare(literal));
@@ -141,7 +141,7 @@ impl Comparison {
         }
     }
 
-    /// Whether it may be true of the rows of a file whose directory gives the column this value.
+    /// Whether it may be true for rows of a file whose directory gives the column this value.
     pub(super) fn may_hold_of(&self, field: &Field, value: Option<&str>) -> bool {
         let column = hive::column(field, value, 1).ok();
         let column = column.filter(|column| column.is_valid(0));
@@ -155,7 +155,7 @@ impl Comparison {
     }
 }
 
-/// The row groups of a file that may hold rows for which all of `predicates` are true.
+/// Returns the row groups of a file that may hold rows for which all `predicates` are true.
 pub(super) fn row_groups(predicates: &[Predicate], metadata: &ArrowReaderMetadata) -> Vec<bool> {
     let groups = metadata.metadata().row_groups();
     let mut keep = vec![true; groups.len()];
@@ -168,7 +168,7 @@ pub(super) fn row_groups(predicates: &[Predicate], metadata: &ArrowReaderMetadat
     keep
 }
 
-/// Nothing where the statistics do not say.
+/// Returns `None` if the statistics cannot decide.
 fn may_hold(predicate: &Predicate, metadata: &ArrowReaderMetadata) -> Option<Vec<bool>> {
     let schema: &Schema = metadata.schema();
     let parquet = metadata.parquet_schema();
@@ -176,7 +176,7 @@ fn may_hold(predicate: &Predicate, metadata: &ArrowReaderMetadata) -> Option<Vec
     let converter = StatisticsConverter::try_new(&predicate.column, schema, parquet).ok()?;
     let mins = converter.row_group_mins(groups).ok()?;
     let maxes = converter.row_group_maxes(groups).ok()?;
-    // A count that a writer left out is not zero.
+    // A missing null count does not mean zero.
     let nulls = converter.with_missing_null_counts_as_zero(false);
     let null_counts = nulls.row_group_null_counts(groups).ok()?;
     let may_be_nan = mins.data_type().is_floating();
@@ -201,7 +201,7 @@ fn may_hold(predicate: &Predicate, metadata: &ArrowReaderMetadata) -> Option<Vec
     Some(holds.collect())
 }
 
-/// A value of a column of statistics; nothing for types that are not compared.
+/// A value of a column of statistics; `None` for types that are not compared.
 fn value_at(array: &ArrayRef, index: usize) -> Option<Value<'_>> {
     use arrow_array::types::*;
     macro_rules! integer {

@@ -1,14 +1,14 @@
-//! One thread's way into a table: pieces as batches, with the bytes of the next pieces read ahead.
+//! Reads a table on one thread: decodes pieces to batches, and reads the bytes of the next pieces
+//! ahead.
 //!
-//! Contract: a [`TableReader`] opens any piece. It fetches the bytes of a piece whole where these
-//! fit into its memory beside what decoding takes, and with them those of the pieces that it
-//! expects next ([`TableReader::expect`], [`TableReader::take`]), as far as there is room and up to
-//! [`AHEAD_BYTES`]: so a drive has many requests at a time where pieces are no longer than one.
-//! Threads that share a table take its pieces from a [`PieceQueue`] in order, several short ones at
-//! a time.
+//! Contract: a [`TableReader`] opens any piece. If the bytes of a piece fit into its memory next to
+//! what decoding needs, it fetches them whole. With them it fetches the pieces that it expects next
+//! ([`TableReader::expect`], [`TableReader::take`]), as far as there is room and up to
+//! [`AHEAD_BYTES`]. So the drive has many requests in flight even if pieces are short. Threads that
+//! share a table take its pieces in order from a [`PieceQueue`], several short ones at a time.
 //!
-//! Bounds: the reservation, of which what is read ahead is a part; where a piece turns out to need
-//! that, it is given up and read again.
+//! Bounds: the reservation, which includes the bytes that are read ahead. If a piece turns out to
+//! need that memory, those bytes are dropped and read again later.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -27,13 +27,13 @@ use super::text::TextReader;
 use super::{Format, Piece, READ, TableFile, TableInput, by_name};
 use crate::fault;
 
-/// Bytes that are fetched together, where pieces are shorter: requests of usual length keep a drive
-/// busy.
+/// Short pieces are fetched together up to this size, so that requests have the usual length and
+/// keep a drive busy.
 const AHEAD_BYTES: u64 = 8 << 20;
-/// Pieces that are fetched together, at most.
+/// The most pieces that are fetched together.
 const AHEAD_PIECES: usize = 64;
 
-/// The pieces of a table that nobody has taken.
+/// The pieces of a table that no reader has taken yet.
 #[derive(Debug)]
 pub(crate) struct PieceQueue {
     next: AtomicUsize,
@@ -41,7 +41,7 @@ pub(crate) struct PieceQueue {
 }
 
 impl PieceQueue {
-    /// All pieces, for this many threads.
+    /// Creates a queue of all pieces for this many threads.
     pub(crate) fn new(readers_count: usize) -> Self {
         PieceQueue {
             next: AtomicUsize::new(0),
@@ -49,8 +49,8 @@ impl PieceQueue {
         }
     }
 
-    /// The numbers of the next ones: of those that are left, a small part, so that threads end
-    /// together.
+    /// Takes the next pieces: a small part of those that are left, so that all threads end at about
+    /// the same time.
     fn take(&self, pieces: &[Piece]) -> Range<usize> {
         let end_of = |from: usize| {
             let left = pieces.len().saturating_sub(from);
@@ -75,17 +75,17 @@ impl PieceQueue {
     }
 }
 
-/// One thread's way into a [`TableInput`].
+/// Reads a [`TableInput`] on one thread.
 pub struct TableReader<'a> {
     input: &'a TableInput,
-    /// Nothing where there are no files.
+    /// `None` without files.
     transfers: Option<Transfers<usize>>,
     reservation: Reservation,
-    /// The numbers of the pieces that were taken from a queue and not given yet.
+    /// Numbers of the pieces that were taken from a queue but not returned yet.
     taken: Range<usize>,
-    /// The pieces that are opened next.
+    /// The pieces that will be opened next.
     expected: VecDeque<Piece>,
-    /// Pieces whose bytes are here, in the order in which they are opened.
+    /// Pieces whose bytes are in memory, in the order in which they are opened.
     ahead: VecDeque<(Piece, Fetched)>,
 }
 
@@ -105,12 +105,12 @@ impl<'a> TableReader<'a> {
         }
     }
 
-    /// Says that these pieces are opened next, one after another.
+    /// Announces the pieces that will be opened next, in this order.
     pub(crate) fn expect(&mut self, pieces: impl IntoIterator<Item = Piece>) {
         self.expected = pieces.into_iter().collect();
     }
 
-    /// The next piece of the table that nobody has taken from `queue`, with its number.
+    /// Takes the next piece of the table from `queue`, with its number.
     pub(crate) fn take(&mut self, queue: &PieceQueue) -> Option<(usize, Piece)> {
         let pieces = self.input.pieces();
         if self.taken.is_empty() {
@@ -121,7 +121,7 @@ impl<'a> TableReader<'a> {
         Some((number, pieces[number]))
     }
 
-    /// The batches of a piece.
+    /// Returns the batches of a piece.
     ///
     /// # Errors
     /// Corrupt, I/O, memory; interrupted.
@@ -147,8 +147,7 @@ impl<'a> TableReader<'a> {
         })
     }
 
-    /// Fetches a piece, if it is read whole, and those that are expected then, if that
-    /// `reads_ahead`.
+    /// Fetches a piece, if it is read whole, and also the expected pieces if it `reads_ahead`.
     fn fetch(&mut self, piece: Piece, reads_ahead: bool) -> Result<()> {
         let memory_bytes = self.reservation.bytes();
         let input = self.input;
@@ -180,7 +179,7 @@ impl<'a> TableReader<'a> {
         let fetched = fetch_each(transfers, &wanted, || input.job.control.check());
         let fetched = match fetched {
             Ok(fetched) => fetched,
-            // What is damaged of another piece is told when that is opened.
+            // Damage of another piece is reported when that piece is opened.
             Err(error) if error.kind() == Kind::Corrupt && chosen.len() > 1 => {
                 return self.fetch(piece, false);
             }
@@ -195,7 +194,7 @@ impl<'a> TableReader<'a> {
         Ok(())
     }
 
-    /// The piece, whose bytes are the first of those that are here, if it is read whole.
+    /// Returns the fetched piece, which is the first of those in memory, if it is read whole.
     fn found(&mut self, piece: Piece) -> Result<Found> {
         let is_it = |ahead: &mut (Piece, Fetched)| ahead.0 == piece;
         let fetched = self.ahead.pop_front_if(is_it).map(|(_, fetched)| fetched);
@@ -237,7 +236,7 @@ enum Found {
     Ipc { batch: RecordBatch, next_row: usize },
 }
 
-/// The record batches of a piece, of the table's schema. After an error there are no more.
+/// The record batches of a piece, with the table's schema. They end after an error.
 pub struct Batches<'a> {
     schema: &'a SchemaRef,
     file: &'a TableFile,
@@ -248,8 +247,8 @@ pub struct Batches<'a> {
 }
 
 impl Batches<'_> {
-    /// Counts the rows of the next batch, or fails where a piece ends with other rows than its file
-    /// says.
+    /// Counts the rows of the next batch. It fails if a piece ends with another number of rows than
+    /// its file states.
     fn counted(&mut self, batch: Option<RecordBatch>) -> Result<Option<RecordBatch>> {
         let said = self.piece.rows_count;
         self.rows_count += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
@@ -303,7 +302,7 @@ impl Iterator for Batches<'_> {
 }
 
 impl Found {
-    /// Nothing more.
+    /// No batches.
     fn nothing() -> Self {
         Found::Ipc {
             batch: RecordBatch::new_empty(Arc::new(Schema::empty())),

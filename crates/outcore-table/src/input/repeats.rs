@@ -1,36 +1,36 @@
-//! Columns whose values hardly repeat, told by the footers of Parquet files.
+//! Finds columns whose values hardly repeat, from the footers of Parquet files.
 //!
-//! Contract: [`Repeats::see`] takes in what a file says of its columns of plain values, and
-//! [`Repeats::hardly`] says whether a dictionary of a column would take about as much as its values
-//! do plain. What tells is what dictionaries have brought in the files: row groups count that were
-//! written by one, and those that outcore itself has written without one beside columns that have
-//! one. A row group whose values would not fill a dictionary says nothing, since they may come
-//! again in the next one. It holds where rows keep their order or lose it; a sort may bring
-//! together what is equal. Pure.
+//! Contract: [`Repeats::see`] takes in a file's statistics about its columns of plain values.
+//! [`Repeats::hardly`] says whether a dictionary of a column would take about as much space as its
+//! plain values. The evidence is how well dictionaries compressed the column in the files. Two
+//! kinds of row groups count: those written with a dictionary, and those that outcore wrote without
+//! one although other columns have one. A row group whose values would not fill a dictionary is no
+//! evidence, because its values may repeat in the next one. The answer holds if rows keep their
+//! order or are shuffled; a sort may bring equal values together. Pure.
 //!
-//! N.B. A dictionary that is of no use was up to half of what it takes to write a table, and made
-//! it a tenth larger (docs/decisions/0021).
+//! N.B. A useless dictionary can take half of the time of writing a table, and makes the file
+//! larger (docs/decisions/0021).
 //!
-//! Complexity: a look at each column of each row group; some 60 bytes a column.
+//! Complexity: one look per column and row group; about 60 bytes per column.
 
 use std::collections::HashMap;
 
 use parquet::basic::{Encoding, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
-/// Values of a row group that fill a dictionary, about: writers end one at a MiB.
+/// About the bytes of values in a row group that fill a dictionary; writers stop at 1 MiB.
 const FULL_BYTES: u64 = 7 << 17;
-/// A dictionary is of use from this share of the plain values downwards.
+/// A dictionary is useful if it takes less than this share of the plain values.
 const USEFUL_PERCENT: u64 = 95;
 
-/// What was seen of columns, by name.
+/// What is known of columns, by name.
 #[derive(Debug, Default)]
 pub(super) struct Repeats(HashMap<String, Seen>);
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Seen {
     values_count: u64,
-    /// Those in row groups that say something, and what these take as they are encoded and plain.
+    /// Values in row groups that are evidence, and their encoded and plain sizes.
     told_count: u64,
     encoded_bytes: u64,
     plain_bytes: u64,
@@ -64,8 +64,7 @@ impl Repeats {
 }
 
 impl Seen {
-    /// `is_left_out` says that a column without a dictionary has none because it would be of no
-    /// use.
+    /// `is_left_out` means that a column without a dictionary has none because it would be useless.
     fn see(&mut self, column: &ColumnChunkMetaData, is_left_out: bool) {
         let size = |number: i64| u64::try_from(number).unwrap_or(0);
         let nulls_count = column.statistics().and_then(|told| told.null_count_opt());
@@ -76,7 +75,7 @@ impl Seen {
             Type::INT64 | Type::DOUBLE => 8,
             Type::INT96 => 12,
             Type::FIXED_LEN_BYTE_ARRAY => size(column.column_descr().type_length().into()),
-            // A length in front of each.
+            // A length before each value.
             Type::BYTE_ARRAY => 4,
             Type::BOOLEAN => return,
         };

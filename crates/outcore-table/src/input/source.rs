@@ -1,13 +1,13 @@
-//! Bytes of a file, read where they lie through the drives of the job.
+//! Reads byte ranges of a file through the drives of the job.
 //!
-//! Contract: a [`DriveFile`] reads any range through [`Transfers`], in whole blocks as the drive
-//! wants them, with many requests in flight for a long range, straight into the memory that is
-//! handed on. [`Fetched`] holds ranges that were read before they are decoded; [`Windows`] reads a
-//! stretch of each range when it is asked for, where a row group is too large to be held. Both are
-//! what the Parquet library reads from. A range that the file does not have is an error of corrupt
-//! data, with file and offset.
+//! Contract: a [`DriveFile`] reads any range through [`Transfers`], in the blocks that the drive
+//! requires, with many requests in flight for a long range, directly into the memory that is
+//! returned. [`Fetched`] holds ranges that were read before decoding. [`Windows`] reads a stretch
+//! of each range on demand, for a row group that is too large to hold. The Parquet library reads
+//! from both. A range outside the file is a corrupt-data error with file and offset.
 //!
-//! Bounds: what is read and up to a block at either end; [`Windows`] holds one stretch a column.
+//! Bounds: the bytes read, plus up to one block at either end; [`Windows`] holds one stretch per
+//! column.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -27,18 +27,18 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use crate::fault;
 
-/// One request of a long range.
+/// The length of one request of a long range.
 const REQUEST_BYTES: usize = 2 << 20;
-/// What is read of a column at least, where it is read by stretches.
+/// The least stretch of a column that is read in stretches.
 const WINDOW_BYTES: u64 = 256 << 10;
-/// More than any header of a page: this much is there when one is read, or the column ends.
+/// Longer than any page header. A read of a header has this many bytes, or ends with the column.
 const HEADER_BYTES: u64 = 32 << 10;
 const READ: &str = "read table";
-/// What is read ahead where a file is read from its begin to its end.
+/// The ledger's name for read-ahead memory of a file that is scanned.
 const STREAM: &str = "text being looked through";
 const STREAM_BYTES: usize = 1 << 20;
 const STREAM_COUNT: usize = 4;
-/// Memory that a stream takes.
+/// Memory of a stream.
 pub(super) const STREAMED_BYTES: u64 = (STREAM_BYTES * STREAM_COUNT) as u64;
 
 /// A file of the input, open on its drive until dropped.
@@ -76,26 +76,26 @@ impl DriveFile {
         self.file.facts.len_bytes
     }
 
-    /// Fails if it is not what it was when it was opened.
+    /// Fails if the file has changed since it was opened.
     pub(super) fn check_unchanged(&self) -> Result<()> {
         self.volume.check_unchanged(&self.file, false)
     }
 
-    /// A queue for the reads of one thread.
+    /// Creates a queue for the reads of one thread.
     pub(super) fn queue(&self) -> Result<Transfers<usize>> {
         Transfers::new(&self.volume)
     }
 
-    /// One range, by a queue of its own.
+    /// Reads one range with a queue of its own.
     pub(super) fn read(&self, at_bytes: u64, len_bytes: u64) -> Result<Bytes> {
         let range = at_bytes..at_bytes.saturating_add(len_bytes);
         self.read_with(&mut self.queue()?, &range, || Ok(()))
     }
 
-    /// One range, with as many requests in flight as it is long.
+    /// Reads one range, with several requests in flight if it is long.
     ///
     /// # Errors
-    /// Corrupt: the file does not have it. I/O. What `check` fails with.
+    /// Corrupt: the range is outside the file. I/O. Errors of `check`.
     pub(super) fn read_with(
         &self,
         transfers: &mut Transfers<usize>,
@@ -106,11 +106,11 @@ impl DriveFile {
         Ok(read.into_iter().next().unwrap_or_default())
     }
 
-    /// All of a range in order, a stretch at a time, with some read ahead; `take` says whether to
+    /// Reads a range in order, a stretch at a time, with some read-ahead; `take` returns whether to
     /// go on. Buffers are reserved in `budget`.
     ///
     /// # Errors
-    /// As [`DriveFile::read_with`], and what `take` fails with; memory.
+    /// As [`DriveFile::read_with`], and errors of `take`; memory.
     pub(super) fn stream(
         &self,
         budget: &Budget,
@@ -171,10 +171,10 @@ impl DriveFile {
     }
 }
 
-/// Several ranges of files of one volume, with the requests of all of them in flight.
+/// Reads several ranges of files of one volume, with all their requests in flight together.
 ///
 /// # Errors
-/// Corrupt: a file does not have them. I/O. What `check` fails with.
+/// Corrupt: a range is outside its file. I/O. Errors of `check`.
 fn read_all(
     transfers: &mut Transfers<usize>,
     ranges: &[(&DriveFile, Range<u64>)],
@@ -185,13 +185,13 @@ fn read_all(
             return Err(file.missing(range));
         }
     }
-    // Of each request: its range, where it begins, and what has come.
+    // For each request: its range, its start, and the bytes that have arrived.
     let mut parts: Vec<(usize, u64, Option<Buf>)> = Vec::new();
     let ranges_of_bytes = ranges.iter().enumerate();
     for (number, (file, range)) in ranges_of_bytes.filter(|(_, (_, range))| !range.is_empty()) {
         let mut at_bytes = block_floor(range.start);
         let whole_bytes = block_ceil(range.end - at_bytes) as usize;
-        // Its memory is part of what the reader of the table has reserved.
+        // The reader of the table has already reserved this memory.
         let pool = Pool::new(&Budget::new(whole_bytes as u64), READ, whole_bytes, 1)?;
         let mut rest = pool.take().ok_or_else(no_buffer)?;
         while !rest.is_empty() {
@@ -218,7 +218,7 @@ fn read_all(
     ranges.iter().enumerate().map(whole).collect()
 }
 
-/// Puts what arrives into `parts`, until nothing is in flight any more.
+/// Puts arriving buffers into `parts`, until nothing is in flight.
 fn wait_for(
     transfers: &mut Transfers<usize>,
     ranges: &[(&DriveFile, Range<u64>)],
@@ -238,7 +238,7 @@ fn wait_for(
                 }
                 *part = Some(arrival.buf);
             }
-            // Nothing may be in flight when the next range is asked for.
+            // Nothing may be in flight when the next range is requested.
             Err(error) => {
                 transfers.forget()?;
                 return Err(error);
@@ -253,7 +253,7 @@ impl Drop for DriveFile {
     }
 }
 
-/// Any range, when it is asked for: for footers.
+/// Reads any range on demand, for footers.
 impl Length for DriveFile {
     fn len(&self) -> u64 {
         self.len_bytes()
@@ -283,11 +283,11 @@ fn outside(start: u64) -> ParquetError {
     ))
 }
 
-/// What a piece takes that is fetched whole.
+/// The ranges and memory of a piece that is fetched whole.
 pub(super) struct Whole {
-    /// Where its bytes lie.
+    /// The ranges of its bytes.
     pub(super) ranges: Vec<Range<u64>>,
-    /// What decoding takes beside them.
+    /// Memory that decoding needs in addition.
     pub(super) beside_bytes: u64,
 }
 
@@ -297,8 +297,8 @@ pub(super) struct Fetched {
     ranges: Vec<(u64, Bytes)>,
 }
 
-/// Reads ranges of files, the requests of all of them at the same time; those of one file that
-/// touch in one go. What it gives is one for each file that is named.
+/// Reads ranges of several files, with all requests in flight together. Adjacent ranges of one file
+/// are read as one. Returns one result per file.
 ///
 /// # Errors
 /// As [`DriveFile::read_with`].
@@ -326,7 +326,7 @@ pub(super) fn fetch_each(
     Ok(each.collect())
 }
 
-/// The same ranges in order, those that touch as one.
+/// Sorts the ranges, and joins adjacent ones.
 fn merged(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut ranges = ranges.to_vec();
     ranges.sort_by_key(|range| range.start);
@@ -343,10 +343,10 @@ fn merged(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
 }
 
 impl Fetched {
-    /// The bytes of a range that was asked for.
+    /// Returns the bytes of a requested range.
     ///
     /// # Errors
-    /// Corrupt: it was not.
+    /// Corrupt: the range was not requested.
     pub(super) fn bytes(&self, range: &Range<u64>) -> Result<Bytes> {
         let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
         let bytes = match length {
@@ -356,7 +356,7 @@ impl Fetched {
         bytes.map_err(|error| fault::parquet(READ, &error))
     }
 
-    /// What was read from `start` on.
+    /// Returns the bytes that were read from `start` on.
     fn from(&self, start: u64) -> parquet::errors::Result<Bytes> {
         let behind = self.ranges.partition_point(|(at, _)| *at <= start);
         let (at, bytes) = behind
@@ -396,20 +396,20 @@ impl ChunkReader for Fetched {
     }
 }
 
-/// Columns of a row group that are read a stretch at a time.
+/// Columns of a row group that are read in stretches.
 pub(super) struct Windows {
     file: Arc<DriveFile>,
-    /// By start.
+    /// Ranges of the columns, by start.
     columns: Vec<Range<u64>>,
-    /// What each column may hold of the memory.
+    /// Memory that each column may hold.
     own_bytes: u64,
-    /// What the columns may hold beyond that, all together.
+    /// Memory beyond that, which all columns share.
     shared_bytes: u64,
     held: Mutex<HashMap<usize, (u64, Bytes)>>,
     refused: Refused,
 }
 
-/// Why a read failed, beside the library, which keeps no more than its words.
+/// The cause of a failed read. It is kept here because the library keeps only the message.
 pub(super) type Refused = Arc<Mutex<Option<Error>>>;
 
 impl Windows {
@@ -435,7 +435,7 @@ impl Windows {
         wrapped(error)
     }
 
-    /// What there is from `start` on: `least_bytes` at least, or up to the column's end.
+    /// Returns the bytes from `start` on: at least `least_bytes`, or up to the column's end.
     fn stretch(&self, start: u64, least_bytes: u64) -> parquet::errors::Result<Bytes> {
         let index = self
             .columns
@@ -461,9 +461,10 @@ impl Windows {
                 return Ok(bytes.slice(skip as usize..));
             }
         }
-        // The old one goes before the new one comes.
+        // The old stretch is dropped before the new one is read.
         held.remove(&index);
-        // A long page takes what the others hold beyond their own; they are read again.
+        // A long page takes the memory that other columns hold beyond their own; their stretches
+        // are read again later.
         let beyond = |len_bytes: u64| len_bytes.saturating_sub(self.own_bytes);
         let others_bytes: u64 = held
             .values()
@@ -477,7 +478,7 @@ impl Windows {
             .file
             .read(start, len_bytes)
             .map_err(|error| self.refuse(error))?;
-        // A long page is asked for once.
+        // A long page is requested only once, so it is not kept.
         if len_bytes > least_bytes || least_bytes <= HEADER_BYTES {
             held.insert(index, (start, bytes.clone()));
         }

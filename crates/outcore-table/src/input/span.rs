@@ -1,24 +1,24 @@
 //! Rows at one end of a table.
 //!
-//! Contract: ranges of rows by their numbers, which the number of all rows settles. No I/O.
+//! Contract: row numbers are known once the number of all rows is. No I/O.
 
 use std::ops::Range;
 
 /// Rows at one end of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowSpan {
-    /// The first ones.
+    /// The first rows.
     First(u64),
-    /// All but so many at the end.
+    /// All except for so many rows at the end.
     AllBut(u64),
-    /// The last ones.
+    /// The last rows.
     Last(u64),
-    /// All but so many at the front.
+    /// All except for so many rows at the front.
     AfterFirst(u64),
 }
 
 impl RowSpan {
-    /// Which they are, of so many.
+    /// Returns the range of rows in a table of `rows_count` rows.
     pub(crate) fn of(self, rows_count: u64) -> Range<u64> {
         match self {
             RowSpan::First(count) => 0..count.min(rows_count),
@@ -29,7 +29,7 @@ impl RowSpan {
     }
 }
 
-/// The part that two ranges have in common.
+/// Returns the intersection of two ranges.
 pub(crate) fn common_rows(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
     let start = one.start.max(other.start);
     start..one.end.min(other.end).max(start)

@@ -1,12 +1,12 @@
-//! Whether a Parquet footer says that the file is encrypted, and how large a page is, where the
-//! library does not tell.
+//! Reads from Thrift what the Parquet library does not report: whether a footer marks the file as
+//! encrypted, and the size of a page.
 //!
-//! Contract: [`is_encrypted`] walks the footer in Thrift's compact protocol as far as its eighth
-//! field, the encryption's algorithm (parquet.thrift, `FileMetaData`). A file with a plain footer
-//! and encrypted columns has it. What cannot be walked is answered with no: it is damaged, and said
-//! to be. [`page_header`] reads the sizes in a page's header (`PageHeader`).
+//! Contract: [`is_encrypted`] walks the footer in Thrift's compact protocol up to its eighth field,
+//! the encryption algorithm (parquet.thrift, `FileMetaData`). A file with a plain footer and
+//! encrypted columns has this field. If the footer cannot be walked, the answer is no; the file is
+//! damaged and reported as such. [`page_header`] reads the sizes in a page's header (`PageHeader`).
 
-/// The field of `FileMetaData` that names the algorithm.
+/// The field of `FileMetaData` with the algorithm.
 const ENCRYPTION_ALGORITHM: i64 = 8;
 /// Types of the compact protocol.
 const TRUE: u8 = 1;
@@ -15,7 +15,7 @@ const BINARY: u8 = 8;
 const SET: u8 = 10;
 const MAP: u8 = 11;
 const STRUCT: u8 = 12;
-/// No footer nests deeper.
+/// The deepest nesting of a footer.
 const DEPTH_MAX: usize = 32;
 
 /// See the module.
@@ -39,19 +39,19 @@ pub(super) fn is_encrypted(footer: &[u8]) -> bool {
 pub(super) struct PageHeader {
     pub(super) header_bytes: u64,
     pub(super) is_dictionary: bool,
-    /// Decompressed.
+    /// Decompressed size.
     pub(super) opened_bytes: u64,
     pub(super) stored_bytes: u64,
     pub(super) values_count: u64,
 }
 
-/// The header at the front of `bytes`; nothing where there is no whole one.
+/// Parses the header at the start of `bytes`; `None` if it is incomplete.
 pub(super) fn page_header(bytes: &[u8]) -> Option<PageHeader> {
     const DICTIONARY_PAGE: u64 = 2;
     let mut walk = Walk(bytes);
     let mut found = PageHeader::default();
     let mut before = 0;
-    // The end of the struct is a byte 0, which `field` takes off.
+    // The struct ends with a zero byte, which `field` removes.
     while *walk.0.first()? != 0 {
         let (id, kind) = walk.field(before)?;
         before = id;
@@ -59,7 +59,7 @@ pub(super) fn page_header(bytes: &[u8]) -> Option<PageHeader> {
             (1, 4..=6) => found.is_dictionary = walk.number()? == DICTIONARY_PAGE,
             (2, 4..=6) => found.opened_bytes = walk.number()?,
             (3, 4..=6) => found.stored_bytes = walk.number()?,
-            // The headers of a page of values, of a dictionary and of a page of version 2 begin
+            // The header of a data page, of a dictionary page and of a version-2 data page begins
             // with the number of values.
             (5 | 7 | 8, STRUCT) => {
                 let mut inner = 0;
@@ -81,7 +81,7 @@ pub(super) fn page_header(bytes: &[u8]) -> Option<PageHeader> {
     Some(found)
 }
 
-/// What is left of the footer.
+/// The rest of the footer.
 struct Walk<'a>(&'a [u8]);
 
 impl Walk<'_> {
@@ -108,13 +108,13 @@ impl Walk<'_> {
         None
     }
 
-    /// A whole number that is not negative.
+    /// A nonnegative integer.
     fn number(&mut self) -> Option<u64> {
         let zigzag = self.varint()?;
         (zigzag & 1 == 0).then_some(zigzag >> 1)
     }
 
-    /// The next field of a struct, after the field `before`: its number and type. Nothing at the
+    /// The number and type of the next field of a struct, after the field `before`; `None` at the
     /// end.
     fn field(&mut self, before: i64) -> Option<(i64, u8)> {
         let head = self.byte().filter(|&head| head != 0)?;
@@ -128,12 +128,12 @@ impl Walk<'_> {
         Some((id, head & 0x0f))
     }
 
-    /// Passes over a value of type `kind`.
+    /// Skips a value of type `kind`.
     fn skip(&mut self, kind: u8, depth: usize) -> Option<()> {
         let depth = depth.checked_sub(1)?;
         match kind {
             0 => None,
-            // True or false, in the head of the field.
+            // True and false are stored in the head of the field.
             TRUE | 2 => Some(()),
             3 => self.pass(1),
             4..=6 => self.varint().map(|_| ()),
@@ -162,7 +162,7 @@ impl Walk<'_> {
                 })
             }
             STRUCT => {
-                // Numbers of fields do not matter here.
+                // Field numbers do not matter here.
                 while let Some((_, kind)) = self.field(0) {
                     self.skip(kind, depth)?;
                 }
@@ -172,7 +172,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The same inside a list, where true and false have a byte.
+    /// Skips an element of a list, in which true and false have a byte of their own.
     fn skip_element(&mut self, kind: u8, depth: usize) -> Option<()> {
         match kind {
             TRUE | 2 => self.pass(1),
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_page_header_says_what_its_page_takes() {
-        // 1: 2 (a dictionary), 2: 300, 3: 100, 7: {1: 5, 2: 0}, and what is behind it.
+        // 1: 2 (a dictionary), 2: 300, 3: 100, 7: {1: 5, 2: 0}, and a byte after it.
         let header = [
             0x15, 4, 0x15, 0xd8, 4, 0x15, 0xc8, 1, 0x4c, 0x15, 10, 0x15, 0, 0, 0,
         ];

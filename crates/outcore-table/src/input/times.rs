@@ -1,11 +1,11 @@
-//! Units and zones of times that Parquet does not name.
+//! Units and zones of times that Parquet does not store.
 //!
-//! Contract: Parquet has no seconds, so writers store milliseconds, and say in the Arrow schema
-//! beside them that these were seconds of a zone. The library takes a zone only from a field of the
-//! same unit, and gives UTC otherwise. [`with_times`] puts the zones of that schema in their
-//! places, inside of nested columns, too. Anything that cannot be read there makes no difference.
-//! Where no such schema says a unit, INT96 is read as microseconds, as DuckDB and Spark do: these
-//! hold every year that INT96 is used for, and nanoseconds end in 2262. Pure.
+//! Contract: Parquet has no unit of seconds, so writers store milliseconds and record in an Arrow
+//! schema that these were seconds of a zone. The library takes a zone only from a field of the same
+//! unit, and uses UTC otherwise. [`with_times`] restores the zones of that schema, also inside
+//! nested columns. Anything unreadable in it is ignored. If no such schema gives a unit, INT96 is
+//! read as microseconds, as in DuckDB and Spark: these hold every year that INT96 is used for,
+//! whereas nanoseconds end in 2262. Pure.
 
 use std::sync::Arc;
 
@@ -15,8 +15,7 @@ use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::basic::Type;
 use parquet::file::metadata::FileMetaData;
 
-/// `schema`, which is that of the file, with the units and zones of its writer; nothing if none is
-/// another.
+/// Returns `schema`, the file's, with the units and zones of its writer; `None` if nothing changes.
 pub(super) fn with_times(schema: &SchemaRef, file: &FileMetaData) -> Option<SchemaRef> {
     let pairs = file.key_value_metadata().into_iter().flatten();
     let mut stored = pairs.filter(|pair| pair.key == ARROW_SCHEMA_META_KEY);
@@ -34,7 +33,7 @@ pub(super) fn with_times(schema: &SchemaRef, file: &FileMetaData) -> Option<Sche
     is_other.then(|| Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
 }
 
-/// The fields with microseconds for those leaves, in the order of the file, that are INT96.
+/// Changes the type to microseconds for the leaves that are INT96, in the order of the file.
 fn in_microseconds(fields: &Fields, is_int96: &mut dyn Iterator<Item = bool>) -> Fields {
     let fields = fields.iter();
     fields
@@ -106,7 +105,7 @@ fn zoned(found: &DataType, written: &DataType) -> DataType {
     }
 }
 
-/// The bytes of RFC 4648's base64; nothing if it is something else.
+/// Decodes base64 (RFC 4648); `None` if the text is not base64.
 fn from_base64(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut bits_count) = (0u32, 0);

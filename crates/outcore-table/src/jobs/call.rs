@@ -1,25 +1,25 @@
-//! Calls as people write them: `sum(bytes)`, or with a name of its own `total=sum(bytes)` or
+//! Function calls in user input: `sum(bytes)`, or with a name for the result `total=sum(bytes)` or
 //! `sum(bytes) as total`.
 //!
-//! Contract: [`Call::parse`] takes such a text apart and knows no function. Text in backquotes is a
-//! name, whatever is in it. Pure.
+//! Contract: [`Call::parse`] splits such a text and knows no functions. Text in backquotes is
+//! always a name. Pure.
 
 use outcore::key::column::Outside;
 
-/// A function that is called, and what its result is called.
+/// A function call, and the name of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Call<'t> {
-    /// The text in front of `=` or behind `as`, or else the whole text.
+    /// The text before `=` or after `as`, or else the whole text.
     pub(super) name: &'t str,
-    /// The function.
+    /// The function's name.
     pub(super) word: &'t str,
-    /// The text between the parentheses, if there is any.
+    /// The text between the parentheses, if there are any.
     pub(super) inner: Option<&'t str>,
 }
 
 impl<'t> Call<'t> {
     /// # Errors
-    /// What is wrong with the text, as a sentence.
+    /// A sentence about the fault of the text.
     pub(super) fn parse(text: &'t str) -> Result<Self, String> {
         let text = text.trim();
         if let Some((front, name)) = split_alias(text) {
@@ -55,7 +55,7 @@ impl<'t> Call<'t> {
     }
 }
 
-/// The text in front of the last ` as `, and the name behind it.
+/// Splits at the last ` as `, into the text before it and the name after it.
 fn split_alias(text: &str) -> Option<(&str, &str)> {
     const AS: &str = " as ";
     let mut outside = Outside::default();
@@ -70,7 +70,7 @@ fn split_alias(text: &str) -> Option<(&str, &str)> {
     (is_name && !name.is_empty()).then_some((front, name))
 }
 
-/// The text in front of the first `letter` outside of backquotes, and the text behind it.
+/// Splits at the first `letter` outside of backquotes.
 fn split_at(text: &str, letter: char) -> Option<(&str, &str)> {
     let mut is_quoted = false;
     let found = |(_, other): &(usize, char)| {

@@ -1,15 +1,14 @@
-//! Tables copied: read, perhaps fewer columns or rows of them, and written in another format or
-//! codec.
+//! Copies tables, optionally with fewer columns or rows, to another format or codec.
 //!
 //! Contract: [`copy`] reads the pieces of an input in parallel and writes them in order, so the
-//! output has the input's rows in the input's order, whatever the number of threads. Small pieces
-//! next to each other become one section of the output: where sections begin depends on the input
-//! alone. [`copy_changed`] puts a [`Change`] between the two: other rows, or other columns. What it
-//! gives appears when it is published, so that several tables can be written before the first of
-//! them is seen.
+//! output has the input's rows in the input's order for any number of threads. Adjacent small
+//! pieces form one section of the output; section borders depend only on the input.
+//! [`copy_changed`] applies a [`Change`], which gives other rows or other columns. Its output
+//! appears only when it is published, so several tables can be written before the first one
+//! appears.
 //!
-//! Bounds: a third of the memory is the readers', the rest the writers'; one reader that needs more
-//! has up to a half.
+//! Bounds: readers have a third of the memory, writers the rest. A single reader that needs more
+//! gets up to a half.
 
 use std::fmt;
 use std::ops::Range;
@@ -30,31 +29,31 @@ use crate::fault;
 use crate::input::{Piece, TableInput};
 use crate::output::{OutputOptions, SINK_BYTES, TableOutput, WriterShape};
 
-/// Pieces that are smaller than that together become one section.
+/// Smaller adjacent pieces are joined to sections of about this size.
 const SECTION_BYTES: u64 = 16 << 20;
 
 /// The name of the phase.
 const COPY: &str = "copy";
 
-/// Takes a batch that is written.
+/// Takes a batch to write.
 pub(super) type WriteBatch<'w> = dyn FnMut(&RecordBatch) -> Result<()> + 'w;
 
-/// What becomes of a table on its way.
+/// A transformation of a table that is copied.
 pub(super) trait Change: Sync {
-    /// Whether the column of this name that is written, if there is one, holds values of the
-    /// input's, none of them much more often.
+    /// Whether the output column of this name, if there is one, holds values of the input and
+    /// repeats none of them much more often.
     fn keeps(&self, _column: &str) -> bool {
         true
     }
 
-    /// Rows that are left of a piece, if that is known.
+    /// The number of output rows of a piece, if it is known.
     fn count(&self, piece: usize) -> Option<u64>;
 
-    /// Gives to `write` what is written of `batch`, the first row of which is row `first` of a
-    /// piece: in one batch or several.
+    /// Passes the output for `batch` to `write`, in one or more batches. The first row of `batch`
+    /// is row `first` of its piece.
     ///
     /// # Errors
-    /// What keeps it from saying so, and what `write` fails with.
+    /// Errors of the transformation and of `write`.
     fn apply(
         &self,
         piece: usize,
@@ -64,7 +63,7 @@ pub(super) trait Change: Sync {
     ) -> Result<()>;
 }
 
-/// The first row of each piece, and the number of all.
+/// The first row of each piece, followed by the number of all rows.
 pub(super) fn starts_of(pieces: &[Piece]) -> Vec<u64> {
     let mut starts = vec![0];
     for piece in pieces {
@@ -73,7 +72,7 @@ pub(super) fn starts_of(pieces: &[Piece]) -> Vec<u64> {
     starts
 }
 
-/// Every row as it is.
+/// Leaves every row as it is.
 pub(super) struct Nothing<'a>(pub(super) &'a [Piece]);
 
 impl Change for Nothing<'_> {
@@ -92,7 +91,7 @@ impl Change for Nothing<'_> {
     }
 }
 
-/// The rows of `batch` that are `taken`.
+/// Returns the rows of `batch` for which `taken` is true.
 pub(super) fn filtered(batch: &RecordBatch, taken: &BooleanArray) -> Result<RecordBatch> {
     filter_record_batch(batch, taken).map_err(|error| fault::arrow("choose rows", &error))
 }
@@ -100,8 +99,8 @@ pub(super) fn filtered(batch: &RecordBatch, taken: &BooleanArray) -> Result<Reco
 /// Copies a table.
 ///
 /// # Errors
-/// As [`TableInput::open`] and [`TableOutput::create`]; corrupt data, I/O, memory. Nothing is left
-/// then.
+/// As [`TableInput::open`] and [`TableOutput::create`]; corrupt data, I/O, memory. On failure, no
+/// file remains.
 pub fn copy(job: &Job, ends: &TableEnds<'_>) -> Result<TableSummary> {
     let started = Instant::now();
     let input = TableInput::open(job, ends.inputs, ends.reads)?;
@@ -113,23 +112,23 @@ pub fn copy(job: &Job, ends: &TableEnds<'_>) -> Result<TableSummary> {
     })
 }
 
-/// A table that is written whole, and does not appear before [`Copied::publish`].
+/// A table that is written completely, and appears at [`Copied::publish`].
 pub(super) struct Copied {
     output: TableOutput,
     summary: TableSummary,
 }
 
 impl Copied {
-    /// Makes it appear.
+    /// Makes the table appear.
     ///
     /// # Errors
-    /// I/O: nothing is left then.
+    /// I/O. On failure, no file remains.
     pub(super) fn publish(self) -> Result<TableSummary> {
         let lens_bytes = self.output.publish()?;
         Ok(published(self.summary, lens_bytes))
     }
 
-    /// Makes both appear, or none.
+    /// Makes both tables appear, or neither.
     ///
     /// # Errors
     /// As [`Copied::publish`].
@@ -150,10 +149,10 @@ fn published(mut summary: TableSummary, lens_bytes: Vec<u64>) -> TableSummary {
     }
 }
 
-/// Copies what `change` leaves of `input` to files of a schema.
+/// Applies `change` to `input`, and writes the result to files with a schema.
 ///
 /// # Errors
-/// As [`copy`]; usage for several outputs of a number of rows that is not known.
+/// As [`copy`]; usage: several outputs without a known number of rows.
 pub(super) fn copy_changed(
     job: &Job,
     input: &TableInput,
@@ -237,7 +236,7 @@ pub(super) fn copy_changed(
     let counts = threads::together("outcore-table-copy", threads_count, work)?;
     let rows_out = sum(counts)?;
     input.check_unchanged()?;
-    // What no drive has room for is said before another table appears.
+    // Lack of room on a drive is reported before another table appears.
     output.end()?;
     let (seconds, read_bytes) = (started.elapsed().as_secs_f64(), input.read_bytes());
     let phase = Phase {
@@ -259,9 +258,9 @@ pub(super) fn copy_changed(
     Ok(Copied { output, summary })
 }
 
-/// What is written of so many of the rows of `input`, if that is known: their part of what is
-/// stored, since encodings and codecs of input and output are often the same. That is no bound, and
-/// none is known where the number of rows is not.
+/// Estimates the output size for so many rows of `input`, if the number is known. The estimate is
+/// their share of the stored bytes, because input and output often have the same encodings and
+/// codecs. It is not a bound.
 pub(super) fn written_forecast(input: &TableInput, rows_count: Option<u64>) -> Forecast {
     let rows_in = u128::from(input.rows_count().max(1));
     match rows_count {
@@ -273,7 +272,7 @@ pub(super) fn written_forecast(input: &TableInput, rows_count: Option<u64>) -> F
     }
 }
 
-/// What a job that reads its input once and writes as it reads is about to do.
+/// The plan of a job that reads its input once and writes while it reads.
 pub(super) struct PassPlan<'a> {
     job: &'a Job,
     pieces_count: usize,
@@ -282,8 +281,8 @@ pub(super) struct PassPlan<'a> {
 }
 
 impl<'a> PassPlan<'a> {
-    /// For an output of a schema and this many rows, if that is known; `name` is that of the job
-    /// and of its phase.
+    /// Plans an output with a schema and this many rows, if known; `name` is the job's name and its
+    /// phase's.
     pub(super) fn of(
         job: &'a Job,
         name: &'static str,
@@ -334,7 +333,7 @@ impl fmt::Display for PassPlan<'_> {
     }
 }
 
-/// The pieces of each section: one, or several small ones.
+/// The pieces of each section: one large piece, or several small ones.
 fn sections(pieces: &[Piece], writes: &OutputOptions) -> Vec<Range<usize>> {
     let mut sections: Vec<Range<usize>> = Vec::new();
     let (mut stored_bytes, mut rows) = (0, 0);
@@ -353,11 +352,11 @@ fn sections(pieces: &[Piece], writes: &OutputOptions) -> Vec<Range<usize>> {
     sections
 }
 
-/// Copies of the longest row that a thread holds, besides the one that was read.
+/// Copies of the longest row that a thread holds, in addition to the one that was read.
 struct LongCopies {
-    /// What becomes of it, and what encodes that.
+    /// The transformed row, and its encoded form.
     beside_bytes: u64,
-    /// A row group that it is in.
+    /// The row group that contains it.
     group_bytes: u64,
 }
 
@@ -372,7 +371,7 @@ impl LongCopies {
         }
     }
 
-    /// Fails where a reader of `reader_bytes` leaves too little.
+    /// Fails if a reader of `reader_bytes` leaves too little memory.
     fn check(
         &self,
         job: &Job,
@@ -396,7 +395,7 @@ impl LongCopies {
             units::bytes(needed_bytes),
             units::bytes(memory_bytes)
         );
-        // Readers have a third, or a half where they need it.
+        // Readers have a third of the memory, or a half if they need it.
         let known = input.looked_through()?;
         let long = LongCopies::of(&known, schema, writes);
         let written_bytes = long.beside_bytes.saturating_add(long.group_bytes);
@@ -412,7 +411,7 @@ impl LongCopies {
     }
 }
 
-/// As many as there are pieces to read, and as the memory suffices for.
+/// The number of threads: at most one per piece, and as many as the memory allows.
 fn threads_count(
     job: &Job,
     input: &TableInput,
@@ -430,7 +429,7 @@ fn threads_count(
     job.options.threads.min(pieces_count).min(by_memory).max(1)
 }
 
-/// All rows, or the failure that made the others stop.
+/// Adds up the rows, or returns the failure that stopped the other threads.
 pub(super) fn sum(counts: Vec<Result<u64>>) -> Result<u64> {
     let mut rows_count = 0;
     let mut failure: Option<Error> = None;

@@ -1,12 +1,10 @@
-//! How often values occur.
+//! Counts how often values occur.
 //!
 //! Contract: [`count_by`] is [`group_by`] with the one aggregate `count`, in the order of the
-//! columns; or by count, the most frequent first and those of equal counts in the order of the
-//! columns. For that the groups, which are fewer than the rows, are written to a private file of
-//! Arrow and sorted.
+//! columns. With order by count, the most frequent value comes first, and equal counts are in the
+//! order of the columns. For that, the groups are written to a private Arrow file and sorted.
 //!
-//! Bounds: those of [`group_by`] and of [`sort`], one after the other, and the groups once on
-//! scratch.
+//! Bounds: those of [`group_by`], then those of [`sort`]; the groups are written to scratch once.
 
 use std::time::Instant;
 
@@ -20,7 +18,7 @@ use crate::input::InputOptions;
 use crate::output::{OutputOptions, TableFormat};
 use crate::rows::KeyColumn;
 
-/// The column that says how often.
+/// The column of the counts.
 const COUNT: &str = "count";
 
 /// Counts the rows of each value of `columns`.

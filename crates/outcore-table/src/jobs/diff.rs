@@ -1,19 +1,21 @@
-//! What differs between two tables.
+//! Compares two tables.
 //!
-//! Contract: [`diff`] compares the rows of two tables by the columns of a key, where null is equal
-//! to null, and counts those that are only in one of them, those that are changed, and those that
-//! are equal. Rows of a key that comes several times are compared in the order of their bytes, so
-//! that the order of the inputs does not matter. Two values are equal if they are stored alike; but
-//! values of a key as in a sort, where zeros and NaNs are one. What differs is written, if that is
-//! asked for, in the order of the key: `diff` says `left`, `right` or `changed`, `diff_columns`
-//! which columns differ, then come the columns of the key, and each other one as `NAME_left` and
-//! `NAME_right`. CSV gets lists and objects as texts of JSON.
+//! Contract: [`diff`] compares the rows of two tables by key columns, where null equals null. It
+//! counts the rows that are only in one table, those that are changed, and those that are equal.
+//! Rows that share a key are compared in the order of their bytes, so the order of the inputs does
+//! not matter. Two values are equal if they are stored alike; key values also if they are equal in
+//! a sort, where all zeros are one value and all NaNs are one.
 //!
-//! Both tables are sorted to private files of Arrow, each by the way of all sorts, and these are
-//! read side by side.
+//! If there are outputs, differences are written in the order of the key. Column `diff` is `left`,
+//! `right` or `changed`, and `diff_columns` lists the columns that differ. Then follow the key
+//! columns, and each other column as `NAME_left` and `NAME_right`. In CSV, lists and objects are
+//! written as JSON.
 //!
-//! Bounds: those of a sort, one table after the other, and the rows of both once on scratch; then a
-//! few batches.
+//! Both tables are sorted to private Arrow files, as in any sort, and these are then compared row
+//! by row.
+//!
+//! Bounds: those of a sort, for one table after the other, and the rows of both on scratch once;
+//! then a few batches.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,36 +43,36 @@ use crate::schema::{FieldPlace, agree};
 
 const DIFF: &str = "compare tables";
 const COMPARE: &str = "compare";
-/// Rows of differences that are put together at once.
+/// Rows of differences that are built at once.
 const ROWS_AT_ONCE: usize = 1024;
 
-/// How many rows differ, and how many do not.
+/// The numbers of rows that differ and that are equal.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DiffSummary {
-    /// Rows of the left table that the right one has not.
+    /// Rows that only the left table has.
     pub left_rows: u64,
-    /// Rows of the right table that the left one has not.
+    /// Rows that only the right table has.
     pub right_rows: u64,
-    /// Rows of both that differ in other columns than the key's.
+    /// Rows of both that differ in columns outside the key.
     pub changed_rows: u64,
-    /// Rows of both that are equal.
+    /// Rows that are equal in both.
     pub equal_rows: u64,
-    /// What was read and written.
+    /// The I/O of the job.
     pub table: TableSummary,
 }
 
 impl DiffSummary {
-    /// Rows that differ.
+    /// The number of rows that differ.
     pub fn differences(&self) -> u64 {
         self.left_rows + self.right_rows + self.changed_rows
     }
 }
 
-/// Compares the tables of `ends` and `right` by columns, or by all of them if none is named; writes
-/// what differs if there are outputs.
+/// Compares the tables of `ends` and `right` by the given columns, or by all. Writes the
+/// differences if there are outputs.
 ///
 /// # Errors
-/// As [`sort`]; usage: tables of other columns.
+/// As [`sort`]. Usage: tables with different columns.
 pub fn diff(
     job: &Job,
     ends: &TableEnds<'_>,
@@ -129,7 +131,7 @@ pub fn diff(
         paths.push(path);
     }
     let sides = [side_of(job, &paths[0])?, side_of(job, &paths[1])?];
-    // As it was written: dictionaries are plain values now.
+    // The schema of the sorted file, in which dictionaries are plain values.
     let schema = sides[0].schema();
     let codec = RowCodec::new(schema, &keys)?;
     let shape = Shape::new(schema, &keys, ends.writes.format)?;
@@ -154,8 +156,7 @@ pub fn diff(
     })
 }
 
-/// What reading both sorted tables side by side will take. How much differs is not known in
-/// advance.
+/// Plans the reads of both sorted tables. The number of differences is not known in advance.
 fn plan_compare(job: &Job, sides: &[TableInput; 2], outputs: &[PathBuf]) -> PhasePlan {
     let stored_bytes: u64 = sides.iter().map(TableInput::stored_bytes).sum();
     let pieces_count: usize = sides.iter().map(|side| side.pieces().len()).sum();
@@ -175,7 +176,7 @@ fn plan_compare(job: &Job, sides: &[TableInput; 2], outputs: &[PathBuf]) -> Phas
     }
 }
 
-/// The longest rows of both tables; 0 where none are long.
+/// The longest row of each table; 0 if no rows are long.
 #[derive(Debug, Clone, Copy)]
 struct Long {
     row_bytes: u64,
@@ -200,8 +201,9 @@ impl Long {
         self.row_bytes > 0
     }
 
-    /// Memory to compare both: of each side a batch that is read, two blocks of a row, its key and
-    /// its bytes, and the last key; and a row of differences, which is put together and written.
+    /// The memory of a comparison. For each side: a batch that is read, two blocks of a row with
+    /// its key and its bytes, and the last key. In addition: a row of differences that is built and
+    /// written.
     fn needed_bytes(self, writes: &OutputOptions) -> u64 {
         let block_bytes = self
             .row_bytes
@@ -219,7 +221,7 @@ impl Long {
             .saturating_add(2 * SINK_BYTES + (16 << 20))
     }
 
-    /// Fails where there is less, before anything is sorted.
+    /// Fails before any sort if the memory is too small.
     fn check(
         self,
         job: &Job,
@@ -245,7 +247,7 @@ impl Long {
     }
 }
 
-/// The columns of both, which must be the same.
+/// The common columns of both tables.
 fn schema_of_both(
     inputs: &[TableInput; 2],
     left: &TableEnds<'_>,
@@ -255,7 +257,7 @@ fn schema_of_both(
     let first = |ends: &TableEnds<'_>| ends.inputs.first().cloned().unwrap_or_default();
     let paths = (first(left), first(right));
     agree(one.schema(), &paths.0, other.schema(), &paths.1)?;
-    // The right one's in the order of the left one's: rows are compared by it.
+    // The right table's columns in the order of the left one's, because rows are compared as bytes.
     let same = one.schema().fields().iter().zip(other.schema().fields());
     if same.clone().all(|(one, other)| one.name() == other.name()) {
         return Ok(SchemaRef::clone(one.schema()));
@@ -288,7 +290,7 @@ fn side_of(job: &Job, path: &Path) -> Result<TableInput> {
 /// The columns of the differences.
 struct Shape {
     schema: SchemaRef,
-    /// Where the columns of the key are, and the places of the others.
+    /// The places of the key columns, and those of the others.
     keys: Vec<FieldPlace>,
     others: Vec<usize>,
     format: TableFormat,
@@ -330,7 +332,7 @@ impl Shape {
         })
     }
 
-    /// A batch of differences.
+    /// Builds a batch of differences.
     fn batch(&self, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
         let columns = columns.into_iter().zip(self.schema.fields());
         let columns = columns.map(
@@ -345,7 +347,7 @@ impl Shape {
     }
 }
 
-/// Whether values are written as texts, since the format has no others for them.
+/// Whether values are written as text because the format has no other form for them.
 fn is_text(data_type: &DataType, format: TableFormat) -> bool {
     format.separator().is_some() && is_nested(data_type)
 }
@@ -363,7 +365,7 @@ fn compare(
     ];
     let free_bytes = job.budget.free_bytes();
     let reader_of = |run: usize| match long.is_long() {
-        // Long rows were checked to have room.
+        // A check has already ensured room for long rows.
         true => Ok(sides[run].memory_min_bytes().max(free_bytes / 16)),
         false => runs[run].reader_bytes(free_bytes / 4),
     };
@@ -395,7 +397,8 @@ fn compare(
                     run.feed(job, pieces, reader_bytes, &sender)
                 });
                 if let Err(error) = fed {
-                    // Who does not listen any more has failed.
+                    // If nothing receives any more, the receiver has failed with an error of its
+                    // own.
                     let _ = sender.send(Err(error));
                 }
             };
@@ -425,12 +428,12 @@ fn compare(
     Ok(found)
 }
 
-/// One of the tables: what has come of it.
+/// The read position in one of the tables.
 struct Head {
     receiver: Receiver<Result<Block>>,
     block: Option<Block>,
     row: usize,
-    /// A row of nulls, and batches that rows of differences are taken from.
+    /// A row of nulls, followed by batches to which rows of differences refer.
     slots: Vec<RecordBatch>,
 }
 
@@ -447,7 +450,7 @@ impl Head {
         }
     }
 
-    /// The next batch if there is none; whether there is one now.
+    /// Receives the next batch if there is none; returns whether there is one now.
     fn fill(&mut self) -> Result<bool> {
         if self.block.is_none() {
             let Ok(block) = self.receiver.recv() else {
@@ -484,7 +487,7 @@ impl Head {
         }
     }
 
-    /// Keeps nothing but what rows may still be taken from.
+    /// Drops all batches to which no rows can refer any more.
     fn forget(&mut self) {
         let last = self.block.as_ref().map(|block| block.batch.clone());
         self.slots.truncate(1);
@@ -499,7 +502,8 @@ fn nulls_of(schema: &SchemaRef) -> RecordBatch {
         .unwrap_or_else(|_| RecordBatch::new_empty(Arc::clone(schema)))
 }
 
-/// A row of differences: where its values are on both sides, the row of nulls standing for none.
+/// A row of differences: the places of its values on both sides; a missing side refers to the row
+/// of nulls.
 struct Difference {
     kind: &'static str,
     columns: Option<String>,
@@ -514,7 +518,7 @@ struct Walk<'a> {
     shape: &'a Shape,
     section: Option<Section<'a>>,
     rows: Vec<Difference>,
-    /// Differences that are put together at once, at most.
+    /// The most differences that are built at once.
     rows_at_once: usize,
     found: DiffSummary,
 }
@@ -559,7 +563,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Compares two rows of one key.
+    /// Compares two rows with the same key.
     fn pair(&mut self) {
         if self.left.row_bytes() == self.right.row_bytes() {
             self.found.equal_rows += 1;
@@ -578,7 +582,8 @@ impl Walk<'_> {
             .map(|&column| schema.field(column).name().as_str())
             .collect();
         match names.is_empty() {
-            // Values of the key that are one to a sort, or dictionaries of the same values.
+            // The bytes differ only in key values that a sort takes as equal, or in dictionary keys
+            // for equal values.
             true => self.found.equal_rows += 1,
             false => {
                 self.found.changed_rows += 1;
@@ -598,7 +603,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Writes the differences that were noted.
+    /// Writes the collected differences.
     fn put(&mut self) -> Result<()> {
         let rows = std::mem::take(&mut self.rows);
         if let Some(section) = self.section.as_mut().filter(|_| !rows.is_empty()) {
@@ -633,7 +638,7 @@ impl Walk<'_> {
 }
 
 impl Head {
-    /// Values of a column of the key of this side, or of the other one where this has none.
+    /// Key values of this side, or of the other one for rows that this side lacks.
     fn or(&self, other: &Head, key: &FieldPlace, rows: &[Difference]) -> Result<ArrayRef> {
         let behind = self.slots.len();
         let slots = self.slots.iter().chain(&other.slots);

@@ -1,12 +1,11 @@
-//! The rows of a table for which a condition is true, by their numbers, for those who know nothing
-//! of Arrow.
+//! Finds the row numbers for which a condition is true, for callers that do not use Arrow.
 //!
-//! Contract: [`RowsWhere`] is opened before anything is read and knows how many rows there are, and
-//! which of them hold the condition only once all have been read. Rows are numbered from 0 on over
-//! all files, in the order of their names.
+//! Contract: opening a [`RowsWhere`] reads no rows and gives their number. Which rows satisfy the
+//! condition is known only after all have been read. Rows are numbered from 0 over all files, in
+//! the order of the files' names.
 //!
-//! Bounds: of memory, a quarter of it, or what the pieces need; one read of the columns that the
-//! condition names.
+//! Bounds: a quarter of the memory, or more if the pieces need it; one read of the columns in the
+//! condition.
 
 use std::path::PathBuf;
 
@@ -24,11 +23,11 @@ pub struct RowsWhere {
 }
 
 impl RowsWhere {
-    /// The rows of the table in `paths` for which `condition` is true.
+    /// Opens the table in `paths` to find the rows for which `condition` is true.
     ///
     /// # Errors
-    /// As [`TableInput::open`] and [`Expr::check`]; usage: a condition without a column, or one
-    /// that is no truth value.
+    /// As [`TableInput::open`] and [`Expr::check`]. Usage: a condition without a column, or without
+    /// truth values.
     pub fn open(job: &Job, paths: &[PathBuf], condition: &str) -> Result<Self> {
         let condition = Expr::parse(condition)?;
         let table = TableInput::open(job, paths, &InputOptions::default())?;
@@ -49,16 +48,16 @@ impl RowsWhere {
         Ok(RowsWhere { input, condition })
     }
 
-    /// All rows, whether or not the condition is true of them.
+    /// The number of all rows, whether the condition is true or not.
     pub fn rows_count(&self) -> u64 {
         self.input.rows_count()
     }
 
-    /// Gives the number of each row for which the condition is true to `take`, in no order, on all
+    /// Passes the number of each row for which the condition is true to `take`, in no order, on all
     /// threads.
     ///
     /// # Errors
-    /// What reading and [`Expr::holds`] fail with.
+    /// Errors of reading and of [`Expr::holds`].
     pub fn each(&self, job: &Job, take: impl Fn(u64) + Sync) -> Result<()> {
         let shape = read_shape(job, self.input.need(), usize::MAX);
         let pieces = self.input.pieces();

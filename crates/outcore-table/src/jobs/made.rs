@@ -1,10 +1,9 @@
-//! A table that is computed from the numbers of its rows.
+//! Generates a table from the numbers of its rows.
 //!
-//! Contract: [`make`] writes the rows that a [`MakeRows`] gives, in the order of their numbers,
-//! with the job's threads. The output depends on the rows and the options alone, not on memory or
-//! threads.
+//! Contract: [`make`] writes the rows of a [`MakeRows`] in the order of their numbers, on the job's
+//! threads. The output depends only on the rows and the options, not on memory or threads.
 //!
-//! Bounds: per thread a section of rows as they are made and a row group of the output.
+//! Bounds: per thread one section of generated rows, and one row group of the output.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -20,34 +19,34 @@ use super::TableSummary;
 use super::copy::sum;
 use crate::output::{OutputOptions, TableOutput, WriterShape};
 
-/// Bytes of rows that a thread makes at once, about.
+/// Approximate bytes of rows that a thread generates at once.
 const BATCH_BYTES: u64 = 1 << 20;
-/// Bytes of the rows of a section, about: a row group or a stretch of text.
+/// Approximate bytes of the rows of a section: a row group or a stretch of text.
 const SECTION_BYTES: u64 = 16 << 20;
 const GENERATE: &str = "generate";
 
-/// Makes rows by their numbers.
+/// Generates rows from their numbers.
 pub trait MakeRows: Sync {
     /// The columns.
     fn schema(&self) -> &SchemaRef;
 
-    /// How many rows there are.
+    /// The number of rows.
     fn rows_count(&self) -> u64;
 
-    /// Bytes of a row in memory, about.
+    /// Approximate bytes of a row in memory.
     fn row_bytes(&self) -> u64;
 
-    /// The rows of these numbers.
+    /// Generates the rows with these numbers.
     ///
     /// # Errors
-    /// What keeps them from being made.
+    /// Errors of the generator.
     fn rows(&self, numbers: Range<u64>) -> Result<RecordBatch>;
 }
 
 /// Writes all rows of `maker`.
 ///
 /// # Errors
-/// What `maker` fails with; what writing fails with. Nothing is left then.
+/// Errors of `maker` and of writing. On failure, no file remains.
 pub fn make(
     job: &Job,
     maker: &dyn MakeRows,
@@ -60,7 +59,7 @@ pub fn make(
     let section_rows = section_rows.min(writes.group_rows_max.max(1) as u64);
     let sections_count = rows_count.div_ceil(section_rows).max(1);
     let memory_bytes = job.budget.free_bytes();
-    // Rows as they are made, with the room that they grow into.
+    // Generated rows, with spare room for growth.
     let thread_bytes = 4 * BATCH_BYTES;
     let group_bytes = writes.group_min_bytes(maker.schema());
     let by_memory = memory_bytes / 2 / (thread_bytes + group_bytes);

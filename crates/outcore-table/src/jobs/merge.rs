@@ -1,17 +1,18 @@
-//! Sorted tables merged into one.
+//! Merges sorted tables into one.
 //!
-//! Contract: [`merge`] takes files each of which is in the order of columns, and writes the rows of
-//! all of them in that order; those of equal keys come in the order of the files. A file that is
-//! not in order is an error that names it and its first row that is out of place: nothing is left
-//! then. One read and one write, and no scratch, whatever the sizes.
+//! Contract: [`merge`] takes files that are all sorted by the same columns, and writes all their
+//! rows in that order. Rows with equal keys come in the order of the files. A file that is not
+//! sorted is an error that reports the file and its first row out of order; no output remains. I/O
+//! is one read and one write, without scratch, for any sizes.
 //!
-//! A thread for each file reads ahead, makes the keys and checks them; one merges; as many as the
-//! memory is enough for encode the output, in sections. A stretch of a file that comes before all
-//! other files' rows is passed on as it is, so that files whose ranges do not overlap are copied.
+//! One thread per file reads ahead, encodes the keys and checks their order. One thread merges. As
+//! many threads as the memory allows encode the output in sections. A stretch of a file that comes
+//! before the rows of all other files is passed on as a whole, so files with disjoint ranges are
+//! copied.
 //!
-//! Bounds: half of the memory for the readers and batches of all files together, so that many files
-//! need more of it; the rest for sections and the writers. Complexity: log2(files) comparisons of
-//! keys a row.
+//! Bounds: half of the memory for the readers and batches of all files together, so many files need
+//! more memory; the rest for sections and writers. Complexity: log2(files) comparisons of keys per
+//! row.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -34,10 +35,10 @@ use crate::output::{OutputOptions, SINK_BYTES, TableOutput};
 use crate::rows::{KeyColumn, RowCodec};
 
 const MERGE: &str = "merge tables";
-/// Rows that are put together at once.
+/// Rows that are gathered at once.
 const ROWS_AT_ONCE: usize = 2048;
 
-/// Strings of bytes, one after another.
+/// Byte strings, back to back.
 #[derive(Default)]
 struct Strings {
     bytes: Vec<u8>,
@@ -63,7 +64,7 @@ impl Strings {
 pub(super) struct Block {
     pub(super) batch: RecordBatch,
     keys: Strings,
-    /// The whole rows, if they are wanted.
+    /// The whole rows, if the caller needs them.
     rows: Strings,
 }
 
@@ -76,16 +77,16 @@ impl Block {
         self.keys.get(row)
     }
 
-    /// All bytes of a row.
+    /// The bytes of a row.
     pub(super) fn row(&self, row: usize) -> &[u8] {
         self.rows.get(row)
     }
 }
 
-/// Merges the files of `ends`, each of which is in the order of `order`.
+/// Merges the files of `ends`, each sorted by `order`.
 ///
 /// # Errors
-/// As [`super::sort`]; corrupt: a file that is not in order; memory for this many files.
+/// As [`super::sort`]. Corrupt: a file that is not sorted. Memory: too little for this many files.
 pub fn merge(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<TableSummary> {
     let started = Instant::now();
     let input = open(job, ends)?;
@@ -150,7 +151,7 @@ pub fn merge(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<Tabl
     })
 }
 
-/// The pieces of each file that has some.
+/// Returns the pieces of each file that has any.
 fn files_of(input: &TableInput) -> Vec<Vec<Piece>> {
     let mut files: Vec<Vec<Piece>> = Vec::new();
     for piece in input.pieces() {
@@ -164,12 +165,12 @@ fn files_of(input: &TableInput) -> Vec<Vec<Piece>> {
     files
 }
 
-/// What is merged, and by what.
+/// Sorted files, and the key by which they are merged.
 pub(super) struct Runs<'a> {
     input: &'a TableInput,
     files: Vec<Vec<Piece>>,
     codec: &'a RowCodec,
-    /// Whole rows are wanted, too.
+    /// Whether whole rows are needed in addition to keys.
     is_whole: bool,
     keys: &'a [KeyColumn],
 }
@@ -182,7 +183,7 @@ struct Part {
 }
 
 impl<'a> Runs<'a> {
-    /// The files of `input`, whose rows have keys, and are made whole if they are wanted.
+    /// The files of `input`. Their rows are encoded with keys, and whole if `is_whole`.
     pub(super) fn of(
         input: &'a TableInput,
         (codec, keys): (&'a RowCodec, &'a [KeyColumn]),
@@ -202,8 +203,7 @@ impl<'a> Runs<'a> {
         &self.files
     }
 
-    /// The memory of each reader, out of `memory_bytes` for all of them and the batches that they
-    /// make.
+    /// Returns the memory of each reader, if `memory_bytes` is for all readers and their batches.
     pub(super) fn reader_bytes(&self, memory_bytes: u64) -> Result<u64> {
         let count = self.files.len().max(1) as u64;
         let least_bytes = self.input.memory_min_bytes();
@@ -218,7 +218,7 @@ impl<'a> Runs<'a> {
             units::bytes(memory_bytes)
         );
         let all_bytes = least_bytes.saturating_mul(count).saturating_mul(3);
-        // Readers have a part of the memory, which grows with it.
+        // Readers have a part of the memory, so the hint scales with it.
         let whole_bytes = self.input.job().options.memory_bytes.max(memory_bytes);
         let parts = whole_bytes.div_ceil(memory_bytes.max(1));
         let by_readers = all_bytes.saturating_mul(parts).min(1 << 60);
@@ -243,7 +243,8 @@ impl<'a> Runs<'a> {
                 let (sender, receiver) = sync_channel(1);
                 let feed = move || {
                     if let Err(error) = self.feed(job, pieces, reader_bytes, &sender) {
-                        // Who does not listen any more has failed.
+                        // If nothing receives any more, the receiver has failed with an error of
+                        // its own.
                         let _ = sender.send(Err(error));
                     }
                 };
@@ -262,17 +263,17 @@ impl<'a> Runs<'a> {
                     write,
                 )?);
             }
-            // If all writers fail, nobody listens any more.
+            // If all writers fail, the channel closes.
             drop(parts);
             let mut merger = Merger::new(receivers, (to_writers, section_bytes));
             let merged = merger.run(job);
-            // Readers and writers end when nobody listens or sends any more.
+            // Readers and writers end when their channels close.
             drop(merger);
             let panicked = |_| Err(Error::new(Kind::Io, MERGE, "a thread panicked"));
             let written = writers.into_iter();
             let written = written.map(|writer| writer.join().unwrap_or_else(panicked));
             let failure = written.filter_map(Result::err).reduce(|one, other| {
-                // One that was given up is the sequel of another.
+                // An interruption is the consequence of another failure.
                 match one.kind() {
                     Kind::Interrupted => other,
                     _ => one,
@@ -287,7 +288,7 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// Reads a file and hands its rows over with their keys, which must ascend.
+    /// Reads a file, and sends its rows with their keys, which must ascend.
     pub(super) fn feed(
         &self,
         job: &Job,
@@ -345,7 +346,7 @@ impl<'a> Runs<'a> {
         Ok(())
     }
 
-    /// The error for a row, counted from 1, that must come before the one in front of it.
+    /// The error for a row, counted from 1, that belongs before the previous one.
     fn out_of_order(&self, piece: Piece, row: u64) -> Error {
         let names: Vec<&str> = self.keys.iter().map(|key| key.name.as_str()).collect();
         let cause = format!(
@@ -368,7 +369,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Writes parts until there are no more.
+/// Writes parts until the channel closes.
 fn write_parts(output: &TableOutput, parts: &Mutex<Receiver<Part>>) -> Result<()> {
     loop {
         let next = parts.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -383,12 +384,12 @@ fn write_parts(output: &TableOutput, parts: &Mutex<Receiver<Part>>) -> Result<()
     }
 }
 
-/// One of the files: what has come of it.
+/// The read position in one of the files.
 struct Head {
     receiver: Receiver<Result<Block>>,
     block: Block,
     row: usize,
-    /// The place of its batch among those that rows are taken from.
+    /// The index of its batch in `slots`.
     slot: usize,
 }
 
@@ -400,11 +401,11 @@ impl Head {
 
 struct Merger {
     waiting: Vec<Receiver<Result<Block>>>,
-    /// By file; those that have ended are nothing.
+    /// By file; `None` for those that have ended.
     heads: Vec<Option<Head>>,
-    /// The numbers of the heads, as a heap: none is larger than the two below it.
+    /// The numbers of the heads as a binary heap, the least first.
     heap: Vec<usize>,
-    /// Batches that rows are taken from, and which rows.
+    /// Batches that contain picked rows, and the picked rows.
     slots: Vec<RecordBatch>,
     picks: Vec<(usize, usize)>,
     part: Part,
@@ -469,7 +470,7 @@ impl Merger {
         }
     }
 
-    /// Whether the head of a file comes before that of another one.
+    /// Whether the head of one file comes before that of the other.
     fn is_before(&self, one: usize, other: usize) -> bool {
         let key = |file: usize| self.heads[file].as_ref().map(Head::key);
         (key(one), one) < (key(other), other)
@@ -493,7 +494,7 @@ impl Merger {
         }
     }
 
-    /// Takes rows of the file that is first, as long as it is, of its batch.
+    /// Takes rows from the batch of the first file while it stays the first.
     fn take(&mut self, first: usize) -> Result<()> {
         let below = [1, 2].into_iter().filter_map(|place| self.heap.get(place));
         let next = below
@@ -536,7 +537,7 @@ impl Merger {
         }
     }
 
-    /// The next batch of a file, or its end.
+    /// Moves to the next batch of a file, or to its end.
     fn advance(&mut self, file: usize) -> Result<()> {
         let Some(head) = self.heads[file].take() else {
             return Ok(());
@@ -550,7 +551,7 @@ impl Merger {
         Ok(())
     }
 
-    /// Makes a batch of the rows that were picked.
+    /// Gathers the picked rows into a batch.
     fn put_together(&mut self) -> Result<()> {
         let batches: Vec<&RecordBatch> = self.slots.iter().collect();
         for picks in self.picks.chunks(ROWS_AT_ONCE) {
@@ -569,7 +570,7 @@ impl Merger {
         put.into_iter().try_for_each(|batch| self.put(batch))
     }
 
-    /// Appends a batch to the part that is being made.
+    /// Appends a batch to the current part.
     fn put(&mut self, batch: RecordBatch) -> Result<()> {
         self.rows_count += batch.num_rows() as u64;
         let columns = batch.columns().iter();

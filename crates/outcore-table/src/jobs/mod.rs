@@ -1,46 +1,45 @@
-//! Jobs on tables: thin drivers that put a table's rows through the engine and back.
+//! Jobs on tables: they convert a table's rows, pass them through the engine, and write the result.
 //!
-//! Contract: each job reads one table ([`TableInput`]), or two of them, and writes another
+//! Contract: each job reads one or two tables ([`TableInput`]) and writes another
 //! ([`TableOutput`]), which is absent or whole. [`copy`](fn@copy), [`select`](fn@select), [`span`]
-//! and [`sample`] go straight from one to the other, and so does a [`join`](fn@join) in any order
-//! whose right table fits into memory. The others sort the rows by a key of bytes, and differ in
-//! the key and in what they do with rows of equal keys:
+//! and [`sample`] copy without a sort. So does an unordered [`join`](fn@join) whose right table
+//! fits into memory. The others sort rows by a key of bytes. They differ in the key, and in how
+//! they treat rows with equal keys:
 //!
-//! - [`sort`](fn@sort): the key is the columns of the order; rows of equal keys: by their bytes,
-//!   or as they came
-//! - [`unique`](fn@unique): the key is the same; rows of equal keys: the first that came
-//! - [`dedup`](fn@dedup): the key is the same, and nothing else of the row; rows of equal keys:
-//!   one is kept, where it was
-//! - [`group_by`]: the key is the columns of the groups; rows of equal keys: put together as
-//!   aggregates
-//! - [`window`](fn@window): the key is the columns of the groups; rows of equal keys: by the
-//!   columns of an order, then as they came; columns are computed of their places
-//! - [`join`](fn@join): the key is the columns that two tables have in common; rows of equal keys:
-//!   those of one table paired with those of the other
-//! - [`comm`](fn@comm): the key is the same, or all columns; rows of equal keys: those of the
-//!   right table are counted
-//! - [`top`](fn@top): the key is the columns of the order, of rows that may be among the first;
-//!   rows of equal keys: as they came
-//! - [`partition`](fn@partition): the key is the columns that name directories; rows of equal
-//!   keys: as they came, in a file of their own
-//! - [`shuffle`](fn@shuffle): the key is a random number of 128 bits, a function of the seed and
-//!   the row's place, or its group; rows of equal keys: as they came
+//! - [`sort`](fn@sort): the key is the columns of the order; rows with equal keys come in the order
+//!   of their bytes, or of the input
+//! - [`unique`](fn@unique): the same key; the first row of each key is kept
+//! - [`dedup`](fn@dedup): the same key, without the rest of the row; one row of each key is kept,
+//!   in its place
+//! - [`group_by`]: the key is the columns of the groups; rows with equal keys are aggregated
+//! - [`window`](fn@window): the key is the columns of the groups; rows of a group are ordered by
+//!   further columns, then by the input, and new columns are computed from their places
+//! - [`join`](fn@join): the key is the join columns; rows of the two tables with equal keys are
+//!   paired
+//! - [`comm`](fn@comm): the key is the given columns, or all; the right rows of each key are
+//!   counted
+//! - [`top`](fn@top): the key is the columns of the order, for rows that may be among the first;
+//!   rows with equal keys come in the order of the input
+//! - [`partition`](fn@partition): the key is the columns that name directories; rows with equal
+//!   keys go to one file, in the order of the input
+//! - [`shuffle`](fn@shuffle): the key is a random number of 128 bits, a function of the seed and of
+//!   the row's position or group; rows with equal keys come in the order of the input
 //!
 //! [`view`](mod@view) leaves rows in sorted runs, which are merged as they are read.
 //!
-//! [`make`] computes rows from their numbers, and reads nothing.
+//! [`make`] computes rows from their numbers, and has no input.
 //!
-//! [`merge`](fn@merge) takes tables that are sorted already, and reads them side by side instead.
-//! [`count_by`] is a group-by with a sort after it, and [`diff`](fn@diff) two sorts, the results of
-//! which are read side by side.
+//! [`merge`](fn@merge) merges tables that are already sorted. [`count_by`] is a group-by followed
+//! by a sort. [`diff`](fn@diff) is two sorts, whose results are compared row by row.
 //!
-//! Decoding and encoding, the greater part of the work, are done by all threads: pieces of the
-//! input side by side, and parts of the output side by side ([`outcore::sort::lines::rows`]).
+//! All threads share decoding and encoding, which are most of the work: pieces of the input are
+//! decoded in parallel, and parts of the output are encoded in parallel
+//! ([`outcore::sort::lines::rows`]).
 //!
-//! Bounds: a quarter of the memory each for readers and writers, which do not work at the same
-//! time, the rest for the sort; where the pieces or columns need more than a quarter, what they
-//! need. I/O is one read of the columns, one more of the columns of the key for the sample, the
-//! rows to scratch and back as far as they do not fit, and the output.
+//! Bounds: readers have a quarter of the memory, and so have writers, which work later; the sort
+//! has the rest. If the pieces or columns need more than a quarter, they get it. I/O is one read of
+//! the columns, one of the key columns for the sample, the rows to scratch and back if they do not
+//! fit, and the output.
 
 mod call;
 mod copy;
@@ -103,36 +102,36 @@ pub use vectors::VectorColumn;
 pub use verify::{TableCheck, verify};
 pub use window::{Window, WindowColumn, WindowFunction, window};
 
-/// What a job reads, and what it writes.
+/// The inputs and outputs of a job.
 #[derive(Debug, Clone, Copy)]
 pub struct TableEnds<'a> {
-    /// Files and directories of one table.
+    /// Files and directories that form one table.
     pub inputs: &'a [PathBuf],
-    /// What is read of them.
+    /// Which parts of them are read, and how.
     pub reads: &'a InputOptions,
-    /// Files, several of which get equal numbers of rows.
+    /// Output files; several files get equal numbers of rows.
     pub outputs: &'a [PathBuf],
-    /// What they look like.
+    /// The format and options of the outputs.
     pub writes: &'a OutputOptions,
 }
 
-/// The right one of two tables.
+/// The right one of two input tables.
 #[derive(Debug, Clone, Copy)]
 pub struct RightTable<'a> {
-    /// Its files and directories.
+    /// Files and directories that form the table.
     pub inputs: &'a [PathBuf],
-    /// What is read of them.
+    /// Which parts of them are read, and how.
     pub reads: &'a InputOptions,
 }
 
 /// Two tables whose columns are compared.
 struct Both {
     inputs: [TableInput; 2],
-    /// What is read of them.
+    /// The options for each table.
     reads: [InputOptions; 2],
 }
 
-/// Opens the table of `ends` and `right` with `open`. Text without rows has no types: its columns
+/// Opens the tables of `ends` and `right` with `open`. Text without rows has no types; its columns
 /// get those of the other table.
 fn open_both(
     ends: &TableEnds<'_>,
@@ -151,14 +150,14 @@ fn open_both(
     Ok(Both { inputs, reads })
 }
 
-/// What a job did.
+/// The result of a job.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TableSummary {
-    /// Rows that were read.
+    /// Rows read.
     pub rows_in: u64,
-    /// Rows that were written.
+    /// Rows written.
     pub rows_out: u64,
-    /// Length of each file that was written.
+    /// Length of each output file.
     pub lens_bytes: Vec<u64>,
     /// Wall time.
     pub seconds: f64,
@@ -166,15 +165,15 @@ pub struct TableSummary {
     pub read_bytes: u64,
     /// Bytes written to all drives.
     pub written_bytes: u64,
-    /// Most scratch in use at once.
+    /// Peak scratch use.
     pub scratch_bytes: u64,
-    /// Times that the data were read and written.
+    /// The number of times that the data are read and written.
     pub passes: u32,
     /// The phases in order.
     pub phases: Vec<Phase>,
 }
 
-/// Fails where a job that keeps all rows has not written all that it read.
+/// Fails if a job that keeps all rows has not written all that it read.
 fn check_rows(rows_in: u64, rows_out: u64) -> Result<()> {
     match rows_in == rows_out {
         true => Ok(()),
@@ -187,8 +186,8 @@ fn check_rows(rows_in: u64, rows_out: u64) -> Result<()> {
 }
 
 impl TableSummary {
-    /// Publishes the output of a sort of `input`, if that is still what it was; `sample_bytes` of
-    /// it were read before.
+    /// Publishes the output of a sort of `input`, if the input has not changed; `sample_bytes` of
+    /// it were read before the sort.
     fn published(
         job: &Job,
         (input, sample_bytes): (&TableInput, u64),
@@ -202,8 +201,8 @@ impl TableSummary {
         Ok(TableSummary::of_sort(done, read_bytes, lens_bytes))
     }
 
-    /// What the engine says of a sort, beside what was read of the tables before it (for the
-    /// sample) and in all, and what was written of them.
+    /// Combines the engine's summary of a sort with the bytes that were read from the tables,
+    /// before it (for the sample) and in total, and with the written bytes.
     fn of_sort(
         done: LineSummary,
         (sample_bytes, read_bytes): (u64, u64),

@@ -1,18 +1,18 @@
-//! A part of a table: its first rows, or rows that are drawn.
+//! Copies a part of a table: rows at one end, or random rows.
 //!
-//! Contract: rows keep their order. [`sample`]
-//! copies a number of rows, each set of which is as likely as any other; [`halves`] cuts a table in
-//! two like that. What is drawn is a function of the seed and the number of rows alone.
+//! Contract: rows keep their order. [`sample`] copies a given number of rows, and every set of so
+//! many rows is equally likely; [`halves`] splits a table in the same way. The choice depends only
+//! on the seed and the number of rows.
 //!
-//! [`span`] copies rows at either end.
+//! [`span`] copies the rows at one end.
 //!
-//! **Drawing.** Row i of n is taken with probability (k - t) / (n - i), where t have been taken
-//! before it: so it is k of them in the end, and every set is equally likely (Fan, Muller, Rezucha,
-//! "Development of sampling plans by using sequential selection techniques", 1962; Knuth, volume 2,
-//! algorithm S). Its random number is a hash of seed and i, so that threads can begin anywhere: how
-//! many have been taken is kept for every [`STEP_ROWS`]th row.
+//! **Sampling.** Row i of n is taken with probability (k - t) / (n - i) if t rows before it were
+//! taken. So exactly k rows are taken in the end, and every set is equally likely (Fan, Muller,
+//! Rezucha, "Development of sampling plans by using sequential selection techniques", 1962; Knuth,
+//! volume 2, algorithm S). The random number of a row is a hash of seed and i. The number of rows
+//! taken so far is stored for every [`STEP_ROWS`]th row, so threads can begin anywhere.
 //!
-//! Bounds: a copy, and two bytes for a thousand rows.
+//! Bounds: a copy, and two bytes per thousand rows.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ use crate::fault;
 use crate::input::{Piece, RowSpan, TableInput, common_rows};
 use crate::output::OutputOptions;
 
-/// Rows between two places at which it is known how many were taken before.
+/// The distance between rows for which the number of rows taken before is stored.
 const STEP_ROWS: u64 = 4096;
 
 /// Copies the rows at one end of a table.
@@ -54,7 +54,7 @@ pub fn span(job: &Job, ends: &TableEnds<'_>, span: RowSpan) -> Result<TableSumma
     copy_changed(job, &input, to, &spans)?.publish()
 }
 
-/// The rows that are taken of each piece.
+/// The rows to take from each piece.
 struct Spans(Vec<Range<u64>>);
 
 impl Change for Spans {
@@ -80,7 +80,7 @@ impl Change for Spans {
     }
 }
 
-/// Copies `rows_count` rows of a table, or all if there are fewer, that are drawn by `seed`.
+/// Copies `rows_count` random rows of a table, or all if there are fewer; `seed` determines which.
 ///
 /// # Errors
 /// As [`copy`](super::copy()).
@@ -104,7 +104,7 @@ pub fn sample(
     })
 }
 
-/// Copies each row of a table with this probability; which ones is decided by `seed`.
+/// Copies each row of a table with this probability; `seed` determines which.
 ///
 /// # Errors
 /// As [`copy`](super::copy()).
@@ -119,11 +119,11 @@ pub fn sample_rate(job: &Job, ends: &TableEnds<'_>, rate: f64, seed: u64) -> Res
     copy_changed(job, &input, to, &drawn)?.publish()
 }
 
-/// Copies `rows_count` rows of a table, each of which is any of its rows with the same probability:
-/// a row may come several times, one after another.
+/// Copies `rows_count` rows, each drawn from all rows with equal probability. A row that is drawn
+/// several times is copied as often, in adjacent rows.
 ///
 /// # Errors
-/// As [`copy`](super::copy()); memory: eight bytes per row that is drawn.
+/// As [`copy`](super::copy()). Memory: eight bytes per drawn row.
 pub fn sample_with_replacement(
     job: &Job,
     ends: &TableEnds<'_>,
@@ -143,13 +143,13 @@ pub fn sample_with_replacement(
     copy_changed(job, &input, to, &repeated)?.publish()
 }
 
-/// The rows of a batch, the first of which is row `first` of a piece, among all.
+/// The numbers, among all rows, of a batch's rows; its first row is row `first` of a piece.
 fn rows_of(starts: &[u64], piece: usize, first: u64, batch: &RecordBatch) -> Range<u64> {
     let start = starts.get(piece).copied().unwrap_or(0) + first;
     start..start + batch.num_rows() as u64
 }
 
-/// Rows that are drawn each by itself.
+/// Rows that are drawn independently.
 struct Flipped {
     starts: Vec<u64>,
     rate: f64,
@@ -176,15 +176,15 @@ impl Change for Flipped {
     }
 }
 
-/// Rows that are drawn several times.
+/// Rows that may be drawn several times.
 struct Repeated {
     starts: Vec<u64>,
-    /// In order.
+    /// In ascending order.
     places: Vec<u64>,
 }
 
 impl Repeated {
-    /// Those of the rows in a range.
+    /// The draws within a range of rows.
     fn of(&self, rows: Range<u64>) -> &[u64] {
         let at = |row: u64| self.places.partition_point(|place| *place < row);
         &self.places[at(rows.start)..at(rows.end)]
@@ -206,7 +206,7 @@ impl Change for Repeated {
     ) -> Result<()> {
         let rows = rows_of(&self.starts, piece, first, &batch);
         let start = rows.start;
-        // A row that is drawn often must not become a batch beyond all bounds.
+        // A row that is drawn often must not make a batch arbitrarily large.
         for places in self.of(rows).chunks(batch.num_rows().max(1)) {
             let taken: UInt32Array = places
                 .iter()
@@ -219,11 +219,11 @@ impl Change for Repeated {
     }
 }
 
-/// Copies a share of the rows of a table that are drawn by `seed` to the outputs, and the others to
-/// `rest`: all of them appear, or nothing.
+/// Copies a random share of the rows to the outputs, and the others to `rest`; `seed` determines
+/// which. All outputs appear, or none.
 ///
 /// # Errors
-/// As [`copy`](super::copy()); usage: a share that is not between 0 and 1.
+/// As [`copy`](super::copy()). Usage: a share that is not between 0 and 1.
 pub fn halves(
     job: &Job,
     ends: &TableEnds<'_>,
@@ -257,14 +257,14 @@ pub fn halves(
     one.publish_with(other)
 }
 
-/// Rows that are drawn.
+/// The drawn rows.
 struct Drawn {
     seed: u64,
     rows_count: u64,
     drawn_count: u64,
-    /// How many are drawn of the rows before every so manieth.
+    /// For every [`STEP_ROWS`]th row, the number of drawn rows before it.
     before: Vec<u64>,
-    /// The first row of each piece, and the number of all.
+    /// The first row of each piece, followed by the number of all rows.
     starts: Vec<u64>,
 }
 
@@ -289,14 +289,14 @@ impl Drawn {
         Ok(drawn)
     }
 
-    /// Whether a row is drawn, where this many before it were.
+    /// Whether a row is drawn, if `taken` rows before it were.
     fn is_next(&self, row: u64, taken: u64) -> bool {
         let number = XxHash3_64::oneshot_with_seed(self.seed, &row.to_le_bytes());
         let place = (u128::from(number) * u128::from(self.rows_count - row)) >> 64;
         place < u128::from(self.drawn_count - taken)
     }
 
-    /// How many of the rows before this one are drawn.
+    /// The number of drawn rows before this one.
     fn before(&self, row: u64) -> u64 {
         let step = row / STEP_ROWS;
         let Some(&before) = self.before.get(step as usize) else {
@@ -309,7 +309,7 @@ impl Drawn {
     }
 }
 
-/// The rows that are drawn, or the others.
+/// The drawn rows, or the others.
 struct Taken<'d> {
     drawn: &'d Drawn,
     is_drawn: bool,

@@ -1,17 +1,16 @@
-//! A table in directories: one for each value of its key columns.
+//! Splits a table into directories, one per value of its key columns.
 //!
-//! Contract: rows whose key columns are equal go to one file,
-//! `DIR/country=de/day=7/part-0.parquet`, in the order of the input. The columns of the key are not
-//! in the files (objects whose fields are keys are); readers take them from the names of the
-//! directories ([`hive`](crate::input)), where a null is called `__HIVE_DEFAULT_PARTITION__`, a
-//! time with a zone is that of UTC, and what names cannot hold is written `%xx`. All files appear
-//! together, or nothing does.
+//! Contract: rows with equal key columns go to one file, `DIR/country=de/day=7/part-0.parquet`, in
+//! the order of the input. The key columns are not in the files, except for objects with fields
+//! that are keys. Readers take the key columns from the directory names ([`hive`](crate::input)): a
+//! null is `__HIVE_DEFAULT_PARTITION__`, a time with a zone is in UTC, and bytes that names cannot
+//! hold are written as `%xx`. All files appear together, or none does.
 //!
-//! Two passes: the first counts the rows of each key, reading no other column; the second sorts
-//! rows by the key into files that end where the counts say. So no more than one file is written at
-//! a time, and memory does not grow with their number.
+//! There are two passes. The first reads only the key columns, and counts the rows of each key. The
+//! second sorts rows by the key into files whose lengths are those counts. So only one file is
+//! written at a time, and memory does not grow with their number.
 //!
-//! Bounds: as [`sort`](fn@super::sort) beside a read of the key columns; [`PARTITIONS_MAX`]
+//! Bounds: as [`sort`](fn@super::sort), and a read of the key columns; [`PARTITIONS_MAX`]
 //! directories.
 
 use std::collections::HashSet;
@@ -36,17 +35,17 @@ use crate::rows::{KeyColumn, RowCodec};
 use crate::schema::FieldPlace;
 
 const PARTITION: &str = "partition a table";
-/// The longest name that Linux's file systems take.
+/// The longest file name on Linux file systems.
 const NAME_BYTES_MAX: usize = 255;
-/// Directories at most: their files appear together, and are open until then.
+/// The most directories: their files stay open until all appear together.
 const PARTITIONS_MAX: usize = 10_000;
 
-/// Splits a table by the values of columns into directories below `dir`, which is made if it is not
-/// there, into files of the name `file`; gives their names, too. The outputs of `ends` do not
-/// matter.
+/// Splits a table by the values of columns into directories below `dir`, which is created if it is
+/// missing. Each directory gets a file named `file`. Returns the paths as well. The outputs of
+/// `ends` are ignored.
 ///
 /// # Errors
-/// As [`sort`](super::sort()); usage: a key of floats, bytes or nested values, no other column, too
+/// As [`sort`](super::sort()). Usage: a key of floats, bytes or nested values; no other column; too
 /// many values.
 pub fn partition(
     job: &Job,
@@ -129,7 +128,7 @@ pub fn partition(
     Ok((done, paths))
 }
 
-/// The names of a group's directories.
+/// Returns the directory of a group, relative to `dir`.
 fn directory_of(groups: &RecordBatch, group: usize, keys: &[KeyColumn]) -> Result<PathBuf> {
     let mut path = PathBuf::new();
     let schema = groups.schema();
@@ -160,7 +159,7 @@ fn directory_of(groups: &RecordBatch, group: usize, keys: &[KeyColumn]) -> Resul
     Ok(path)
 }
 
-/// Text whose bytes that names should not hold are written `%xx`.
+/// Writes bytes that names should not hold as `%xx`.
 fn encoded(text: &str) -> String {
     let mut name = String::with_capacity(text.len());
     for unit in text.chars() {

@@ -1,14 +1,13 @@
-//! Columns of a table as plain numbers and strings, for those who know nothing of Arrow.
+//! Columns of a table as plain numbers and strings, for callers that do not use Arrow.
 //!
-//! Contract: [`PlainColumns`] reads some columns, a piece at a time on each of several threads, and
-//! shows rows in batches that know their file and their first row there. Whole numbers become `i64`
-//! or, where their type has no sign and 64 bits, `u64`; strings become `&str`; of columns that are
-//! asked for as numbers, floats of four bytes stay such, and all others become `f64`. A value that
-//! is null is an error that names column and row, and so is a weight of 2^63 or more in a column of
-//! `u64`.
+//! Contract: [`PlainColumns`] reads some columns, with several threads that take one piece at a
+//! time. It passes rows in batches that know their file and their first row there. Integers become
+//! `i64`, or `u64` for unsigned 64-bit types; strings become `&str`. In columns requested as
+//! numbers, four-byte floats stay such, and all other types become `f64`. A null is an error that
+//! reports column and row, and so is a weight of 2^63 or more in a column of `u64`.
 //!
-//! Bounds: of memory, what [`PlainColumns::memory_bytes`] says, of which it keeps account itself;
-//! one read of the columns.
+//! Bounds: [`PlainColumns::memory_bytes`] of memory, which this module reserves itself; one read of
+//! the columns.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,54 +27,54 @@ use crate::input::{InputOptions, Piece, PieceQueue, TableInput};
 use crate::schema::column_index;
 
 const READ: &str = "read columns";
-/// Rows that are shown together.
+/// The most rows of a batch.
 const ROWS_AT_ONCE: usize = 4096;
-/// Pieces that a sample looks at.
+/// Pieces that a sample reads.
 const SAMPLE_PIECES: usize = 8;
 
-/// What a column has.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlainType {
-    /// Whole numbers.
+    /// Signed integers.
     Whole,
-    /// Whole numbers of 64 bits without a sign.
+    /// Unsigned 64-bit integers.
     Unsigned,
     /// Strings.
     Text,
-    /// Floats of four bytes.
+    /// Four-byte floats.
     Float32,
-    /// Floats of eight bytes.
+    /// Eight-byte floats.
     Float64,
 }
 
-/// The values of a column in some rows.
+/// The values of a column in a batch.
 #[derive(Debug)]
 pub enum PlainValues<'b> {
-    /// Whole numbers.
+    /// Signed integers.
     Whole(&'b [i64]),
-    /// Whole numbers without a sign.
+    /// Unsigned integers.
     Unsigned(&'b [u64]),
     /// Strings.
     Text(Vec<&'b str>),
-    /// Floats of four bytes.
+    /// Four-byte floats.
     Float32(&'b [f32]),
-    /// Floats of eight bytes.
+    /// Eight-byte floats.
     Float64(&'b [f64]),
 }
 
-/// Some neighbouring rows of a file.
+/// A batch of consecutive rows of a file.
 #[derive(Debug)]
 pub struct PlainBatch<'b> {
     /// The file.
     pub path: &'b Path,
-    /// The number of the first row in the file, from 0 on.
+    /// The number of the first row in the file, from 0.
     pub first_row: u64,
-    /// The columns, in the order asked for.
+    /// The columns, in the requested order.
     pub columns: Vec<PlainValues<'b>>,
 }
 
-/// Takes batches, each with a number that is as much larger than that of another as the other has
-/// rows, at least.
+/// Takes a batch and its number. Numbers of consecutive batches differ by at least the number of
+/// rows.
 pub type TakePlain<'t> = dyn FnMut(&PlainBatch<'_>, u64) -> Result<()> + 't;
 
 /// Columns of a table; see the module.
@@ -83,7 +82,7 @@ pub struct PlainColumns {
     input: TableInput,
     types: Vec<PlainType>,
     names: Vec<String>,
-    /// Of each piece its first row in its file.
+    /// For each piece, its first row in its file.
     firsts: Vec<u64>,
     paths: Vec<PathBuf>,
     shape: ReadShape,
@@ -92,11 +91,11 @@ pub struct PlainColumns {
 }
 
 impl PlainColumns {
-    /// The columns `names` of the table in `paths`; those `as_numbers`, which are at the end, have
-    /// to be numbers.
+    /// Opens the columns `names` of the table in `paths`. The last `as_numbers` of them must be
+    /// numbers.
     ///
     /// # Errors
-    /// As [`TableInput::open`]; usage: a column that has neither numbers nor strings.
+    /// As [`TableInput::open`]. Usage: a column with neither numbers nor strings.
     pub fn open(
         job: &Job,
         paths: &[PathBuf],
@@ -134,32 +133,32 @@ impl PlainColumns {
         })
     }
 
-    /// What the columns have.
+    /// The types of the columns.
     pub fn types(&self) -> &[PlainType] {
         &self.types
     }
 
-    /// Rows.
+    /// The number of rows.
     pub fn rows_count(&self) -> u64 {
         self.input.rows_count()
     }
 
-    /// Bytes that have been read so far.
+    /// Bytes read so far.
     pub fn read_bytes(&self) -> u64 {
         self.input.read_bytes()
     }
 
     /// Memory of all threads together.
     pub fn memory_bytes(&self) -> u64 {
-        // Arrays as read, those of one type, and what the caller makes of them.
+        // Arrays as read, arrays of one type, and the caller's copies.
         let batches_bytes = 3 * self.shape.batch_bytes;
         (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
     }
 
-    /// Shows the first rows of some pieces from all over.
+    /// Passes the first rows of some pieces, evenly spread over the table, to `take`.
     ///
     /// # Errors
-    /// What reading and `take` fail with.
+    /// Errors of reading and of `take`.
     pub fn sample(&self, take: &mut TakePlain<'_>) -> Result<()> {
         let pieces = self.input.pieces();
         let mut reader = self.input.reader(self.shape.reader_bytes)?;
@@ -176,7 +175,8 @@ impl PlainColumns {
         Ok(())
     }
 
-    /// Shows all rows; all threads call it, and each row goes to one of them. There is one pass.
+    /// Passes all rows to `take`. Every thread calls this, and each row goes to one thread. There
+    /// is one pass.
     ///
     /// # Errors
     /// As [`PlainColumns::sample`].

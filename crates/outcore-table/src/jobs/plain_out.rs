@@ -1,11 +1,11 @@
-//! Plain numbers and strings as a table, for those who know nothing of Arrow: the other way of
+//! Writes plain numbers and strings as a table, for callers that do not use Arrow: the inverse of
 //! [`super::plain`].
 //!
-//! Contract: [`write_columns`] makes one file, absent or whole, in the format that its name tells:
+//! Contract: [`write_columns`] writes one file, absent or whole, in the format of its extension:
 //! Parquet, Arrow, CSV or JSON lines. Rows come in batches, in order.
 //!
-//! Bounds: of memory, half of what is free for the rows that are being encoded, at most; a batch is
-//! its maker's.
+//! Bounds: at most half of the free memory for rows that are being encoded; the caller owns the
+//! batches.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use super::plain::PlainType;
 use crate::output::{OutputOptions, TableFormat, TableOutput, WriterShape};
 
 const WRITE: &str = "write table";
-/// Memory for rows on their way to the file.
+/// Memory for rows that are being written.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
 
-/// The values of a column in some rows.
+/// The values of a column in a batch.
 #[derive(Debug, Clone)]
 pub enum ColumnValues {
-    /// Whole numbers.
+    /// Signed integers.
     Whole(Vec<i64>),
-    /// Whole numbers without a sign.
+    /// Unsigned integers.
     Unsigned(Vec<u64>),
-    /// Floats of eight bytes.
+    /// Eight-byte floats.
     Float64(Vec<f64>),
     /// Strings.
     Text(Vec<String>),
@@ -49,7 +49,7 @@ impl ColumnValues {
 /// Takes the next rows: the values of each column.
 pub type TakeColumns<'t> = dyn FnMut(Vec<ColumnValues>) -> Result<()> + 't;
 
-/// Whether a file of that name is a table.
+/// Whether the extension is that of a table.
 pub fn is_table_name(path: &Path) -> bool {
     matches!(
         TableFormat::of_name(path),
@@ -57,26 +57,26 @@ pub fn is_table_name(path: &Path) -> bool {
     )
 }
 
-/// Whether a file of that name has rows with names of columns: a table, CSV or JSON lines.
+/// Whether the extension is that of a format with column names: a table, CSV or JSON lines.
 pub fn has_columns(path: &Path) -> bool {
     TableFormat::of_name(path).is_some()
 }
 
-/// A table that is made of plain values.
+/// The output of a table of plain values.
 #[derive(Debug, Clone, Copy)]
 pub struct NewTable<'a> {
-    /// Its file, whose name tells the format.
+    /// Its path; the extension determines the format.
     pub path: &'a Path,
-    /// Whether the file may take the place of another.
+    /// Whether it may replace an existing file.
     pub is_replacing: bool,
     /// Names and types of the columns.
     pub columns: &'a [(&'a str, PlainType)],
 }
 
-/// Writes a table whose rows `make` gives. How many there were.
+/// Writes a table with the rows that `make` passes, and returns their number.
 ///
 /// # Errors
-/// As [`TableOutput::create`]; what `make` fails with. Nothing is left then.
+/// As [`TableOutput::create`]; errors of `make`. On failure, no file remains.
 pub fn write_columns(
     job: &Job,
     table: &NewTable<'_>,
@@ -85,7 +85,7 @@ pub fn write_columns(
     write_columns_beside(job, table, None, make)
 }
 
-/// The same; the table and the files that are written `beside` it appear together.
+/// Writes a table that appears together with the files written `beside` it.
 ///
 /// # Errors
 /// As [`write_columns`].

@@ -1,9 +1,9 @@
-//! Tables in a random order.
+//! Shuffles tables.
 //!
-//! Contract: a key of 128 random bits for each row, and a sort: so an order is as likely as any
-//! other but for equal numbers, of which there are none to be expected below 2^60 rows, and is the
-//! same on any machine. Where groups are kept together, the bits are those of the group, and its
-//! rows stay in the order of the input.
+//! Contract: each row gets a key of 128 random bits, and rows are sorted by the keys. So all orders
+//! are equally likely unless two keys are equal, which is not to be expected below 2^60 rows. The
+//! order is the same on every machine. With groups, the bits are those of the group, and its rows
+//! stay in the order of the input.
 
 use outcore::Job;
 use outcore::key::sort_key::Tie;
@@ -15,16 +15,15 @@ use super::{TableEnds, TableSummary};
 use crate::output::OutputOptions;
 use crate::rows::{KeyColumn, RowCodec};
 
-/// Puts the rows of a table in a random order, of which all are about as likely: each row gets a
-/// random number of 128 bits, and rows are sorted by these. The order is a pure function of the
-/// seed, the epoch and the rows' places in the input.
+/// Shuffles the rows of a table: each row gets a random number of 128 bits, and rows are sorted by
+/// these. All orders are about equally likely. The order is a pure function of the seed, the epoch
+/// and the rows' positions in the input.
 ///
-/// With `groups`, rows with equal values in these columns stay together, in the order of the input,
-/// and the groups come in a random order, which depends on the seed, the epoch and these values
-/// alone.
+/// With `groups`, rows with equal values in these columns stay together, in the order of the input.
+/// The order of the groups is random and depends only on the seed, the epoch and these values.
 ///
 /// # Errors
-/// As [`sort`](super::sort()). Usage: a group has an order, which it cannot keep.
+/// As [`sort`](super::sort()). Usage: a group column with a direction, which a shuffle cannot keep.
 pub fn shuffle(
     job: &Job,
     ends: &TableEnds<'_>,
@@ -34,8 +33,8 @@ pub fn shuffle(
     shuffle_to(job, ends, mixed(seed, epoch), groups, None)
 }
 
-/// Writes so many rows of a table, chosen at random, in a random order: the first ones of what
-/// [`shuffle`] would write.
+/// Writes so many random rows of a table in random order: the first ones of what [`shuffle`] would
+/// write.
 ///
 /// # Errors
 /// As [`shuffle`].
@@ -49,7 +48,7 @@ pub fn shuffle_some(
     shuffle_to(job, ends, mixed(seed, epoch), &[], Some(rows_count))
 }
 
-/// Seeds and epochs that are close give orders that have nothing in common.
+/// Mixes seed and epoch so that similar ones give unrelated orders.
 fn mixed(seed: u64, epoch: u64) -> u64 {
     seed ^ epoch.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
@@ -82,7 +81,7 @@ fn shuffle_to(
         sorted_by: Vec::new(),
         ..ends.writes.clone()
     };
-    // Groups may bring together what is equal.
+    // Groups may bring equal values together.
     if groups.is_empty() {
         writes.without_dictionary.extend(input.hardly_repeating());
     }

@@ -1,14 +1,14 @@
-//! How much room a job on rows needs where values are long: on how many threads the memory is
-//! enough, and how much memory is enough.
+//! Divides the memory of a job on rows with long values: how many threads it is enough for, and how
+//! much memory is enough.
 //!
-//! Contract: a job says with [`RowCosts`] what it holds of its longest row while it makes it, and
-//! while it takes it in order. [`Room::shapes`] divides the memory by that: among as many threads
-//! as all of it is enough for, that of the engine included. So what a plan reserves and what runs
-//! do are the same, and a job that has too little memory says so before it reads its rows.
-//! [`Room::named`] names a memory that is enough: the least for which the same division works out.
-//! Where no values are long, each thread has a part of the memory, as it always had.
+//! Contract: [`RowCosts`] lists the copies of the longest row that a job holds while it makes the
+//! row and while it takes it in order. [`Room::shapes`] divides the memory among as many threads as
+//! it is enough for, including the engine's memory. So a plan reserves what the run uses, and a job
+//! with too little memory reports that before it reads its rows. [`Room::named`] reports enough
+//! memory: the least for which the same division works. If no values are long, each thread has a
+//! fixed part of the memory.
 //!
-//! Complexity: a plan of the engine for each memory and number of threads that is tried.
+//! Complexity: a plan of the engine for each memory size and number of threads that is tried.
 
 use arrow_schema::{DataType, Schema, SchemaRef};
 use outcore::Job;
@@ -24,44 +24,45 @@ use crate::input::{InputNeed, TableInput};
 use crate::output::{OutputOptions, SINK_BYTES};
 use crate::rows::RowCodec;
 
-/// Memories are tried, and named, in such steps.
+/// Memory sizes are tried and reported in these steps.
 const STEP_BYTES: u64 = 16 << 20;
-/// What is looked for among memories stops here: a damaged footer may ask for anything.
+/// The search for enough memory stops here, because a damaged footer may state any size.
 const MOST_BYTES: u64 = 1 << 50;
-/// Batches of usual length that a thread makes or takes at once, at most.
+/// The most batches of usual length that a thread makes or takes at once.
 const BATCHES: u64 = 10;
-/// What a thread holds for groups, however long rows are, at most.
+/// The most memory of a thread for groups, for any length of rows.
 const TABLES_BYTES: u64 = 5 << 20;
-/// Pieces larger than this part of the memory are a reason for too little of it.
+/// If a piece is larger than 1/`PIECE_SHARE` of the memory, pieces count as a cause of too little
+/// memory.
 const PIECE_SHARE: u64 = 8;
 
-/// What a thread of a job holds of the longest row; all 0 where no values are long.
+/// A thread's memory for the longest row; all fields are 0 if no values are long.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RowCosts {
-    /// While it makes the row, beside the reader's batch.
+    /// Memory while it makes the row, in addition to the reader's batch.
     pub(super) made_bytes: u64,
-    /// While it takes it, beside what is encoded of it.
+    /// Memory while it takes the row, in addition to its encoded form.
     pub(super) taken_bytes: u64,
-    /// The row as it is written.
+    /// Bytes of the row in the output.
     pub(super) written_bytes: u64,
     /// The row as the engine sorts it.
     pub(super) longest: Option<LongRow>,
-    /// One row of a key is written.
+    /// Whether one row of each key is written.
     pub(super) is_unique: bool,
-    /// All rows of a key are taken one after another.
+    /// Whether all rows of a key are taken together.
     pub(super) is_grouped: bool,
-    /// The part of the memory, one in so many, that is held beside all of this; 0 for none.
+    /// The job keeps 1/`kept_share` of the memory in addition; 0 for none.
     pub(super) kept_share: u64,
 }
 
-/// Who sorts the rows.
+/// How the rows are sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sorts {
-    /// The sort of rows.
+    /// By a sort of rows.
     Whole,
-    /// A view, in runs.
+    /// By a view, in runs.
     Runs,
-    /// Nobody.
+    /// Not at all.
     Nothing,
 }
 
@@ -70,15 +71,15 @@ pub(super) enum Sorts {
 pub(super) struct Room<'a> {
     pub(super) job: &'a Job,
     pub(super) need: InputNeed,
-    /// What is written, and how, if a table is.
+    /// The schema and options of the output, if a table is written.
     pub(super) written: Option<(&'a SchemaRef, &'a OutputOptions)>,
     pub(super) costs: RowCosts,
-    /// Bytes of all rows, about.
+    /// Approximate bytes of all rows.
     pub(super) data_bytes: u64,
     pub(super) sorts: Sorts,
 }
 
-/// A long value of so many bytes as arrow-row has it, which puts strings into blocks of 32 bytes.
+/// The length of a long value in arrow-row's form, which splits strings into blocks of 32 bytes.
 pub(super) fn as_key(long_bytes: u64) -> u64 {
     match long_bytes {
         0 => 0,
@@ -86,8 +87,8 @@ pub(super) fn as_key(long_bytes: u64) -> u64 {
     }
 }
 
-/// How often a decoded value of the columns is in memory for a moment: dictionaries and views are
-/// made of plain values.
+/// How many copies of a decoded value are briefly in memory; dictionaries and views are built from
+/// plain values.
 pub(super) fn arrays_times(schema: &Schema) -> u64 {
     fn is_made(data_type: &DataType) -> bool {
         match data_type {
@@ -112,7 +113,8 @@ impl RowCosts {
         self.made_bytes > 0
     }
 
-    /// Of the rows of `input` as `codec` has them, with values of `long_bytes` in the longest.
+    /// The costs of rows of `input` in the form of `codec`, with values of `long_bytes` in the
+    /// longest row.
     pub(super) fn of_columns(input: &TableInput, codec: &RowCodec, long_bytes: u64) -> Self {
         let key_bytes = as_key(input.long_bytes_of(&codec.key_names()));
         let row_bytes = match codec.repeats_keys() {
@@ -135,7 +137,7 @@ impl RowCosts {
 }
 
 impl Room<'_> {
-    /// The memory divided: what reading takes, and what writing takes.
+    /// Divides the memory into shares for reading and writing.
     pub(super) fn shapes(&self) -> (ReadShape, WriteShape) {
         let memory_bytes = self.job.budget.free_bytes();
         let most = self.threads_max(memory_bytes);
@@ -152,13 +154,14 @@ impl Room<'_> {
         self.shapes_in(memory_bytes, threads)
     }
 
-    /// Whether the least that is needed fits in.
+    /// Whether the memory holds the least need.
     pub(super) fn is_enough(&self) -> bool {
         self.holds(self.job.budget.free_bytes(), 1)
     }
 
-    /// The same error; for too little memory with one that is enough, where pages or values of
-    /// `known`, which has looked through the input, are long.
+    /// If the error is too little memory, adds how much is enough. `known` returns the same room
+    /// after an inspection of all pages and values of the input; it is used only if some of these
+    /// are long.
     pub(super) fn named(error: Error, known: impl FnOnce() -> Result<Self>) -> Error {
         if error.kind() != Kind::Memory {
             return error;
@@ -177,7 +180,7 @@ impl Room<'_> {
         ))
     }
 
-    /// The least memory above that of the job which is enough for one thread, in steps.
+    /// Returns the least memory, in steps and above the job's, that is enough for one thread.
     pub(super) fn enough_bytes(&self) -> u64 {
         let whole_bytes = self.job.options.memory_bytes;
         let held_bytes = whole_bytes.saturating_sub(self.job.budget.free_bytes());
@@ -192,17 +195,17 @@ impl Room<'_> {
         }
     }
 
-    /// What is written, and how.
+    /// The schema and options of the output.
     ///
     /// # Errors
-    /// A bug: nothing is.
+    /// A bug: there is no output.
     pub(super) fn written(&self) -> Result<(&SchemaRef, &OutputOptions)> {
         self.written.ok_or_else(|| {
             Error::usage("write table", "the job has no output").hint("a bug: please report it")
         })
     }
 
-    /// What a thread takes to write a row group that has the longest row in it.
+    /// Memory of a thread to write a row group that contains the longest row.
     fn group_bytes(&self) -> u64 {
         let Some((schema, writes)) = self.written else {
             return 1;
@@ -211,7 +214,7 @@ impl Room<'_> {
         least_bytes.saturating_add(self.costs.written_bytes)
     }
 
-    /// Beside the row group, what encodes the longest row.
+    /// Memory to encode the longest row, in addition to the row group.
     fn encoder_bytes(&self) -> u64 {
         let encoder = self.written.map(|(_, writes)| writes.encoder_times());
         encoder
@@ -219,7 +222,8 @@ impl Room<'_> {
             .saturating_mul(self.costs.written_bytes)
     }
 
-    /// Threads for whose readers and row groups a half of the memory is enough, each.
+    /// The most threads for which half of the memory holds the readers, and half holds the row
+    /// groups.
     fn threads_max(&self, memory_bytes: u64) -> usize {
         let writers = (memory_bytes / 2).saturating_sub(SINK_BYTES) / self.group_bytes();
         let reader_bytes = with_room(self.need.piece_bytes).saturating_add(self.costs.made_bytes);
@@ -232,7 +236,8 @@ impl Room<'_> {
         threads.clamp(1, self.job.options.threads.max(1))
     }
 
-    /// What this many threads get of this memory: a quarter of it, or what they need at least.
+    /// Divides this memory among this many threads: reading and writing each get a quarter of it,
+    /// or at least what they need.
     fn shapes_in(&self, memory_bytes: u64, threads: usize) -> (ReadShape, WriteShape) {
         let reads = ReadShape {
             made_bytes: self.costs.made_bytes,
@@ -259,7 +264,7 @@ impl Room<'_> {
         (reads, writes)
     }
 
-    /// Whether this memory is enough for all that this many threads hold of long rows.
+    /// Whether this memory holds the long rows of this many threads.
     pub(super) fn holds(&self, memory_bytes: u64, threads: usize) -> bool {
         let (reads, writes) = self.shapes_in(memory_bytes, threads);
         let all = |each_bytes: u64| each_bytes.saturating_mul(threads as u64);
@@ -274,7 +279,7 @@ impl Room<'_> {
             .saturating_add(BATCHES * writes.batch_bytes);
         let sink_bytes = writes.output_bytes.saturating_add(all(taken_bytes));
         let group_bytes = writes.output_bytes.saturating_sub(SINK_BYTES) / threads as u64;
-        // What a view holds to sort is held while rows are made.
+        // A view holds its sort buffers while rows are made.
         let beside_bytes = match self.sorts {
             Sorts::Whole => source_bytes.max(sink_bytes),
             Sorts::Runs | Sorts::Nothing => source_bytes,
@@ -285,7 +290,7 @@ impl Room<'_> {
             && self.has_plan(memory_bytes - beside_bytes, threads)
     }
 
-    /// Whether the engine has a plan for rows of these lengths.
+    /// Whether the engine can plan for rows of these lengths.
     fn has_plan(&self, memory_bytes: u64, threads: usize) -> bool {
         let longest = self.costs.longest.unwrap_or_default();
         let job = JobSize {

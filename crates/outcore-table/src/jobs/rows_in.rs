@@ -1,16 +1,16 @@
-//! The rows of a table on their way into the engine: each with its key.
+//! The rows of a table, each with its key, as input of the engine.
 //!
 //! Contract: [`RowsIn`] is the engine's [`RowSource`] over a [`TableInput`]. Threads take pieces in
-//! order, decode them and encode their rows with the key that [`RowKeys`] says. A row's position is
-//! the number of its piece and its place in there, so that it grows in the order of the input
-//! whatever the threads.
+//! order, decode them, and encode their rows with the key that [`RowKeys`] defines. A row's
+//! position is made of the number of its piece and its place there, so positions ascend in the
+//! order of the input for any number of threads.
 //!
-//! **The sample.** Pieces may be in an order of their own, as those of a log are by time, so rows
-//! from the fronts of pieces would say little about the keys. The columns of the key, and nothing
-//! else, are read of up to [`SAMPLE_PIECES`] pieces, and rows are taken evenly from all over them.
-//! How long rows are is told by whole rows from the fronts of a few pieces.
+//! **The sample.** Pieces may be ordered, for example those of a log by time, so the first rows of
+//! pieces would not represent the keys. The sample reads only the key columns, of up to
+//! [`SAMPLE_PIECES`] pieces, and takes rows evenly from them. The length of rows is estimated from
+//! whole rows at the start of a few pieces.
 //!
-//! Bounds: a reader and a batch of rows a thread; the sample's keys, some MiB at most.
+//! Bounds: a reader and a batch of rows per thread; the sample's keys, at most a few MiB.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -33,25 +33,25 @@ const SAMPLE_ROWS: usize = 2048;
 /// Pieces from which whole rows are sampled, and rows of each.
 pub(super) const LEN_PIECES: usize = 4;
 const LEN_ROWS: usize = 4096;
-/// Bytes of a sampled key that are kept.
+/// The most bytes of a sampled key that are kept.
 const KEY_BYTES_MAX: usize = 256;
-/// Rows that the engine is shown at once in a sample.
+/// Rows that the sample passes to the engine at once.
 const SHOWN_ROWS: usize = 32;
-/// A row's position is its place in its piece, and above this many bits the number of the piece.
+/// A row's position is its place in its piece, plus the number of the piece above this many bits.
 const PLACE_BITS: u32 = 40;
-/// What a reader gets beside the least that its pieces need, but no more than that: with the least
-/// alone it decodes row by row.
+/// The most memory that a reader gets beyond its least need; with only the least need, it decodes
+/// row by row.
 const ROOM_BYTES: u64 = 2 << 20;
-/// Bytes of rows that are encoded or decoded at once by a thread: within the cache, where memory
-/// allows it.
+/// Bytes of rows that a thread encodes or decodes at once, if the memory allows it; they fit into
+/// the cache.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
 const BATCH_BYTES_MIN: u64 = 64 << 10;
-/// Rows that are encoded at once, at most.
+/// The most rows that are encoded at once.
 pub(super) const ROWS_AT_ONCE: usize = 2048;
 
-/// Makes rows of its own, which begin with the columns of their groups.
+/// Encodes rows in a form of its own, which begins with the columns of their groups.
 pub(super) trait EncodeRows: std::fmt::Debug + Sync {
-    /// Appends a row for each row of `batch`, the first of which is at `position`.
+    /// Appends a row for each row of `batch`, whose first row is at `position`.
     ///
     /// # Errors
     /// Usage: a row that is too long.
@@ -60,33 +60,33 @@ pub(super) trait EncodeRows: std::fmt::Debug + Sync {
     /// The columns of the groups.
     fn group_names(&self) -> Vec<String>;
 
-    /// Appends a row that has nothing but its group for each row of `batch`, which has the columns
-    /// of the groups alone, as [`EncodeRows::group_names`] names them.
+    /// Appends a row with only its group for each row of `batch`. The batch has only the columns of
+    /// the groups, as [`EncodeRows::group_names`] lists them.
     ///
     /// # Errors
     /// Usage: a row that is too long.
     fn encode_groups(&self, batch: &RecordBatch, rows: &mut RowBatch) -> Result<()>;
 }
 
-/// What decides about a row's place.
+/// Defines the key of a row.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RowKeys<'k> {
     /// The columns of the codec's order.
     Columns,
-    /// A random number that the seed and the row's position give.
+    /// A random number from the seed and the row's position.
     Random { seed: u64 },
-    /// A random number that the seed and the columns of this other codec's order give: the same for
-    /// all rows of a group.
+    /// A random number from the seed and the columns of this other codec's order: the same for all
+    /// rows of a group.
     RandomGroups { seed: u64, group: &'k RowCodec },
-    /// The columns of the codec's order, and after them nothing but the row's position, and of the
-    /// key the front that this other codec makes.
+    /// The columns of the codec's order, followed only by the row's position. Rows are grouped by
+    /// the part of the key that this other codec encodes.
     Places { group: &'k RowCodec },
-    /// The columns of groups, and after them what decides between the rows of one.
+    /// The columns of groups, followed by what orders the rows of a group.
     Made { by: &'k dyn EncodeRows },
 }
 
 impl RowKeys<'_> {
-    /// Appends the rows of `batch`, the first of which is at `position`.
+    /// Appends the rows of `batch`, whose first row is at `position`.
     fn encode(
         self,
         codec: &RowCodec,
@@ -111,12 +111,12 @@ impl RowKeys<'_> {
     }
 }
 
-/// A number of 128 bits, of which the larger bytes come first.
+/// Returns a number of 128 bits, big-endian.
 fn draw(seed: u64, position: u64) -> [u8; 16] {
     XxHash3_128::oneshot_with_seed(seed, &position.to_le_bytes()).to_be_bytes()
 }
 
-/// The numbers of the groups that the rows of `batch` belong to.
+/// Returns the random numbers of the groups of the rows of `batch`.
 fn drawn_groups(seed: u64, group: &RowCodec, batch: &RecordBatch) -> Result<Vec<[u8; 16]>> {
     let keys = group.keys_of(batch)?;
     let draw = |key: &[u8]| XxHash3_128::oneshot_with_seed(seed, key).to_be_bytes();
@@ -124,31 +124,31 @@ fn drawn_groups(seed: u64, group: &RowCodec, batch: &RecordBatch) -> Result<Vec<
     Ok(drawn.unwrap_or_default())
 }
 
-/// What reading takes.
+/// Threads and memory for reading.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadShape {
     /// Threads that read.
     pub(super) readers_count: usize,
-    /// The memory of each of them, for a piece.
+    /// Memory of each reader, for a piece.
     pub(super) reader_bytes: u64,
-    /// Bytes of rows that are encoded at once, about.
+    /// Approximate bytes of rows that are encoded at once.
     pub(super) batch_bytes: u64,
-    /// What a thread holds of the longest row while it makes it, beside such a batch.
+    /// Memory of a thread for the longest row while it makes it, in addition to such a batch.
     pub(super) made_bytes: u64,
-    /// That row, where values are long.
+    /// The longest row, if values are long.
     pub(super) longest: Option<LongRow>,
 }
 
-/// The memory of a reader that does not decode row by row, where its pieces need `piece_bytes` at
-/// least.
+/// The memory with which a reader does not decode row by row, if its pieces need at least
+/// `piece_bytes`.
 pub(super) fn with_room(piece_bytes: u64) -> u64 {
     piece_bytes
         .max(1)
         .saturating_add(piece_bytes.min(ROOM_BYTES))
 }
 
-/// How it is read by this many threads: they get a quarter of the memory, or their least need and
-/// some more.
+/// Divides memory among this many readers: they get a quarter of it, or their least need and some
+/// more.
 pub(super) fn read_shape_of(memory_bytes: u64, need: InputNeed, threads: usize) -> ReadShape {
     let (quarter_bytes, half_bytes) = (memory_bytes / 4, memory_bytes / 2);
     let share_bytes = quarter_bytes / threads as u64;
@@ -168,40 +168,40 @@ pub(super) struct RowsIn<'a> {
     codec: &'a RowCodec,
     keys: RowKeys<'a>,
     shape: ReadShape,
-    /// What writes the rows, where it has a limit for their length.
+    /// Limits the length of rows, if the writer does.
     limit: Option<WriteShape>,
     sample: Sample,
     rows_count: u64,
     queue: PieceQueue,
-    /// Readers that have begun.
+    /// The number of readers that have begun.
     begun: AtomicUsize,
 }
 
-/// Makes rows of a batch.
+/// Encodes the rows of a batch.
 pub(super) type Encode<'e> = dyn Fn(&RecordBatch, &mut RowBatch) -> Result<()> + 'e;
 
-/// What was seen before the job.
+/// A sample that is taken before the job.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
     pub(super) keys: Vec<Vec<u8>>,
-    /// Rows that were seen whole.
+    /// Statistics of rows that were sampled whole.
     seen: SeenRows,
 }
 
-/// Rows, and how long they are together.
+/// The number of rows, and their total length.
 #[derive(Debug, Default, Clone, Copy)]
 struct SeenRows {
     count: f64,
-    /// With their lengths.
+    /// The length includes the prefixes.
     bytes: f64,
     key_bytes: f64,
 }
 
 impl<'a> RowsIn<'a> {
-    /// The rows of `input` as `codec` makes them; reads the sample.
+    /// Opens the rows of `input` as `codec` encodes them, and takes the sample.
     ///
     /// # Errors
-    /// As [`TableInput::reader`] and what it reads.
+    /// As [`TableInput::reader`]; errors of reading.
     pub(super) fn open(
         input: &'a TableInput,
         codec: &'a RowCodec,
@@ -246,7 +246,7 @@ impl<'a> RowsIn<'a> {
         })
     }
 
-    /// The same, where rows that `limit` has no room for are refused before they are sorted.
+    /// Rejects rows that exceed `limit` before they are sorted.
     pub(super) fn limited(self, limit: WriteShape) -> Self {
         RowsIn {
             limit: Some(limit),
@@ -254,12 +254,12 @@ impl<'a> RowsIn<'a> {
         }
     }
 
-    /// Bytes of a row, on average.
+    /// The average bytes of a row.
     pub(super) fn row_bytes(&self) -> f64 {
         self.sample.row_bytes()
     }
 
-    /// Fails for a row that what writes it has no room for; the first is at a position.
+    /// Fails for a row that is too long for the writer; the first row is at `position`.
     fn check_lens(&self, rows: &RowBatch, position: u64) -> Result<()> {
         let Some(limit) = self.limit else {
             return Ok(());
@@ -279,13 +279,13 @@ impl<'a> RowsIn<'a> {
     }
 }
 
-/// Every so many of `pieces`, so that there are `count` at most.
+/// Chooses at most `count` of `pieces`, evenly spread.
 pub(super) fn spread(pieces: &[Piece], count: usize) -> impl Iterator<Item = Piece> {
     let chosen = count.min(pieces.len());
     (0..chosen).map(move |index| pieces[(2 * index + 1) * pieces.len() / (2 * chosen)])
 }
 
-/// `input`'s job with memory of its own, for one reader.
+/// Returns the job with a separate budget for one reader.
 fn alone(job: &Job, reader_bytes: u64) -> Job {
     Job {
         budget: Budget::new(reader_bytes),
@@ -294,7 +294,7 @@ fn alone(job: &Job, reader_bytes: u64) -> Job {
 }
 
 impl Sample {
-    /// Looks at whole rows, as `encode` makes them.
+    /// Samples whole rows, as `encode` makes them.
     pub(super) fn see_lens(
         &mut self,
         input: &TableInput,
@@ -321,7 +321,7 @@ impl Sample {
         Ok(())
     }
 
-    /// Looks at whole rows.
+    /// Adds whole rows to the statistics.
     pub(super) fn see_rows(&mut self, rows: &RowBatch) {
         let key_bytes = |row: &[u8]| key_of(row).map_or(0, <[u8]>::len);
         self.seen.count += rows.len() as f64;
@@ -329,7 +329,7 @@ impl Sample {
         self.seen.key_bytes += rows.iter().map(key_bytes).sum::<usize>() as f64;
     }
 
-    /// Reads the columns of the key, of which `encode` makes rows.
+    /// Samples the key columns; `encode` converts them to rows.
     pub(super) fn see_keys(
         &mut self,
         input: &TableInput,
@@ -362,7 +362,7 @@ impl Sample {
         Ok(())
     }
 
-    /// Reads the columns of the key of `codec`.
+    /// Samples the key columns of `codec`.
     pub(super) fn see_keys_of(
         &mut self,
         input: &TableInput,
@@ -375,12 +375,12 @@ impl Sample {
         })
     }
 
-    /// Bytes of a row, on average.
+    /// The average bytes of a row.
     pub(super) fn row_bytes(&self) -> f64 {
         self.mean().map_or(0.0, |mean| mean.row_bytes)
     }
 
-    /// How long the rows are that were seen whole.
+    /// The average length of the rows that were sampled whole.
     pub(super) fn mean(&self) -> Option<MeanRow> {
         let seen = self.seen;
         (seen.count > 0.0).then(|| MeanRow {
@@ -389,7 +389,7 @@ impl Sample {
         })
     }
 
-    /// Keeps this share of the keys, from all over.
+    /// Keeps this share of the keys, evenly spread.
     pub(super) fn thin_out(&mut self, share: f64) {
         let mut due = 0.0;
         self.keys.retain(|_| {
@@ -400,7 +400,7 @@ impl Sample {
         });
     }
 
-    /// Shows the keys to the engine; [`Sample::mean`] says how long their rows are.
+    /// Passes the sampled keys to the engine; [`Sample::mean`] gives the length of their rows.
     pub(super) fn show(&self, take: &mut TakeRows<'_>) -> Result<()> {
         let mut rows = RowBatch::default();
         let mut row = Vec::new();
@@ -417,7 +417,7 @@ impl Sample {
         Ok(())
     }
 
-    /// Random numbers are all over, too.
+    /// Random keys need no sample; they are drawn here.
     fn draw_keys(&mut self, seed: u64) {
         let keys = 0..(SAMPLE_PIECES * SAMPLE_ROWS) as u64;
         self.keys = keys.map(|key| draw(!seed, key).to_vec()).collect();
@@ -430,8 +430,8 @@ impl RowSource for RowsIn<'_> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // A batch of Arrow arrays is the reader's, and as large again are its rows; those that
-        // are made are made of others.
+        // The reader holds a batch of arrays, and its rows need as much again. With `Made` keys,
+        // further arrays are computed.
         let batches = match self.keys {
             RowKeys::Made { .. } => 3,
             _ => 2,
@@ -484,7 +484,7 @@ impl RowSource for RowsIn<'_> {
     }
 }
 
-/// A batch in parts of this many rows at most.
+/// Splits a batch into parts of at most this many rows.
 pub(super) fn parts_of(
     batch: &RecordBatch,
     rows_at_once: usize,
@@ -494,8 +494,8 @@ pub(super) fn parts_of(
     starts.map(move |from| batch.slice(from, rows_at_once.min(count - from)))
 }
 
-/// A batch in parts of rows that have `bytes_at_once` together, or one row, and [`ROWS_AT_ONCE`] at
-/// most, where they have these lengths.
+/// Splits a batch of rows with these lengths into parts of about `bytes_at_once`, with at least one
+/// row and at most [`ROWS_AT_ONCE`].
 pub(super) fn parts_of_lens(
     batch: &RecordBatch,
     lens_bytes: &[usize],
@@ -516,13 +516,13 @@ pub(super) fn parts_of_lens(
     })
 }
 
-/// The number of a row's piece, and its place in there.
+/// Returns the number of a row's piece, and its place in the piece.
 pub(super) fn piece_and_place(position: u64) -> (usize, u64) {
     let piece = usize::try_from(position >> PLACE_BITS).unwrap_or(usize::MAX);
     (piece, position & ((1 << PLACE_BITS) - 1))
 }
 
-/// The position of the first row of a piece.
+/// Returns the position of the first row of a piece.
 pub(super) fn position_of(piece: usize) -> Result<u64> {
     let piece = u64::try_from(piece).ok();
     let is_held = |piece: &u64| piece.leading_zeros() >= PLACE_BITS;

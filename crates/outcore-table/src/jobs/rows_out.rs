@@ -1,12 +1,12 @@
-//! Sorted rows on their way into a table.
+//! Writes sorted rows to a table.
 //!
 //! Contract: [`RowsOut`] is the engine's [`RowSink`] over a [`TableOutput`]. A part of the rows is
-//! a section of the output, decoded and encoded by the thread that sorts its buckets. Parts have
-//! the bytes of one row group, about, and their number is a multiple of the threads', so that all
-//! of these end at about the same time.
+//! a section of the output; the thread that sorts the part's buckets also decodes and encodes it. A
+//! part has about the bytes of one row group. The number of parts is a multiple of the number of
+//! threads, so that all threads end at about the same time.
 //!
-//! Bounds: row groups that are being encoded are the output's; beside them a decoded batch a
-//! thread.
+//! Bounds: the output holds the row groups that are being encoded; each thread also holds a decoded
+//! batch.
 
 use outcore::Forecast;
 use outcore::sort::lines::rows::{RowPart, RowSink};
@@ -16,38 +16,37 @@ use crate::fault;
 use crate::output::{Section, TableOutput};
 use crate::rows::RowCodec;
 
-/// Rows that are decoded at once, at most.
+/// The most rows that are decoded at once.
 pub(super) const ROWS_AT_ONCE: usize = 4096;
-/// The part of a writer's memory that one row may take.
+/// One row may take 1/`ROW_SHARE` of a writer's memory.
 pub(super) const ROW_SHARE: u64 = 4;
-/// Of the memory of a row group that is being encoded, what rows are that become one: so far do
-/// they shrink, about.
+/// About how much the rows of a row group shrink when they are encoded.
 const SHRINK: u64 = 2;
 
-/// What writing takes.
+/// Threads and memory for writing.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WriteShape {
     /// Threads that write.
     pub(super) writers_count: usize,
     /// The memory of the output.
     pub(super) output_bytes: u64,
-    /// Bytes of rows that are decoded at once, about.
+    /// Approximate bytes of rows that are decoded at once.
     pub(super) batch_bytes: u64,
-    /// What a thread holds of the longest row, beside such a batch and its row group.
+    /// Memory of a thread for the longest row, in addition to such a batch and its row group.
     pub(super) taken_bytes: u64,
-    /// That row, as it comes, where values are long; 0 where they are not.
+    /// The encoded length of the longest row, if values are long; 0 otherwise.
     pub(super) longest_bytes: u64,
 }
 
 impl WriteShape {
-    /// Bytes of a row, at most.
+    /// The most bytes of a row.
     pub(super) fn row_bytes_max(&self) -> u64 {
         let share_bytes = self.output_bytes / self.writers_count as u64;
         let least_bytes = self.batch_bytes.max(self.longest_bytes);
         least_bytes.max(share_bytes / ROW_SHARE)
     }
 
-    /// Fails for a row that does not fit in.
+    /// Fails for a row that is too long.
     ///
     /// # Errors
     /// Memory.
@@ -60,14 +59,14 @@ impl WriteShape {
         }
     }
 
-    /// The error for a row that nothing said to be so long.
+    /// The error for a row that is longer than expected.
     fn too_long(&self, row_bytes: u64) -> Error {
         let cause = format!(
             "a row takes {}, and in this memory a row may take {}",
             units::bytes(row_bytes),
             units::bytes(self.row_bytes_max())
         );
-        // An output has a quarter of the memory at least.
+        // An output has at least a quarter of the memory.
         let enough = |writers_count: usize| {
             let share_bytes = row_bytes.min(1 << 50) * ROW_SHARE * writers_count as u64;
             units::bytes_exact((4 * share_bytes).next_multiple_of(64 << 20))
@@ -88,15 +87,15 @@ impl WriteShape {
 pub(super) struct RowsOut<'a> {
     output: &'a TableOutput,
     codec: &'a RowCodec,
-    /// The columns that are written, by their places, if not all.
+    /// The indexes of the columns to write, if not all.
     columns: Option<&'a [usize]>,
     shape: WriteShape,
     part_bytes: u64,
     written: Forecast,
 }
 
-/// Bytes of the rows of a part, where all of them are about `data_bytes`, of `row_bytes` each on
-/// average.
+/// Bytes of the rows of a part, if all rows have about `data_bytes`, with an average of
+/// `row_bytes`.
 pub(super) fn part_bytes(
     output: &TableOutput,
     shape: WriteShape,
@@ -111,8 +110,8 @@ pub(super) fn part_bytes(
 }
 
 impl<'a> RowsOut<'a> {
-    /// For about `data_bytes` of rows, of `row_bytes` each on average, which become this much of a
-    /// file.
+    /// Creates a sink for about `data_bytes` of rows, with an average of `row_bytes`, that become a
+    /// file of about this length.
     pub(super) fn new(
         output: &'a TableOutput,
         (codec, columns): (&'a RowCodec, Option<&'a [usize]>),
@@ -132,7 +131,7 @@ impl<'a> RowsOut<'a> {
 
 impl RowSink for RowsOut<'_> {
     fn memory_bytes(&self) -> u64 {
-        // The rows themselves are the engine's; a batch of arrays, and what is being encoded of it.
+        // The engine holds the rows. This is for a batch of arrays, and its encoded form.
         let taken_bytes = 2 * self.shape.batch_bytes + self.shape.taken_bytes;
         self.shape.output_bytes + taken_bytes * self.shape.writers_count as u64
     }
@@ -244,7 +243,7 @@ mod tests {
         let sink = RowsOut::new(&output, (&codec, None), shape, amount);
         std::thread::scope(|scope| {
             let second = scope.spawn(|| sink.begin(1, Some(10)).and_then(|part| part.finish()));
-            // Whether it waits already or not.
+            // Either order is fine: the thread may be waiting already or not.
             std::thread::sleep(Duration::from_millis(10));
             sink.give_up();
             let until = Instant::now() + Duration::from_secs(60);
@@ -252,7 +251,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(5));
             }
             if !second.is_finished() {
-                // The scope could not end otherwise.
+                // Otherwise the scope would never end.
                 job.control.cancel();
                 panic!("it waits for ever");
             }

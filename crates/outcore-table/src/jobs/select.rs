@@ -1,14 +1,15 @@
-//! Some rows of a table, with other columns.
+//! Copies selected rows of a table, with computed columns.
 //!
-//! Contract: [`select`] copies the rows for which all conditions are true, with columns that are
-//! computed of the input's: one of a name that there is takes its place, others come last.
-//! Conditions see the columns of the input. Computed columns also see those that stand before them
-//! and that the input has not, and `index`, the position of a row in the input, from 0, if there is
-//! no column of that name. `a as b` gives a column another name. Row groups that the
-//! conditions rule out by their statistics, and directories by their names, are not read, nor are
-//! columns that nobody asks for. Rows keep their order.
+//! Contract: [`select`] copies the rows for which all conditions are true, and adds computed
+//! columns. A computed column replaces an input column of the same name; others come last. `a as b`
+//! renames a column. Rows keep their order.
 //!
-//! Bounds: those of a copy, and a column of a batch for each part of an expression.
+//! Conditions see the columns of the input. Computed columns also see earlier computed columns that
+//! the input lacks, and `index`, a row's position in the input from 0, if there is no column of
+//! that name. Row groups that the conditions exclude by their statistics, directories that they
+//! exclude by their names, and unused columns are not read.
+//!
+//! Bounds: those of a copy, and one column of a batch per subexpression.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,15 +28,15 @@ use crate::input::{InputOptions, Piece, Predicate, TableInput};
 use crate::schema::{FieldPlace, column_index};
 
 const SELECT: &str = "choose columns";
-/// The position of a row in the input, as expressions name it.
+/// The name of a row's position in expressions.
 const INDEX: &str = "index";
 
-/// What is taken of a table.
+/// The conditions and computed columns of a selection.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Selection {
-    /// All of them are true of the rows that are taken.
+    /// Conditions on rows, joined by `and`.
     pub conditions: Vec<Expr>,
-    /// Columns that are computed.
+    /// The computed columns.
     pub computed: Vec<Assignment>,
 }
 
@@ -52,11 +53,11 @@ impl Selection {
     }
 }
 
-/// Copies what `selection` takes of a table. [`InputOptions::columns`] may name computed columns,
-/// too; those that it does not name come last.
+/// Copies the selected rows and columns of a table. [`InputOptions::columns`] may include computed
+/// columns; computed columns that it does not include come last.
 ///
 /// # Errors
-/// As [`copy`](super::copy()) and [`Expr::check`]. Nothing is left then.
+/// As [`copy`](super::copy()) and [`Expr::check`]. On failure, no file remains.
 pub fn select(job: &Job, ends: &TableEnds<'_>, selection: &Selection) -> Result<TableSummary> {
     let started = Instant::now();
     let all = InputOptions {
@@ -93,26 +94,26 @@ fn first_rows(pieces: &[Piece]) -> HashMap<(usize, usize), u64> {
     firsts
 }
 
-/// What is read, and what becomes of it.
+/// The plan: what is read, and how the output is made from it.
 struct Plan {
     /// Columns that are read.
     reads: Vec<String>,
-    /// What row groups may be left out by.
+    /// Conditions by which row groups are skipped.
     predicates: Vec<Predicate>,
-    /// Of what is written.
+    /// The schema of the output.
     schema: SchemaRef,
-    /// For each column that is written: where it comes from.
+    /// The origin of each output column.
     origins: Vec<Origin>,
-    /// Whether expressions ask for the position of a row.
+    /// Whether expressions use the position of a row.
     has_index: bool,
-    /// Computed columns that expressions may read.
+    /// Computed columns that expressions may use.
     visible: Vec<FieldRef>,
 }
 
 enum Origin {
     /// A column of the input.
     Read(String),
-    /// The computed column at this place.
+    /// The computed column with this index.
     Computed(usize),
 }
 
@@ -155,19 +156,20 @@ impl Plan {
     }
 }
 
-/// A column on its way.
+/// A column while the plan is made.
 struct Column {
     field: FieldRef,
     origin: Origin,
 }
 
-/// `input` with more columns behind.
+/// Appends columns to the schema of `input`.
 fn extended(input: &SchemaRef, more: &[FieldRef]) -> SchemaRef {
     let fields = input.fields().iter().chain(more).cloned();
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// All columns of the input with those that are computed, and those that later ones may read.
+/// Returns all columns of the input with the computed ones, and the computed ones that later
+/// expressions may use.
 fn computed_columns(
     input: &SchemaRef,
     scope: &SchemaRef,
@@ -190,7 +192,7 @@ fn computed_columns(
         let data_type = made.value.check(&scope)?;
         let of_input = made.value.column().filter(|name| is_in(input, name));
         let column = match of_input {
-            // A column by another name, with all that it says of its values.
+            // A renamed column keeps all its metadata.
             Some(column) => {
                 let field = FieldPlace::of(input, column, SELECT)?.field(input, column);
                 Column {
@@ -235,7 +237,7 @@ fn is_in(schema: &Schema, name: &str) -> bool {
     FieldPlace::of(schema, name, SELECT).is_ok()
 }
 
-/// The names of what is written, in their order.
+/// The names of the output columns, in their order.
 fn names_written(whole: &Schema, columns: Option<&[String]>, selection: &Selection) -> Vec<String> {
     match columns {
         None => whole
@@ -269,7 +271,7 @@ fn names_read(input: &Schema, origins: &[Origin], selection: &Selection) -> Resu
     Ok(names)
 }
 
-/// The column `name` of what is read and computed, or a field of objects that are read.
+/// Returns the column `name` among the input and computed columns, or a field of input objects.
 fn chosen(whole: &Schema, origins: &[Origin], name: &String) -> Result<(FieldRef, Origin)> {
     let place = FieldPlace::of(whole, name, SELECT)?;
     let field = place.field(whole, name);
@@ -299,7 +301,7 @@ struct Selected<'s> {
 }
 
 impl Selected<'_> {
-    /// The rows of `batch` for which all conditions are true, with the columns that are written.
+    /// Returns the rows of `batch` for which all conditions are true, with the output columns.
     fn rows(&self, batch: RecordBatch, first: u64) -> Result<RecordBatch> {
         let mut batch = match self.plan.has_index {
             true => {
@@ -345,7 +347,7 @@ impl Selected<'_> {
     }
 }
 
-/// `batch` with one more column behind.
+/// Appends a column to `batch`.
 fn with_column(batch: &RecordBatch, field: Field, column: ArrayRef) -> Result<RecordBatch> {
     let schema = extended(&batch.schema(), &[Arc::new(field)]);
     let columns = batch.columns().iter().cloned().chain([column]).collect();

@@ -1,8 +1,8 @@
-//! Tables in the order of columns, and one row of each key.
+//! Sorts tables by columns, and keeps one row per key.
 //!
-//! Contract: [`Rows`] is the way of all jobs through the engine, from the memory's division to the
-//! published output; the order of columns is one of them. Work is done in [`super::rows_in`] and
-//! [`super::rows_out`].
+//! Contract: [`Rows`] passes the rows of every job through the engine: it divides the memory, sorts
+//! and publishes the output. A sort by columns is one of these jobs. [`super::rows_in`] and
+//! [`super::rows_out`] do the work.
 
 use std::path::{Path, PathBuf};
 
@@ -26,20 +26,21 @@ use crate::input::{InputNeed, InputOptions, TableInput};
 use crate::output::{OutputOptions, TableOutput, WriterShape};
 use crate::rows::{KeyColumn, RowCodec, key_of};
 
-/// In which order rows come.
+/// The order of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TableOrder {
-    /// The most significant first; all columns as they stand, ascending, if there are none.
+    /// The key columns, the most significant first. If empty, all columns in the order of the
+    /// schema, ascending.
     pub keys: Vec<KeyColumn>,
-    /// Rows of equal keys keep the order of the input; otherwise they come in the order of their
-    /// bytes, so that the output depends on the rows alone.
+    /// Whether rows with equal keys keep the order of the input. Otherwise they come in the order
+    /// of their bytes, so that the output depends only on the rows.
     pub is_stable: bool,
-    /// Where there are no keys: all columns descend.
+    /// If `keys` is empty: all columns descend.
     pub is_descending: bool,
 }
 
 impl TableOrder {
-    /// The columns of the order in a table of a schema.
+    /// The columns of the order for a table of a schema.
     pub(super) fn columns_of(&self, schema: &SchemaRef) -> Vec<KeyColumn> {
         let mut keys = self.keys.clone();
         if keys.is_empty() {
@@ -56,17 +57,17 @@ impl TableOrder {
 /// Sorts the rows of a table.
 ///
 /// # Errors
-/// As [`TableInput::open`], [`RowCodec::new`], [`TableOutput::create`] and [`sort_rows`]. Nothing
-/// is left then.
+/// As [`TableInput::open`], [`RowCodec::new`], [`TableOutput::create`] and [`sort_rows`]. On
+/// failure, no file remains.
 pub fn sort(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<TableSummary> {
     by_columns(job, ends, order, false)
 }
 
-/// Keeps one row of each key, the first that came, in the order of the keys; whether that is stable
-/// does not matter.
+/// Keeps the first row of each key in the input, in the order of the keys;
+/// [`TableOrder::is_stable`] is ignored.
 ///
 /// # Errors
-/// As [`sort`]; usage for several outputs, since the number of rows is not known in advance.
+/// As [`sort`]. Usage: several outputs, because the number of rows is not known in advance.
 pub fn unique(job: &Job, ends: &TableEnds<'_>, order: &TableOrder) -> Result<TableSummary> {
     let order = TableOrder {
         is_stable: true,
@@ -103,11 +104,11 @@ fn by_columns(
     rows.run(job, ends.outputs, &writes)
 }
 
-/// Writes the first `rows_count` rows of what a stable [`sort`] by `keys` would write, or all of
-/// them if there are fewer.
+/// Writes the first `rows_count` rows of a stable [`sort`] by `keys`, or all rows if there are
+/// fewer.
 ///
 /// # Errors
-/// As [`sort`]; usage for no keys.
+/// As [`sort`]. Usage: no keys.
 pub fn top(
     job: &Job,
     ends: &TableEnds<'_>,
@@ -138,7 +139,7 @@ pub fn top(
     rows.run(job, ends.outputs, &writes)
 }
 
-/// A codec for the rows of `input`, ordered by `keys`.
+/// Creates a codec for the rows of `input`, ordered by `keys`.
 ///
 /// # Errors
 /// As [`RowCodec::new`].
@@ -154,12 +155,12 @@ pub(super) fn codec_of(input: &TableInput, keys: &[KeyColumn]) -> Result<RowCode
     })
 }
 
-/// The input of a job, whose readers have a memory of their own: half of it at most.
+/// Opens the input of a job; its readers have a separate budget of at most half of the memory.
 pub(super) fn open(job: &Job, ends: &TableEnds<'_>) -> Result<TableInput> {
     open_alone(job, ends.inputs, ends.reads)
 }
 
-/// The same of an input without an output.
+/// Opens an input without an output.
 pub(super) fn open_alone(
     job: &Job,
     inputs: &[PathBuf],
@@ -174,23 +175,23 @@ pub(super) fn open_alone(
     Ok(input)
 }
 
-/// Rows that go through the engine.
+/// Rows that are sorted by the engine.
 pub(super) struct Rows<'a> {
     pub(super) input: &'a TableInput,
     pub(super) codec: &'a RowCodec,
     pub(super) keys: RowKeys<'a>,
-    /// What decides between rows of equal keys.
+    /// The order of rows with equal keys.
     pub(super) tie: Tie,
-    /// One row a key.
+    /// Whether one row per key is kept.
     pub(super) is_unique: bool,
-    /// How many of the first rows are written; all if not given.
+    /// The number of first rows to write; all if `None`.
     pub(super) first: Option<u64>,
-    /// The columns that are written, by their places, if not all.
+    /// The indexes of the columns to write, if not all.
     pub(super) columns: Option<&'a [usize]>,
 }
 
 impl Rows<'_> {
-    /// Sorts them into `outputs`.
+    /// Sorts the rows into `outputs`.
     pub(super) fn run(
         &self,
         job: &Job,
@@ -210,7 +211,7 @@ impl Rows<'_> {
         done.map_err(|error| Room::named(error, || Ok(room(&self.input.looked_through()?))))
     }
 
-    /// The room that they need, where `input` is what they are made of.
+    /// The room that the rows of `input` need.
     fn room<'r>(
         &self,
         job: &'r Job,
@@ -255,7 +256,7 @@ impl Rows<'_> {
         let output = create(job, outputs, what, (writes_shape, rows_count))?;
         job.control.begin_phase("sample", 0);
         let source = RowsIn::open(self.input, self.codec, self.keys, reads_shape)?;
-        // Of others, not all rows are written.
+        // In the other cases, not all rows are written.
         let source = match self.is_unique || self.first.is_some() {
             true => source,
             false => source.limited(writes_shape),
@@ -302,8 +303,7 @@ impl Rows<'_> {
     }
 }
 
-/// The output of a job, which writes it with memory of its own; of `rows_count` rows, if that is
-/// known.
+/// Creates the output of a job with a budget of its own, for `rows_count` rows if known.
 ///
 /// # Errors
 /// As [`TableOutput::create`].
@@ -325,8 +325,7 @@ pub(super) fn create(
     TableOutput::create(&own, outputs, schema, writes, shape)
 }
 
-/// Sorts rows of which none is left out, on this many threads; scratch goes to `dir` where the job
-/// names no drives.
+/// Sorts all rows on this many threads. Scratch goes to `dir` if the job has no scratch drives.
 ///
 /// # Errors
 /// As [`sort_rows`].
@@ -346,8 +345,8 @@ pub(super) fn sort_all(
     sort_rows(&job, source, sink, order, &options)
 }
 
-/// Scratch goes beside the output, where the job names no drives; above a directory that is made
-/// with the output.
+/// The scratch directory for jobs without scratch drives: next to the output, and outside of a
+/// directory that the output creates.
 pub(super) fn scratch_dir(outputs: &[PathBuf]) -> PathBuf {
     let mut dir = outputs
         .first()
@@ -358,11 +357,11 @@ pub(super) fn scratch_dir(outputs: &[PathBuf]) -> PathBuf {
     dir.to_path_buf()
 }
 
-/// How an input with this `need` is read: by as many threads as half of the memory is enough for,
-/// `threads_max` at most.
+/// How an input with this `need` is read: on as many threads as half of the memory allows, at most
+/// `threads_max`.
 pub(super) fn read_shape(job: &Job, need: InputNeed, threads_max: usize) -> ReadShape {
     let memory_bytes = job.budget.free_bytes();
-    // A row that was read, and what is made of it.
+    // The row as read, and the row made from it.
     let made_bytes = need.long_bytes.saturating_mul(2);
     let thread_bytes = with_room(need.piece_bytes).saturating_add(made_bytes);
     let threads = usize::try_from(memory_bytes / 2 / thread_bytes).unwrap_or(usize::MAX);
@@ -375,7 +374,7 @@ pub(super) fn read_shape(job: &Job, need: InputNeed, threads_max: usize) -> Read
     }
 }
 
-/// Rows by the key that lies in front of them.
+/// Orders rows by the key at their start.
 pub(super) struct KeyInFront {
     pub(super) tie: Tie,
 }
@@ -412,7 +411,7 @@ mod tests {
         };
         let shape = read_shape(&job, of(30 << 20), usize::MAX);
         assert_eq!((shape.readers_count, shape.reader_bytes), (2, 32 << 20));
-        // One that fits in a half alone gets all of that.
+        // A single thread that fits into half of the memory gets all of it.
         let shape = read_shape(&job, of(63 << 20), usize::MAX);
         assert_eq!((shape.readers_count, shape.reader_bytes), (1, 64 << 20));
         let shape = read_shape(&job, of(1 << 10), usize::MAX);

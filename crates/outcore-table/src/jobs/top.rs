@@ -1,15 +1,12 @@
-//! The filter in front of a sort of which only the first rows are wanted, and the end of its
-//! output.
+//! Filters the input of a sort of which only the first rows are needed, and ends its output.
 //!
-//! Contract: no row that is among the first is left out. A thread that reads knows the least keys
-//! that it has met so far, as many as rows are wanted. A row after all of these is none of the
-//! first, and is left out before it is sorted. Of rows in a random order hardly more than those
-//! wanted times ln(n / wanted) are sorted; of rows that come in the opposite order all of them are,
-//! and go through scratch.
+//! Contract: the filter never drops one of the first rows. Each reading thread keeps the least keys
+//! so far, as many as rows are wanted, and drops a row whose key comes after all of these. If rows
+//! come in random order, only about wanted times ln(n / wanted) rows are sorted; if they come in
+//! reverse order, all of them are.
 //!
-//! Bounds: those keys take [`KEYS_SHARE`] of the memory at most. Where they need more, rows are no
-//! longer left out, and the job is the sort that it would be without a filter. I/O as the sort of
-//! the rows that are left.
+//! Bounds: the kept keys take at most 1/[`KEYS_SHARE`] of the memory. If they need more, no more
+//! rows are dropped, and the job becomes a full sort. I/O as for the sort of the remaining rows.
 
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,11 +21,11 @@ use super::rows_in::RowsIn;
 use super::rows_out::RowsOut;
 use crate::rows::key_of;
 
-/// The keys that are known take this much of the memory, one part in this many.
+/// The kept keys may take 1/`KEYS_SHARE` of the memory.
 pub(super) const KEYS_SHARE: u64 = 8;
-/// Bytes of a key that is known, beside its own.
+/// Memory of a kept key in addition to its bytes.
 const KEPT_BYTES: u64 = 64;
-/// Keys of a sample that are shown, at least.
+/// The least number of keys in the sample.
 const SAMPLE_KEYS_MIN: usize = 1024;
 
 /// The rows that may be among the first.
@@ -40,12 +37,12 @@ pub(super) struct TopIn<'a> {
     readers_count: usize,
     /// Memory of a reader for keys.
     keys_bytes: u64,
-    /// Readers that have begun, of which only this many get rows.
+    /// The number of readers that have begun; readers beyond `readers_count` get no rows.
     begun: AtomicUsize,
 }
 
 impl<'a> TopIn<'a> {
-    /// For `readers_count` threads and `memory_bytes` of all memory.
+    /// Creates the filter for `readers_count` threads and a total memory of `memory_bytes`.
     pub(super) fn new(
         rows: &'a RowsIn<'a>,
         (wanted, rows_count): (u64, u64),
@@ -61,7 +58,7 @@ impl<'a> TopIn<'a> {
         }
     }
 
-    /// Of all rows, those that are sorted, if they come in no particular order.
+    /// The share of rows that are sorted, if they come in random order.
     fn share(&self) -> f64 {
         let (wanted, all) = (self.wanted as f64, self.rows_count.max(1) as f64);
         let per_reader = wanted * (1.0 + (all / wanted.max(1.0)).ln().max(0.0));
@@ -90,7 +87,7 @@ impl RowSource for TopIn<'_> {
         self.rows.longest_row()
     }
 
-    /// The least keys of the sample: rows with others are left out.
+    /// Samples only the least keys, because rows with others are dropped.
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
         let mut count = 0;
         self.rows.sample(&mut |rows, _| {
@@ -150,10 +147,10 @@ fn cut_short() -> Error {
     Error::corrupt("order rows", "a row is cut short").hint("a bug: please report it")
 }
 
-/// The least of the keys that were met, with the positions of their rows.
+/// The least keys so far, with the positions of their rows.
 struct Least {
-    /// The last of them on top. Nothing where they take too much memory, and every row may be among
-    /// the first.
+    /// A heap with the largest key on top; `None` after the keys took too much memory, when every
+    /// row may be among the first.
     kept: Option<BinaryHeap<(Vec<u8>, u64)>>,
     wanted: usize,
     held_bytes: u64,
@@ -170,13 +167,13 @@ impl Least {
         }
     }
 
-    /// The last of them.
+    /// The largest of them.
     fn last(&self) -> Option<&[u8]> {
         let kept = self.kept.as_ref()?;
         kept.peek().map(|(key, _)| &key[..])
     }
 
-    /// Whether a row that is met may be among the first.
+    /// Whether the next row may be among the first.
     fn is_among(&mut self, key: &[u8], position: u64) -> bool {
         let Some(kept) = &mut self.kept else {
             return true;
@@ -186,7 +183,7 @@ impl Least {
             kept.push((key.to_vec(), position));
         } else {
             let Some(mut last) = kept.peek_mut() else {
-                // None is wanted.
+                // No rows are wanted.
                 return false;
             };
             if (key, position) >= (&last.0[..], last.1) {
@@ -203,7 +200,7 @@ impl Least {
     }
 }
 
-/// Takes the first rows, and leaves the others.
+/// Takes the first rows, and drops the others.
 pub(super) struct TopOut<'a> {
     pub(super) rows: &'a RowsOut<'a>,
     pub(super) wanted: u64,
@@ -230,7 +227,7 @@ impl RowSink for TopOut<'_> {
     fn begin(&self, number: usize, rows_before: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
         let before = rows_before.unwrap_or(0);
         Ok(Box::new(TopPart {
-            // Rows after the first ones are not written, wherever that would be.
+            // Rows after the wanted ones are not written in any part.
             part: self.rows.begin(number, Some(before.min(self.wanted)))?,
             left: self.wanted.saturating_sub(before),
         }))

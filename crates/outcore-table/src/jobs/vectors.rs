@@ -1,12 +1,11 @@
-//! A column of vectors out of a table: what other programs keep embeddings in, as a file of
-//! vectors.
+//! Writes a column of vectors, such as embeddings, as a file of vectors.
 //!
-//! Contract: [`VectorColumn`] is a column of lists of numbers, all of the same length: the one that
-//! is named, or the only one there is. [`VectorColumn::write`] copies it ([`copy`](super::copy()))
-//! to a file, in the order of the rows, absent or whole.
+//! Contract: a [`VectorColumn`] is a column of number lists of equal length: the named one, or the
+//! only one in the table. [`VectorColumn::write`] copies it ([`copy`](super::copy())) to a file, in
+//! the order of the rows, absent or whole.
 //!
-//! Bounds: as those of a copy of one column; lists whose type does not tell their length cost the
-//! read of one row more.
+//! Bounds: those of a copy of one column. If the type of the lists does not give their length, one
+//! row is read in addition.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -33,10 +32,10 @@ pub struct VectorColumn {
 }
 
 impl VectorColumn {
-    /// The column `name` of the table in `paths`, or the only one that has vectors.
+    /// Opens the column `name` of the table in `paths`, or its only column of vectors.
     ///
     /// # Errors
-    /// As [`TableInput::open`]; usage: a column that has none, several that may be meant, a table
+    /// As [`TableInput::open`]. Usage: a column without vectors, several candidates, a table
     /// without rows.
     pub fn open(job: &Job, paths: &[PathBuf], name: Option<&str>) -> Result<Self> {
         let table = TableInput::open(job, paths, &InputOptions::default())?;
@@ -106,25 +105,25 @@ impl VectorColumn {
         &self.name
     }
 
-    /// Its numbers: `f16`, `f32`, `f64`, `i8`, `u8`, `i32` or `i64`.
+    /// The type of its numbers: `f16`, `f32`, `f64`, `i8`, `u8`, `i32` or `i64`.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// Numbers of a vector.
+    /// Numbers per vector.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// Vectors.
+    /// The number of vectors.
     pub fn rows_count(&self) -> u64 {
         self.input.rows_count()
     }
 
-    /// Writes the vectors to `path`: `front`, then each with `lead` in front of it.
+    /// Writes the vectors to `path`: `front` once, then `lead` and the numbers of each vector.
     ///
     /// # Errors
-    /// Usage: a null, a vector of another length, a file that exists, unless `replace`. As
+    /// Usage: a null, a vector of another length, an existing file unless `replace`. As
     /// [`copy`](super::copy()).
     pub fn write(
         &self,
@@ -156,7 +155,7 @@ impl VectorColumn {
     }
 }
 
-/// How long the list in the first row is.
+/// The length of the list in the first row.
 fn first_len(job: &Job, input: &TableInput) -> Result<usize> {
     let mut reader = input.reader(job.budget.free_bytes() / 3)?;
     let filled = input.pieces().iter().find(|piece| piece.rows_count > 0);

@@ -1,14 +1,13 @@
-//! Whether a table is in order, and has the rows of another.
+//! Checks that a table is sorted, and that it has the same rows as another.
 //!
-//! Contract: [`verify`] reads a table once. It finds the first row that comes before the one in
-//! front of it in the order of columns, counts rows whose keys are equal to those in front of them,
-//! and adds up a checksum of all rows that does not depend on their order, nor on the columns that
-//! order is looked for by: two tables with the same number of rows and the same checksum have the
-//! same rows, but for chance (2^-128 each). Rows are compared by their values: dictionaries by what
-//! their keys stand for, texts of any kind by their bytes, floats by their bits. Columns are
-//! compared in the order of the first table.
+//! Contract: [`verify`] reads a table once. It finds the first row that is out of order by the key
+//! columns, counts rows whose key equals that of the previous row, and computes a checksum of all
+//! rows. The checksum depends neither on the order of the rows nor on the key columns. Two tables
+//! with equal row counts and checksums have the same rows, except with a probability of 2^-128.
+//! Rows are compared by their values: dictionaries by their decoded values, texts of all types by
+//! their bytes, floats by their bits. Columns are compared in the order of the first table.
 //!
-//! Bounds: one read; a reader, a batch of rows and a few keys a thread.
+//! Bounds: one read; a reader, a batch of rows and a few keys per thread.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,27 +31,27 @@ use crate::schema::{column_index, retyped};
 
 const VERIFY: &str = "verify table";
 
-/// What a table is like.
+/// The properties of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TableCheck {
-    /// Its rows.
+    /// The number of rows.
     pub rows: u64,
-    /// The first row, from 0, that comes before the row in front of it.
+    /// The first row, from 0, that belongs before the previous row.
     pub first_unordered: Option<u64>,
-    /// Rows whose key is equal to that of the row in front of them.
+    /// Rows whose key equals that of the previous row.
     pub equal_keys: u64,
-    /// Of all rows, whatever their order.
+    /// A checksum of all rows, independent of their order.
     pub checksum: u128,
-    /// Bytes that were read.
+    /// Bytes read.
     pub read_bytes: u64,
 }
 
-/// Looks at the table in `inputs`, in the order of `keys`, and compares its rows with those of the
-/// table in `against`, if there is one: what both are like. No order is looked for where `keys` are
-/// none.
+/// Checks that the table in `inputs` is in the order of `keys`, and compares its rows with those of
+/// the table in `against`, if given. Returns the properties of both. If `keys` is empty, the order
+/// is not checked.
 ///
 /// # Errors
-/// As [`TableInput::open`] and [`RowCodec::new`]; usage: tables of other columns.
+/// As [`TableInput::open`] and [`RowCodec::new`]. Usage: tables with different columns.
 pub fn verify(
     job: &Job,
     (inputs, reads): (&[PathBuf], &InputOptions),
@@ -98,7 +97,7 @@ pub fn verify(
     Ok((found, Some(other)))
 }
 
-/// What makes keys of rows, and bytes that are the same for any key.
+/// Codecs for the keys of rows, and for bytes that do not depend on the key.
 struct Codecs {
     order: RowCodec,
     rows: RowCodec,
@@ -113,7 +112,7 @@ impl Codecs {
     }
 }
 
-/// Columns as they are compared.
+/// The columns in the types in which they are compared.
 fn plain_schema(schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| {
         let data_type = plain_type(field.data_type());
@@ -122,31 +121,31 @@ fn plain_schema(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Whether equal values of two columns have the same bytes in a row.
+/// Whether equal values of the two columns have equal bytes in a row.
 fn is_alike(one: &Field, other: &Field) -> bool {
     let is_text = |field: &Field| field.data_type().is_string();
     one.data_type() == other.data_type() || is_text(one) && is_text(other)
 }
 
-/// What the rows of a piece are like, or of several that follow on to each other.
+/// The properties of the rows of one piece, or of several consecutive ones.
 #[derive(Default)]
 struct Stretch {
     rows: u64,
-    /// Its first key and its last.
+    /// Its first and its last key.
     ends: Option<(Vec<u8>, Vec<u8>)>,
-    /// Within it.
+    /// Relative to its first row.
     first_unordered: Option<u64>,
     equal_keys: u64,
     checksum: u128,
 }
 
-/// Stretches by the number of their first piece, each with the number after its last one; those
-/// that follow on to each other become one, so that there are as many as threads, about.
+/// Stretches by the number of their first piece, each with the number after its last piece.
+/// Adjacent stretches are merged, so their number is about that of the threads.
 #[derive(Default)]
 struct Stretches(BTreeMap<usize, (usize, Stretch)>);
 
 impl Stretches {
-    /// Adds the piece of a number.
+    /// Adds the piece with this number.
     fn add(&mut self, number: usize, piece: Stretch) {
         let (mut first, mut end, mut whole) = (number, number + 1, piece);
         let before = self.0.range(..number).next_back();
@@ -166,7 +165,7 @@ impl Stretches {
         self.0.insert(first, (end, whole));
     }
 
-    /// All of them as one.
+    /// Merges all of them.
     fn joined(self) -> Stretch {
         let mut whole = Stretch::default();
         for (_, stretch) in self.0.into_values() {
@@ -176,8 +175,8 @@ impl Stretches {
     }
 }
 
-/// What verifying holds of the longest row: as bytes and as a key; the first key and the last of
-/// the piece, and of the stretches of all threads.
+/// The copies of the longest row that are held: as bytes and as a key; and as the first and last
+/// key of the piece, and of the stretches of all threads.
 fn costs(input: &TableInput, codecs: &Codecs) -> RowCosts {
     let long_bytes = input.need().long_bytes;
     if long_bytes == 0 {
@@ -250,7 +249,7 @@ fn check_in(job: &Job, input: &TableInput, codecs: &Codecs, room: &Room<'_>) -> 
     })
 }
 
-/// The same rows as columns of plain types.
+/// Converts the rows to columns of plain types.
 fn plain(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| retyped(column, field.data_type()));
@@ -281,7 +280,7 @@ impl Stretch {
         }
     }
 
-    /// Adds the rows that follow on to it.
+    /// Appends the adjacent rows after it.
     fn append(&mut self, behind: Stretch) {
         self.checksum = self.checksum.wrapping_add(behind.checksum);
         self.equal_keys += behind.equal_keys;

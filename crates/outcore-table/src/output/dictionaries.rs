@@ -1,12 +1,11 @@
 //! One dictionary per column for all batches of an Arrow file.
 //!
-//! Contract: an Arrow file cannot replace a dictionary; it can only add values to one.
-//! [`Dictionaries::unite`] gives a batch with the same values, whose dictionaries begin with those
-//! of the batch before. So each value is stored once per file, in the order in which values are
-//! first used, and values that no row uses are left out. Dictionaries inside of nested columns
-//! count as well.
+//! Contract: an Arrow file cannot replace a dictionary; it can only append values to one.
+//! [`Dictionaries::unite`] returns a batch with the same values, whose dictionaries begin with
+//! those of the previous batch. So each value is stored once per file, in the order of first use,
+//! and unused values are left out. This includes dictionaries inside nested columns.
 //!
-//! Bounds: all values so far, as they are and as keys of a map, at most the memory that the caller
+//! Bounds: all values so far, in arrays and as keys of a map, up to the memory that the caller
 //! grants; more is an error.
 
 use std::collections::HashMap;
@@ -24,7 +23,8 @@ use outcore_io::{Error, Kind, Result, units};
 use super::{WRITE, unwritable_arrow};
 use crate::rows::dictionary_of;
 
-/// What a value takes beside its bytes, about: twice in arrays with offsets, and in the map.
+/// Approximate memory of a value in addition to its bytes: twice in arrays with offsets, and in the
+/// map.
 const VALUE_BYTES: u64 = 64;
 
 /// Whether a table has dictionaries.
@@ -50,7 +50,7 @@ fn has_dictionary(data_type: &DataType) -> bool {
     }
 }
 
-/// The dictionaries of a file so far, in the order in which they stand in its schema.
+/// The dictionaries of a file so far, in the order of its schema.
 #[derive(Default)]
 pub(super) struct Dictionaries {
     growing: Vec<Growing>,
@@ -59,18 +59,18 @@ pub(super) struct Dictionaries {
 /// One of them.
 struct Growing {
     values: ArrayRef,
-    /// The place of each value, by its bytes.
+    /// The index of each value, by its bytes.
     places: HashMap<Box<[u8]>, usize>,
     converter: RowConverter,
     held_bytes: u64,
 }
 
 impl Dictionaries {
-    /// The batch with dictionaries that go on from those of the batches before.
+    /// Returns the batch with dictionaries that continue those of earlier batches.
     ///
     /// # Errors
-    /// Memory: all values take more than `memory_bytes`. Usage: more values than keys of the type
-    /// name.
+    /// Memory: all values take more than `memory_bytes`. Usage: more values than keys of their
+    /// type.
     pub(super) fn unite(&mut self, batch: &RecordBatch, memory_bytes: u64) -> Result<RecordBatch> {
         let mut number = 0;
         let columns = batch.columns().iter();
@@ -91,7 +91,7 @@ impl Dictionaries {
             .map_err(|error| unwritable_arrow(&error))
     }
 
-    /// The same array; the first of its dictionaries has this number.
+    /// Converts the array; `number` is that of its first dictionary.
     fn united(&mut self, array: &ArrayRef, number: &mut usize) -> Result<ArrayRef> {
         let data_type = array.data_type();
         if let DataType::Dictionary(_, values) = data_type {

@@ -1,10 +1,10 @@
-//! A row group of Parquet that is being encoded, column by column.
+//! Encodes a row group of Parquet, column by column.
 //!
-//! Contract: [`Group::write`] encodes rows and looks at what the columns hold then. Compression has
-//! a context for each column that has ended a page ([`super::pages`]); where there is no memory for
-//! those of all columns, [`Group::is_out_of_contexts`] says when the group must end.
+//! Contract: [`Group::write`] encodes rows, and tracks what the columns hold. Compression has a
+//! context for each column that has ended a page ([`super::pages`]). If memory does not hold those
+//! of all columns, [`Group::is_out_of_contexts`] says when the group must end.
 //!
-//! Bounds: what the columns hold is the caller's to limit, and a few bytes a column.
+//! Bounds: the caller limits what the columns hold; in addition, a few bytes per column.
 
 use arrow_array::RecordBatch;
 use arrow_schema::Fields;
@@ -16,7 +16,7 @@ use super::pages::{EARLY_COLUMNS_MAX, Pages};
 /// See the module.
 pub(super) struct Group {
     columns: Vec<ArrowColumnWriter>,
-    /// What each of them held after the last batch, and whether it has compressed a page.
+    /// For each column: what it held after the last batch, and whether it has compressed a page.
     seen: Vec<(usize, bool)>,
     pages: Pages,
     /// Bytes that all columns hold.
@@ -51,7 +51,7 @@ impl Group {
         self.held_bytes = 0;
         for (column, (before_bytes, has_compressed)) in self.columns.iter().zip(&mut self.seen) {
             let now_bytes = column.memory_size();
-            // Only a page that became shorter takes away of what a column holds.
+            // A column holds less than before only if compression made a page shorter.
             *has_compressed |= now_bytes < *before_bytes;
             *before_bytes = now_bytes;
             self.held_bytes += now_bytes as u64;
@@ -59,7 +59,7 @@ impl Group {
         Ok(())
     }
 
-    /// Whether another column that ends a page would need a context that there is no memory for.
+    /// Whether one more column that ends a page would need a context for which there is no memory.
     pub(super) fn is_out_of_contexts(&self) -> bool {
         let compressed = self
             .seen

@@ -1,29 +1,33 @@
-//! Tables out: Parquet, Arrow IPC files and streams, CSV and JSON lines, absent or whole.
+//! Writes Parquet, Arrow IPC files and streams, CSV and JSON lines, absent or whole.
 //!
-//! Contract: a [`TableOutput`] is one file, or several that hold equal numbers of rows. It is
-//! written in *sections*, numbered from 0 in the order of the output: each belongs to one thread,
-//! which encodes the section's row groups by itself; what is encoded is appended in the order of
-//! the numbers ([`sequencer`](Sequencer)). A thread whose turn has not come waits when its first
-//! row group is full. Threads take the numbers in order and one at a time, so the lowest that is
-//! open always gets on. [`TableOutput::publish`] writes the footers and makes the files appear, by
-//! the engine's staged output; dropped before, nothing is left. A [`TableStream`] gets a table
-//! while it is made, and is cut short where that fails: one of Arrow in the middle of a message,
-//! since a reader takes one that ends between two for whole.
+//! Contract: a [`TableOutput`] is one file, or several with equal numbers of rows. It is written in
+//! *sections*, numbered from 0 in the order of the output. One thread encodes all row groups of a
+//! section; encoded groups are appended in the order of the section numbers
+//! ([`sequencer`](Sequencer)). A thread whose turn has not come waits when its first row group is
+//! full. Threads take the numbers in order and one at a time, so the lowest open section always
+//! makes progress.
 //!
-//! Row groups end after this many rows, this many encoded bytes, with their section, and with their
-//! file. Output depends on the rows, on where sections begin and on options alone, not on threads
-//! or time; the memory of a writer is an option here. Parquet: the files say what they are sorted
-//! by, have page indexes and statistics, and keep the schema's metadata; dictionary columns are
-//! written by dictionary, and read back as they were; times in seconds, which Parquet does not
-//! know, become milliseconds. Arrow: each batch is compressed when its turn has come, so only
-//! compression in Parquet is parallel; a file has one dictionary per column, which grows from batch
-//! to batch ([`dictionaries`]). CSV and JSON lines ([`text`]): text is made, and compressed, by the
-//! section's thread.
+//! [`TableOutput::publish`] writes the footers, and makes the files appear through the engine's
+//! staged output. If the output is dropped before that, no file remains. A [`TableStream`] receives
+//! a table while it is made, so it is incomplete if the job fails. An Arrow stream then ends in the
+//! middle of a message, because readers accept one that ends between two messages as complete.
+//!
+//! A row group ends after a number of rows or encoded bytes, at the end of its section, or at the
+//! end of its file. Output depends only on the rows, the starts of sections and the options, not on
+//! threads or time; the memory of a writer counts as an option.
+//!
+//! - Parquet files record their sort order, have page indexes and statistics, and keep the schema's
+//!   metadata. Dictionary columns are written with dictionaries, and read back as such. Times in
+//!   seconds, which Parquet lacks, become milliseconds.
+//! - Arrow batches are compressed when their turn has come, so only Parquet is compressed in
+//!   parallel. An Arrow file has one dictionary per column, which grows from batch to batch
+//!   ([`dictionaries`]).
+//! - CSV and JSON lines ([`text`]) are formatted and compressed by the section's thread.
 //!
 //! Bounds: a section holds one row group ([`OutputOptions::group_bytes_max`], or its part of the
-//! memory) and each file being written [`sink`]'s buffers; all of it is reserved when the output is
-//! made. Pages are made as small as the columns' number demands. Footers are not counted: some
-//! hundred bytes a column and row group.
+//! memory), and each file being written has [`sink`]'s buffers. All of it is reserved when the
+//! output is created. Pages are small enough for the number of columns. Footers are not counted: a
+//! few hundred bytes per column and row group.
 
 mod dictionaries;
 mod group;
@@ -68,23 +72,23 @@ use staging::{file_rows, stage};
 pub use options::{Codec, FileRows, OutputOptions, TableFormat, TableStream, VectorLayout};
 
 const WRITE: &str = "write table";
-/// What row groups that are being encoded reserve, by name in a ledger.
+/// The ledger's name for row groups that are being encoded.
 const GROUPS: &str = "row groups being written";
-/// What buffers on their way to the drive reserve.
+/// The ledger's name for write buffers.
 const BUFFERS: &str = "buffers of written tables";
-/// Rows that are encoded between two looks at the memory, at most.
+/// The most rows that are encoded between two checks of the memory.
 const STEP_ROWS: usize = 4096;
-/// Memory for text that is being made, at most.
+/// The most memory for text that is being formatted.
 const TEXT_BYTES_MAX: u64 = 8 << 20;
 
-/// How much an output holds, and for how many threads.
+/// The memory and the threads of an output.
 #[derive(Debug, Clone, Copy)]
 pub struct WriterShape {
     /// Sections that are open at once.
     pub writers_count: usize,
-    /// The memory for all of them and the buffers.
+    /// The memory of all sections and buffers.
     pub memory_bytes: u64,
-    /// Rows of the whole output; needed where it is several files.
+    /// Rows of the whole output; required for several files.
     pub rows_count: Option<u64>,
 }
 
@@ -94,23 +98,23 @@ pub struct TableOutput {
     options: OutputOptions,
     job: Job,
     volume: Arc<Volume>,
-    /// Before what is staged: what writes a file ends before the file goes.
+    /// Declared before `staged`, so that the writer of a file is dropped before the file.
     sequencer: Sequencer,
-    /// Makes the columns of row groups, of all files.
+    /// Creates the columns of row groups, for all files.
     factory: Option<Arc<ArrowRowGroupWriterFactory>>,
-    /// Nothing where a stream takes the table.
+    /// `None` if a stream receives the table.
     staged: Option<StagedOutput>,
-    /// What files end in front of which rows.
+    /// The rows at which files end.
     files: FileRows,
     group_bytes: u64,
     /// Memory for the dictionaries of an Arrow file.
     dictionaries_bytes: u64,
-    /// How that is divided, where the output is Parquet.
+    /// How a Parquet row group's memory is divided.
     pages: Pages,
     _reservation: Reservation,
 }
 
-/// Which section may append next, and to what.
+/// Controls which section may append next, and to which file.
 struct Sequencer {
     state: Mutex<State>,
     changed: Condvar,
@@ -119,11 +123,11 @@ struct Sequencer {
 struct State {
     /// The section that may append.
     next: u64,
-    /// A section has failed or was given up: nobody gets on any more.
+    /// Whether a section has failed or was abandoned; all later ones then fail.
     is_failed: bool,
-    /// The file that is written.
+    /// The file that is being written.
     file: Option<OpenFile>,
-    /// Lengths of the files that are finished.
+    /// Lengths of the finished files.
     lens_bytes: Vec<u64>,
 }
 
@@ -145,7 +149,7 @@ impl TableOutput {
     /// Stages the files `paths` for batches of `schema`.
     ///
     /// # Errors
-    /// Usage: a file that exists, an option that does not fit the format, several files of an
+    /// Usage: an existing file, an option that does not fit the format, several files for an
     /// unknown number of rows. Memory: less than the columns need. I/O.
     pub fn create(
         job: &Job,
@@ -170,7 +174,7 @@ impl TableOutput {
                 units::counted(schema.fields().len() as u64, "column"),
                 units::bytes(shape.memory_bytes)
             );
-            // An output has a quarter of the memory at least.
+            // An output has at least a quarter of the memory.
             let all_bytes = needed_bytes.saturating_mul(writers_count) + SINK_BYTES;
             let enough_bytes = (4 * all_bytes.min(1 << 60)).next_multiple_of(64 << 20);
             let hint = format!(
@@ -203,7 +207,7 @@ impl TableOutput {
         };
         let reservation = job.budget.reserve(GROUPS, group_memory_bytes)?;
         let schema = written_schema(schema, options.format);
-        // What the options ask for in vain is said before anything is made.
+        // Invalid options are reported before any file is created.
         options.parquet(&schema, group_bytes)?;
         match options.format {
             TableFormat::Parquet => check_known(&schema)?,
@@ -250,9 +254,8 @@ impl TableOutput {
         Ok(output)
     }
 
-    /// The section `number`, whose first row is `first_row` of the output (which matters only where
-    /// that is several files). Each number is taken once, by threads that have one section at a
-    /// time.
+    /// Opens section `number`, whose first row is `first_row` of the output (needed only for
+    /// several files). Each number is taken once, by threads that have one section at a time.
     pub fn section(&self, number: u64, first_row: u64) -> Section<'_> {
         Section {
             output: self,
@@ -264,13 +267,13 @@ impl TableOutput {
         }
     }
 
-    /// The section behind those that have been finished, of an output of one file.
+    /// Opens the section after the finished ones, for an output of one file.
     pub(crate) fn section_behind(&self) -> Section<'_> {
         let number = self.sequencer.lock().next;
         self.section(number, 0)
     }
 
-    /// No more sections come: those that wait for earlier ones fail.
+    /// Abandons the output: sections that wait for earlier ones fail.
     pub(crate) fn give_up(&self) {
         self.sequencer.lock().is_failed = true;
         self.sequencer.changed.notify_all();
@@ -281,16 +284,16 @@ impl TableOutput {
         self.group_bytes - self.pages.contexts_bytes
     }
 
-    /// Rows of a row group, at most.
+    /// The most rows of a row group.
     pub(crate) fn group_rows_max(&self) -> usize {
         self.options.group_rows_max.max(1)
     }
 
-    /// Writes what ends the files, and waits until all of them are written. There are no sections
-    /// from then on.
+    /// Writes the footers, and waits until all files are written. No section can be opened after
+    /// this.
     ///
     /// # Errors
-    /// A section was given up. I/O: nothing is left then.
+    /// A section was abandoned. I/O. On failure, no file remains.
     pub(crate) fn end(&self) -> Result<()> {
         let mut state = self.sequencer.lock();
         if state.is_failed {
@@ -309,7 +312,7 @@ impl TableOutput {
         Ok(())
     }
 
-    /// Ends the files and makes them appear. How long each is, in bytes.
+    /// Ends the files, makes them appear, and returns their lengths in bytes.
     ///
     /// # Errors
     /// As [`TableOutput::end`].
@@ -322,7 +325,7 @@ impl TableOutput {
         Ok(lens_bytes)
     }
 
-    /// The same, together with files that are written already.
+    /// The same, together with files that are already written.
     ///
     /// # Errors
     /// As [`TableOutput::publish`]. Usage: the output is a stream or a set of files.
@@ -339,7 +342,7 @@ impl TableOutput {
         Ok(lens_bytes)
     }
 
-    /// The same for two outputs, which appear together where neither is a set of files.
+    /// The same for two outputs, which appear together if neither is a set of files.
     ///
     /// # Errors
     /// As [`TableOutput::publish`].
@@ -357,18 +360,18 @@ impl TableOutput {
             |output: &TableOutput| std::mem::take(&mut output.sequencer.lock().lens_bytes);
         let (lens_bytes, other_lens_bytes) = (lens_of(&self), lens_of(&other));
         if let (Some(one), Some(two)) = (self.staged, other.staged) {
-            // The files of the second are closed by the volume that opened them, with the job.
+            // The second output's files are closed by the volume that opened them, with the job.
             one.publish_both(two, &self.volume, (&lens_bytes, &other_lens_bytes))?;
         }
         Ok((lens_bytes, other_lens_bytes))
     }
 
-    /// The files that are staged.
+    /// The staged files.
     fn shards(&self) -> &[Shard] {
         self.staged.as_ref().map_or(&[], StagedOutput::shards)
     }
 
-    /// Files, or the one stream.
+    /// The number of files, or 1 for a stream.
     fn files_count(&self) -> usize {
         self.shards().len().max(1)
     }
@@ -460,7 +463,7 @@ impl TableOutput {
         file.min(last)
     }
 
-    /// The row in front of which a file ends, if it is not the last.
+    /// The row before which a file ends, unless it is the last file.
     fn end_of(&self, file: usize) -> Option<u64> {
         match &self.files {
             _ if file + 1 >= self.files_count() => None,
@@ -470,7 +473,7 @@ impl TableOutput {
         }
     }
 
-    /// Waits for the turn of `number`, and gives it the file that its rows go to.
+    /// Waits for the turn of section `number`, and opens the file of its rows.
     fn turn(&self, number: u64, file: usize) -> Result<MutexGuard<'_, State>> {
         let mut state = self.sequencer.lock();
         while state.next != number && !state.is_failed {
@@ -535,10 +538,10 @@ impl OpenFile {
 pub struct Section<'a> {
     output: &'a TableOutput,
     number: u64,
-    /// Of the output, the next one.
+    /// The section's next row in the output.
     row: u64,
     group: Option<Group>,
-    /// Text that was made, and the number of its file.
+    /// Formatted text, and the number of its file.
     text: (Vec<u8>, usize),
     is_finished: bool,
 }
@@ -578,8 +581,7 @@ impl Section<'_> {
         Ok(())
     }
 
-    /// Rows that are written next: to the end of the file at most, and no more than a part of the
-    /// memory.
+    /// The number of rows to write next: at most to the end of the file, and limited by the memory.
     fn step(&self, batch: &RecordBatch, left: usize) -> usize {
         let output = self.output;
         let options = &output.options;
@@ -632,14 +634,14 @@ impl Section<'_> {
         group
             .write(output.schema.fields(), batch)
             .map_err(|error| unwritable(&error))?;
-        // Pages that are open are encoded and compressed when the group ends.
+        // Open pages are encoded and compressed when the group ends.
         let is_full = group.held_bytes >= output.group_bytes() / 4 * 3
             || group.rows_count >= output.options.group_rows_max
             || group.is_out_of_contexts();
         if is_full { self.append_group() } else { Ok(()) }
     }
 
-    /// Ends the row group and appends it when its turn has come.
+    /// Ends the row group, and appends it when the section's turn has come.
     fn append_group(&mut self) -> Result<()> {
         let Some(group) = self.group.take() else {
             return Ok(());
@@ -716,7 +718,7 @@ impl Section<'_> {
         }
     }
 
-    /// Appends the text that was made when its turn has come.
+    /// Appends the formatted text when the section's turn has come.
     fn append_text(&mut self) -> Result<()> {
         let (text, file) = std::mem::take(&mut self.text);
         if text.is_empty() {
@@ -739,7 +741,7 @@ impl Section<'_> {
         written
     }
 
-    /// Appends what is left, and lets the next section get on.
+    /// Appends the rest, and lets the next section continue.
     ///
     /// # Errors
     /// As [`Section::write`].
@@ -758,7 +760,7 @@ impl Section<'_> {
     }
 }
 
-/// A section that is given up ends the output: later ones would wait for ever.
+/// An abandoned section ends the output, because later ones would wait for ever.
 impl Drop for Section<'_> {
     fn drop(&mut self) {
         if !self.is_finished {

@@ -1,7 +1,7 @@
-//! What a written table looks like: format, codec, row groups, what it says of itself.
+//! Options of a written table: format, codec, row groups and metadata.
 //!
-//! Contract: values with defaults that other programs would choose, turned into the libraries' own
-//! settings here and nowhere else. The schema's metadata are kept, as Arrow's schema and as the
+//! Contract: the defaults are those that other programs use. Only this module converts options to
+//! the libraries' settings. The schema's metadata are kept, both in Arrow's schema and as the
 //! file's own keys and values.
 
 use std::fmt;
@@ -26,23 +26,23 @@ use crate::rows::KeyColumn;
 use crate::schema::{FieldPlace, column_index};
 
 const WRITE: &str = "write table";
-/// Rows of a row group at most, by default: 2^20, as other writers have it.
+/// The default limit of rows per row group: 2^20, as in other writers.
 const GROUP_ROWS: usize = 1 << 20;
-/// Encoded bytes of a row group at most, by default.
+/// The default limit of encoded bytes per row group.
 const GROUP_BYTES: u64 = 128 << 20;
-/// What the library's writer of a column takes for a dictionary before there is a value in it.
+/// Memory of a column's dictionary in the library's writer before there is a value.
 const DICTIONARY_BYTES: u64 = 80 << 10;
-/// The part of a row group's memory that all dictionaries may take before there are values: where
-/// columns are many and the memory is small, there would be hardly a row in a group.
+/// Empty dictionaries may take 1/`DICTIONARIES_SHARE` of a row group's memory. With many columns
+/// and little memory, more of them would leave room for hardly a row in a group.
 const DICTIONARIES_SHARE: u64 = 3;
 
-/// Text that is made before it is appended, and what is made of it, at least.
+/// The least memory for text before it is appended, in its formatted and its compressed form.
 const TEXT_BYTES: u64 = 512 << 10;
 
-/// How bytes are compressed.
+/// The compression codec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
-    /// Not at all.
+    /// No compression.
     None,
     /// Snappy; Parquet only.
     Snappy,
@@ -57,7 +57,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// What the last ending of a name says.
+    /// The codec of the last extension of a name.
     fn of_name(name: &Path) -> Option<Self> {
         match name.extension()?.to_str()? {
             "gz" => Some(Codec::Gzip(6)),
@@ -66,10 +66,10 @@ impl Codec {
         }
     }
 
-    /// As people write it: a name, and for some a level after a colon, as in `zstd:9`.
+    /// Reads a name and, for some codecs, a level after a colon, as in `zstd:9`.
     ///
     /// # Errors
-    /// Usage: another name; a level that is not a number or where there is none.
+    /// Usage: an unknown name; a level that is not a number, or for a codec without levels.
     pub fn parse(text: &str) -> Result<Self> {
         let (name, level) = match text.split_once(':') {
             Some((name, level)) => (name, Some(level)),
@@ -105,31 +105,31 @@ pub enum TableFormat {
     ArrowFile,
     /// An Arrow IPC stream.
     ArrowStream,
-    /// Records of CSV, with the names of the columns in front.
+    /// CSV records, with a header of column names.
     Csv,
-    /// The same with tabs between fields.
+    /// CSV with tabs between fields.
     Tsv,
-    /// A JSON object for each row.
+    /// One JSON object per row.
     JsonLines,
-    /// One column of text, of which each value is a line. No ending of a name says so.
+    /// One column of text, one value per line. No extension selects this format.
     Lines,
-    /// The numbers of one column of lists of equal length, as they lie in memory
+    /// The numbers of one column of lists of equal length, in their form in memory
     /// ([`VectorLayout`]).
     Vectors,
 }
 
-/// What a file of vectors has beside the numbers.
+/// The parts of a file of vectors other than the numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VectorLayout {
-    /// Numbers of a row.
+    /// Numbers per row.
     pub dimension: usize,
-    /// In front of all rows.
+    /// Bytes before all rows.
     pub front: Vec<u8>,
-    /// In front of each row.
+    /// Bytes before each row.
     pub lead: Vec<u8>,
 }
 
-/// How the names of tables end, and the format that they get.
+/// The extensions of tables, with their formats.
 const ENDINGS: [(&str, TableFormat); 11] = [
     ("parquet", TableFormat::Parquet),
     ("pq", TableFormat::Parquet),
@@ -145,7 +145,7 @@ const ENDINGS: [(&str, TableFormat); 11] = [
 ];
 
 impl TableFormat {
-    /// The format of a file of this name, if its ending says one.
+    /// The format of a file of this name, if its extension has one.
     pub fn of_name(name: &Path) -> Option<Self> {
         let ending = name.extension().and_then(|ending| ending.to_str());
         if matches!(ending, Some("gz" | "zst")) {
@@ -156,12 +156,12 @@ impl TableFormat {
         known.map(|(_, format)| *format)
     }
 
-    /// Whether people can read it.
+    /// Whether it is text.
     pub fn is_text(self) -> bool {
         matches!(self, TableFormat::JsonLines | TableFormat::Lines) || self.separator().is_some()
     }
 
-    /// The byte between fields, in text that has fields.
+    /// The separator of fields, for text with fields.
     pub fn separator(self) -> Option<u8> {
         match self {
             TableFormat::Csv => Some(b','),
@@ -171,26 +171,26 @@ impl TableFormat {
     }
 }
 
-/// How many rows each of several files gets.
+/// How rows are distributed to several files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum FileRows {
-    /// All the same number, about.
+    /// About equal numbers.
     #[default]
     Equal,
-    /// Each this many, but the last.
+    /// This many each, except for the last.
     Each(u64),
-    /// The first ends in front of the first of these rows, and so on; the last takes what is left.
+    /// The first file ends before the first of these rows, and so on; the last takes the rest.
     Ends(Vec<u64>),
 }
 
-/// A stream that takes a table, and what errors call it.
+/// A stream that receives a table, and its name in errors.
 pub(super) struct OpenStream {
     pub(super) writer: Box<dyn Write + Send>,
     pub(super) name: PathBuf,
 }
 
-/// A stream that takes a table in place of a file. Clones are the same stream, which one table
-/// gets.
+/// A stream that receives a table in place of a file. Clones are the same stream, and only one
+/// table can be written to it.
 #[derive(Clone)]
 pub struct TableStream {
     writer: Arc<Mutex<Option<Box<dyn Write + Send>>>>,
@@ -198,7 +198,8 @@ pub struct TableStream {
 }
 
 impl TableStream {
-    /// The table goes to `writer`, in order and in large pieces; errors call it `name`.
+    /// Creates a stream that passes the table to `writer`, in order and in large pieces; errors
+    /// report it as `name`.
     pub fn new(writer: Box<dyn Write + Send>, name: PathBuf) -> Self {
         TableStream {
             writer: Arc::new(Mutex::new(Some(writer))),
@@ -206,7 +207,7 @@ impl TableStream {
         }
     }
 
-    /// The stream, once, and what errors call it.
+    /// Takes the stream, which is possible once, and its name in errors.
     pub(super) fn take(&self) -> Option<OpenStream> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let name = self.name.clone();
@@ -233,45 +234,44 @@ pub struct OutputOptions {
     pub format: TableFormat,
     /// The codec.
     pub codec: Codec,
-    /// Rows of a row group at most; of a batch in Arrow, those that are written at once.
+    /// The most rows of a row group; for Arrow, of a batch.
     pub group_rows_max: usize,
-    /// Encoded bytes of a row group at most, in memory; less where the memory is less.
+    /// The most encoded bytes of a row group in memory; less if there is less memory.
     pub group_bytes_max: u64,
-    /// What the rows are ordered by, which a Parquet file then says of itself.
+    /// The order of the rows, which a Parquet file records.
     pub sorted_by: Vec<KeyColumn>,
     /// Columns with a bloom filter, in Parquet.
     pub bloom_filters: Vec<String>,
-    /// Whether columns are encoded by dictionaries, in Parquet, as long as these stay small and the
-    /// memory has room for those of all columns.
+    /// Whether Parquet columns are dictionary-encoded. A column's dictionary ends when it grows
+    /// large, and there are none if the memory does not hold those of all columns.
     pub is_dictionary: bool,
-    /// Columns at the root that have none, in Parquet, beside those that jobs know of, whose values
-    /// hardly repeat.
+    /// Root columns without a dictionary, in Parquet. Jobs add columns that they know to hardly
+    /// repeat.
     pub without_dictionary: Vec<String>,
-    /// Columns at the root whose values are long: in Parquet they have no dictionary and no
-    /// statistics, for which writers hold values once more.
+    /// Root columns with long values. In Parquet they have no dictionary and no statistics, for
+    /// which writers would hold another copy of the values.
     pub long_columns: Vec<String>,
-    /// Whether rows that CSV does not have, with lists or objects, become JSON lines instead.
+    /// Whether rows that CSV cannot hold, with lists or objects, are written as JSON lines instead.
     pub is_any_text: bool,
-    /// How rows are given to several files.
+    /// How rows are distributed to several files.
     pub files: FileRows,
-    /// The directory that the files have to themselves, and that is made if it is not there: it
-    /// gets a list of them. Where none is given, several files have a list beside the first of
-    /// them.
+    /// The directory that the files have to themselves; it is created if it is missing, and gets a
+    /// list of the files. Without it, the list of several files is next to the first one.
     pub directory: Option<PathBuf>,
-    /// Whether files that exist are replaced.
+    /// Whether existing files are replaced.
     pub is_replacing: bool,
-    /// What a file of vectors looks like.
+    /// The form of a file of vectors.
     pub vectors: VectorLayout,
-    /// What takes the table in place of the one file, whose directory then is that of scratch
-    /// alone.
+    /// The stream that receives the table in place of the one file. The file's directory is then
+    /// only used for scratch.
     pub stream: Option<TableStream>,
 }
 
 impl OutputOptions {
-    /// The same with the codec that the name of the output says, where it says one.
+    /// Sets the codec to the given one, or to that of the output's extension.
     ///
     /// # Errors
-    /// Usage: a name that says another one than text can have.
+    /// Usage: text with a `codec` that differs from that of the extension.
     pub fn named(mut self, name: &Path, codec: Option<Codec>) -> Result<Self> {
         if !self.format.is_text() {
             self.codec = codec.unwrap_or(self.codec);
@@ -292,7 +292,7 @@ impl OutputOptions {
         Ok(self)
     }
 
-    /// Parquet with Zstandard at level 1, Arrow with LZ4, or text as it is.
+    /// The defaults: Parquet with Zstandard at level 1, Arrow with LZ4, text without compression.
     pub fn new(format: TableFormat) -> Self {
         OutputOptions {
             format,
@@ -321,7 +321,7 @@ impl OutputOptions {
         }
     }
 
-    /// The same in the format that has the columns of `schema`.
+    /// Returns the options for a format that has the columns of `schema`.
     pub(super) fn fitting(&self, schema: &Schema) -> Self {
         let mut options = self.clone();
         if self.is_any_text && self.format == TableFormat::Csv {
@@ -330,28 +330,28 @@ impl OutputOptions {
         options
     }
 
-    /// The same, where values of these columns are long, too.
+    /// Adds columns with long values.
     pub(crate) fn with_long(&self, names: Vec<String>) -> Self {
         let mut options = self.clone();
         options.long_columns.extend(names);
         options
     }
 
-    /// How often a long value that is written is in memory for a moment, beside its array and the
-    /// row group or text that it becomes a part of.
+    /// How many copies of a long value are briefly in memory while it is written, in addition to
+    /// its array and its row group or text.
     pub(crate) fn encoder_times(&self) -> u64 {
         match self.format {
-            // As it is encoded, as a page, and compressed.
+            // Encoded, in a page, and compressed.
             TableFormat::Parquet => 3,
-            // In the body of the message, and compressed there.
+            // In the body of the message, and compressed.
             TableFormat::ArrowFile | TableFormat::ArrowStream => 2,
-            // With what quotes it, and compressed.
+            // Quoted, and compressed.
             TableFormat::Csv | TableFormat::Tsv | TableFormat::JsonLines | TableFormat::Lines => 3,
             TableFormat::Vectors => 1,
         }
     }
 
-    /// The level of Zstandard in Parquet, which has a context of it for each column.
+    /// The level of Zstandard in Parquet, which has one context per column.
     fn zstd_level(&self) -> Option<i32> {
         match (self.format, self.codec) {
             (TableFormat::Parquet, Codec::Zstd(level)) => Some(level),
@@ -359,12 +359,12 @@ impl OutputOptions {
         }
     }
 
-    /// How a row group of `group_bytes` is divided.
+    /// Divides a row group of `group_bytes` into pages and contexts.
     pub(super) fn pages(&self, schema: &Schema, group_bytes: u64) -> Pages {
         Pages::of(self.zstd_level(), leaves_count(schema), group_bytes)
     }
 
-    /// The settings of the Parquet library, for groups of at most `group_bytes` in memory.
+    /// Returns the Parquet library's settings, for groups of at most `group_bytes` in memory.
     pub(super) fn parquet(&self, schema: &Schema, group_bytes: u64) -> Result<WriterProperties> {
         let pages = self.pages(schema, group_bytes);
         let page_bytes = usize::try_from(pages.page_bytes).unwrap_or(usize::MAX);
@@ -374,7 +374,7 @@ impl OutputOptions {
             .iter()
             .map(|(key, value)| KeyValue::new(key.clone(), value.clone()))
             .collect();
-        // The order of a map differs from run to run; output does not.
+        // The order of a map differs between runs; the output must not.
         metadata.sort_by(|one, other| one.key.cmp(&other.key));
         let mut builder = WriterProperties::builder()
             .set_writer_version(WriterVersion::PARQUET_1_0)
@@ -413,7 +413,7 @@ impl OutputOptions {
         Ok(builder.build())
     }
 
-    /// The columns of Parquet that hold long values.
+    /// The Parquet columns with long values.
     fn long_leaves(&self, schema: &Schema) -> Result<Vec<ColumnPath>> {
         if self.long_columns.is_empty() {
             return Ok(Vec::new());
@@ -428,7 +428,7 @@ impl OutputOptions {
         Ok(paths.filter(is_long).cloned().collect())
     }
 
-    /// The memory that dictionaries take in an open row group before there is a row in it.
+    /// Memory of the dictionaries in an open row group before there is a row.
     pub(super) fn dictionaries_bytes(&self, schema: &Schema) -> u64 {
         match self.format == TableFormat::Parquet && self.is_dictionary {
             true => DICTIONARY_BYTES * leaves_count(schema),
@@ -436,7 +436,7 @@ impl OutputOptions {
         }
     }
 
-    /// The memory that an open row group takes at least.
+    /// The least memory of an open row group.
     pub(crate) fn group_min_bytes(&self, schema: &Schema) -> u64 {
         match self.format {
             TableFormat::Parquet => Pages::group_min_bytes(self.zstd_level(), leaves_count(schema)),
@@ -449,7 +449,7 @@ impl OutputOptions {
         }
     }
 
-    /// The settings of the Arrow library.
+    /// Returns the Arrow library's settings.
     pub(super) fn ipc(&self) -> Result<IpcWriteOptions> {
         let compression = match self.codec {
             Codec::None => None,
@@ -486,8 +486,8 @@ impl OutputOptions {
         })
     }
 
-    /// The columns of the order as far as they are plain ones; those after a nested one, or one
-    /// inside of objects, cannot be named.
+    /// The leading columns of the order that are plain ones. Parquet cannot name nested columns,
+    /// fields of objects, or the columns after these.
     fn sorting_columns(&self, schema: &Schema) -> Result<Option<Vec<SortingColumn>>> {
         let mut columns = Vec::new();
         for key in &self.sorted_by {
@@ -511,13 +511,13 @@ impl OutputOptions {
     }
 }
 
-/// Columns of Parquet that a table becomes.
+/// The number of Parquet columns of a table.
 fn leaves_count(schema: &Schema) -> u64 {
     let leaves = schema.fields().iter().map(|field| leaves_of(field));
     leaves.sum::<usize>() as u64
 }
 
-/// Columns of Parquet that a field becomes.
+/// The number of Parquet columns of a field.
 fn leaves_of(field: &Field) -> usize {
     match field.data_type() {
         DataType::Struct(fields) => fields.iter().map(|field| leaves_of(field)).sum(),

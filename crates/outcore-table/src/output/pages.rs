@@ -1,52 +1,51 @@
-//! How large pages of Parquet are, and how much memory compresses them.
+//! Page sizes of Parquet, and the memory for compressing pages.
 //!
 //! Contract: [`Pages::of`] divides the memory of a row group. The library keeps a context of
-//! Zstandard for each column from the column's first page to the end of the group: 0.2 to 0.6 MiB
-//! at level 1, and at level 19 some 17 times its page, 17 MiB for one of a MiB. So pages are as
-//! large as leaves half of the memory to rows. Where columns are too many for that, a page ends
-//! only with its group: a column that is done gives its context back before the next one needs its
-//! own. Columns that fill a page before are counted, and the group ends with the second of them
-//! ([`EARLY_COLUMNS_MAX`]): so many that fill one after another, each for a stretch of rows, hold
-//! no more contexts than there is memory for.
+//! Zstandard for each column from the column's first page to the end of the group. A context takes
+//! 0.2 to 0.6 MiB at level 1, and about 17 times the page size at level 19, so 17 MiB for a page of
+//! 1 MiB. So pages are small enough that contexts leave half of the memory to rows.
+//!
+//! With too many columns for that, pages end only with their group: a finished column frees its
+//! context before the next one needs its own. Columns that fill a page earlier are counted, and the
+//! group ends with the second of them ([`EARLY_COLUMNS_MAX`]). So contexts fit into memory even if
+//! many columns fill one after another, each for a stretch of rows.
 //!
 //! Complexity: a few steps.
 
-/// A page by default, and a dictionary.
+/// The default size of a page, and of a dictionary.
 const PAGE_BYTES: u64 = 1 << 20;
-/// A page has this at least, even where memory is small.
+/// The least size of a page, even with little memory.
 const PAGE_MIN_BYTES: u64 = 16 << 10;
-/// Pages that a column has open at once, dictionary and level buffers included, while it is
-/// written.
+/// Pages that a column has open while it is written, including its dictionary and level buffers.
 const PAGES_OPEN: u64 = 4;
-/// The part of a row group's memory that contexts may take.
+/// Contexts may take 1/`CONTEXTS_SHARE` of a row group's memory.
 const CONTEXTS_SHARE: u64 = 2;
-/// Where pages end with their group, a page is this part of the group at most,
+/// If pages end with their group, a page is at most 1/`PAGES_OF_GROUP` of the group.
 const PAGES_OF_GROUP: u64 = 2;
-/// and the group ends when so many columns have ended one that compression made shorter.
+/// A group ends when this many columns have ended a page that compression made shorter.
 pub(super) const EARLY_COLUMNS_MAX: usize = 2;
-/// Columns that have a context then: these, two whose pages stayed as long as they were, which fill
-/// the group, and the one that is being ended.
+/// The most columns with a context in that case: the columns counted by [`EARLY_COLUMNS_MAX`], two
+/// whose incompressible pages fill the group, and the one that is being ended.
 const EARLY_COLUMNS: u64 = EARLY_COLUMNS_MAX as u64 + 3;
-/// What a context of a high level takes beside what grows with its page, at most.
+/// Memory of a context at a high level, in addition to the part that grows with its page.
 const HIGH_LEVEL_BYTES: u64 = 1280 << 10;
-/// How long such a page is where it is compressed, at most: longer ones need no larger context, but
-/// at the highest levels.
+/// The longest page that needs a larger context, except at the highest levels.
 const WHOLE_PAGE_BYTES: u64 = 4 << 20;
 
-/// Pages of the columns of a row group.
+/// Page sizes and context memory of a row group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pages {
-    /// A page, and a dictionary, is ended when it has this.
+    /// The size at which a page, or a dictionary, ends.
     pub(super) page_bytes: u64,
-    /// Whether pages end with their group, however many rows they have.
+    /// Whether pages end only with their group, however many rows they have.
     pub(super) are_whole: bool,
-    /// What contexts of compression take until the group ends.
+    /// Memory of compression contexts until the group ends.
     pub(super) contexts_bytes: u64,
 }
 
 impl Pages {
-    /// For `columns` columns in a row group of `group_bytes`, which Zstandard compresses if it has
-    /// a level.
+    /// Divides a row group of `group_bytes` with `columns` columns; `zstd_level` is `None` without
+    /// Zstandard.
     pub(super) fn of(zstd_level: Option<i32>, columns: u64, group_bytes: u64) -> Self {
         let columns = columns.max(1);
         let usual_bytes = group_bytes / (PAGES_OPEN * columns);
@@ -79,7 +78,7 @@ impl Pages {
         }
     }
 
-    /// The memory that an open row group takes at least.
+    /// The least memory of an open row group.
     pub(super) fn group_min_bytes(zstd_level: Option<i32>, columns: u64) -> u64 {
         let columns = columns.max(1);
         let contexts_bytes = match zstd_level {
@@ -93,16 +92,17 @@ impl Pages {
     }
 }
 
-/// What contexts take where pages end with their group.
+/// Memory of contexts if pages end only with their group.
 fn whole_bytes(level: i32, columns: u64) -> u64 {
     columns.min(EARLY_COLUMNS) * context_bytes(level, WHOLE_PAGE_BYTES)
 }
 
-/// What a context of Zstandard takes at most that has compressed pages which were ended at
-/// `page_bytes`, and are up to twice as long.
+/// The most memory of a Zstandard context for pages that end at `page_bytes` and are up to twice as
+/// long.
 fn context_bytes(level: i32, page_bytes: u64) -> u64 {
-    // Measured (version 1.5.7): so many times the page at most, up to an end, since windows are no
-    // longer than a page. At high levels tables of one length come to 17 times the page.
+    // As measured for version 1.5.7: a multiple of the page size, up to a limit, because windows
+    // are no longer than a page. At high levels, tables of a fixed length bring it to 17 times the
+    // page.
     let len_bytes = 2 * page_bytes;
     let (times, most_kib) = match level {
         ..=1 => (6, 576),
@@ -131,7 +131,8 @@ mod tests {
                 let taken_bytes = compressor.context_mut().sizeof() as u64;
                 let counted_bytes = context_bytes(level, page_bytes);
                 assert!(taken_bytes <= counted_bytes, "{level} {page_bytes}");
-                // Nor is twice as much counted, where a high level makes it dear.
+                // Contexts of a high level for large pages are expensive, so the estimate must be
+                // less than twice the measured memory.
                 let is_dear = level >= 10 && page_bytes >= 128 << 10;
                 assert!(
                     !is_dear || counted_bytes < 2 * taken_bytes,

@@ -1,6 +1,6 @@
-//! What the libraries refuse to write, as errors of the job.
+//! Converts refusals of the libraries to write a value into errors of the job.
 //!
-//! Contract: a value that a format cannot hold is an error of usage and never one of damage.
+//! Contract: a value that a format cannot hold is a usage error, never damage.
 
 use arrow_schema::ArrowError;
 use outcore_io::{Error, Kind};
@@ -32,7 +32,7 @@ pub(super) fn unwritable_arrow(error: &ArrowError) -> Error {
     )
 }
 
-/// What a library refuses to write is not damage.
+/// Converts a refusal to write from a corrupt-data error to a usage error.
 fn no_damage(told: Error, hint: &str) -> Error {
     if told.kind() != Kind::Corrupt {
         return told;

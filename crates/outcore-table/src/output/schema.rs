@@ -1,9 +1,9 @@
-//! The schema that a format can hold, and batches made to fit it.
+//! The schema that a format can hold, and batches converted to it.
 //!
-//! Contract: [`written_schema`] keeps what a format knows and names the nearest type of what it
-//! does not: Parquet knows neither seconds nor dates in milliseconds, and text neither these dates,
-//! nor dictionaries, nor zones of time. [`hydrated`] makes a batch one of that schema. No value is
-//! lost: times only become finer, and a date with a time of day is an error. [`check_known`]
+//! Contract: [`written_schema`] keeps the types that a format has, and replaces others with the
+//! nearest one. Parquet has neither seconds nor dates in milliseconds; text has neither these
+//! dates, nor dictionaries, nor time zones. [`hydrated`] converts a batch to that schema. No value
+//! is lost: times only become finer, and a date with a time of day is an error. [`check_known`]
 //! rejects types that Parquet does not have.
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) fn written_schema(schema: &SchemaRef, format: TableFormat) -> SchemaR
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// Plain values, and times in no other zone than UTC.
+/// The field with plain values, and with times in no other zone than UTC.
 pub(crate) fn in_utc(field: &Field) -> Field {
     let plain = |data_type: &DataType| match data_type {
         DataType::Dictionary(_, values) => Some(
@@ -48,16 +48,16 @@ pub(crate) fn in_utc(field: &Field) -> Field {
     replaced(field, &plain)
 }
 
-/// The same with dates in days, as text has them.
+/// The same with dates in days, as in text.
 fn in_text(field: &Field) -> Field {
     in_days(&in_utc(field))
 }
 
-/// The values of a column as text shows them: plain, in UTC, with dates in days; those with a time
-/// of day stay times.
+/// Converts a column to the values that text shows: plain, in UTC, with dates in days. Dates with a
+/// time of day become times.
 ///
 /// # Errors
-/// None that is expected.
+/// None are expected.
 pub(crate) fn shown(field: &Field, column: &ArrayRef) -> Result<ArrayRef> {
     match dated(field, column) {
         Ok(dated) => retyped(&dated, in_text(field).data_type()),
@@ -65,7 +65,7 @@ pub(crate) fn shown(field: &Field, column: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// The same values with dates in days, where there are dates in milliseconds.
+/// Converts dates in milliseconds to dates in days.
 fn dated(field: &Field, column: &ArrayRef) -> Result<ArrayRef> {
     let data_type = in_days(&Field::new("", column.data_type().clone(), true))
         .data_type()
@@ -96,8 +96,8 @@ fn converted(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     cast_with_options(array, data_type, &options).map_err(|error| unwritable_arrow(&error))
 }
 
-/// Types that Parquet does not know as the nearest ones: times in seconds as milliseconds, dates in
-/// milliseconds as dates.
+/// Replaces types that Parquet lacks with the nearest ones: times in seconds with milliseconds,
+/// dates in milliseconds with dates in days.
 fn known_to_parquet(field: &Field) -> Field {
     let finer = |data_type: &DataType| match data_type {
         DataType::Timestamp(TimeUnit::Second, zone) => {
@@ -110,7 +110,7 @@ fn known_to_parquet(field: &Field) -> Field {
     replaced(field, &finer)
 }
 
-/// Dates in milliseconds as dates in days.
+/// Replaces dates in milliseconds with dates in days.
 fn in_days(field: &Field) -> Field {
     let days = |data_type: &DataType| match data_type {
         DataType::Date64 => Some(DataType::Date32),
@@ -119,7 +119,7 @@ fn in_days(field: &Field) -> Field {
     replaced(field, &days)
 }
 
-/// The field with other types in it, where there are some for its own or for those inside.
+/// Replaces the types for which `other` returns one, also inside nested types.
 fn replaced(field: &Field, other: &dyn Fn(&DataType) -> Option<DataType>) -> Field {
     let inner = |field: &FieldRef| Arc::new(replaced(field, other));
     let data_type = match field.data_type() {
@@ -168,8 +168,8 @@ pub(super) fn check_known(schema: &Schema) -> Result<()> {
     }
 }
 
-/// `batch` as one of `schema`: dictionaries looked up where that has plain columns, and times in
-/// its unit.
+/// Converts `batch` to `schema`: decodes dictionaries if `schema` has plain columns, and converts
+/// times to its unit.
 pub(super) fn hydrated(
     batch: &RecordBatch,
     schema: &SchemaRef,

@@ -1,14 +1,16 @@
-//! Bytes of one file, in order, to its drive, or to a stream: what the writers of Parquet and Arrow
-//! write into.
+//! Writes the bytes of one file, in order, to its drive or to a stream: the destination of the
+//! Parquet and Arrow writers.
 //!
-//! Contract: a [`Sink`] of a file fills buffers and hands them to a thread of its own, which writes
-//! them behind through [`Transfers`], in whole blocks, with many in flight. The libraries want a
-//! writer that may move between threads, which a thread's queue may not: hence the thread. What a
-//! drive refuses is the error of the next write, and of [`Sink::finish`], with drive, file and
-//! offset. One of a stream writes there itself, in large pieces, and waits for whoever reads; given
-//! up, it ends what was written in a way that readers reject, where the format has one.
+//! Contract: a [`Sink`] of a file fills buffers and passes them to a thread of its own, which
+//! writes them through [`Transfers`], in whole blocks, with many in flight. The thread exists
+//! because the libraries need a writer that can move between threads, and a thread's queue cannot.
+//! A drive's error is returned by the next write, and by [`Sink::finish`], with drive, file and
+//! offset.
 //!
-//! Bounds: of a file [`SINK_BYTES`], reserved when it is made; of a stream [`STREAM_BYTES`].
+//! A sink of a stream writes directly, in large pieces, and waits for the reader. If it is
+//! abandoned, it ends the stream in a way that readers reject, if the format has one.
+//!
+//! Bounds: [`SINK_BYTES`] for a file, reserved when it is created; [`STREAM_BYTES`] for a stream.
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -24,13 +26,13 @@ use outcore_io::transfers::Transfers;
 use outcore_io::{Error, Kind, Result};
 
 const WRITE: &str = "write table";
-/// One request.
+/// The length of a request.
 const BUFFER_BYTES: usize = 1 << 20;
 const BUFFERS_COUNT: usize = 4;
-/// What a sink reserves.
+/// The memory that a sink reserves.
 pub(crate) const SINK_BYTES: u64 = (BUFFER_BYTES * BUFFERS_COUNT) as u64;
 
-/// What is written to a stream at once.
+/// Bytes that are written to a stream at once.
 const STREAM_BYTES: usize = 256 << 10;
 
 /// See the module.
@@ -39,43 +41,42 @@ pub(super) enum Sink {
     Stream(StreamSink),
 }
 
-/// What takes the bytes of a file.
+/// Writes the bytes of a file.
 pub(super) struct FileSink {
-    /// Nothing once all has been handed over.
+    /// `None` once everything has been passed on.
     to_drive: Option<Sender<(u64, Buf)>>,
     free: Receiver<Buf>,
     thread: Option<JoinHandle<()>>,
-    /// What the drive has refused.
+    /// The drive's error.
     failure: Arc<Mutex<Option<Error>>>,
     current: Option<Buf>,
     /// Bytes in the current buffer.
     filled_bytes: usize,
-    /// Where the current buffer begins in the file.
+    /// The current buffer's offset in the file.
     at_bytes: u64,
 }
 
-/// What takes the bytes of a stream.
+/// Writes the bytes of a stream.
 pub(super) struct StreamSink {
-    /// There until the sink is dropped.
+    /// `Some` until the sink is dropped.
     writer: Option<BufWriter<Box<dyn Write + Send>>>,
     name: PathBuf,
     len_bytes: u64,
     /// Length of the header.
     front_bytes: u64,
-    /// What is written where the table is given up, so that no reader takes what came for all of
-    /// it.
+    /// The bytes that end an abandoned table, so that no reader takes it as complete.
     torn: &'static [u8],
 }
 
-/// The beginning of a message of Arrow that does not go on: readers of a stream that ends between
-/// two messages would take it for whole.
+/// The incomplete beginning of an Arrow message. Readers accept a stream that ends between two
+/// messages as complete.
 pub(super) const TORN_ARROW: &[u8] = &[0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x10, 0x00];
 
 impl Sink {
-    /// A sink for `file`, from its beginning.
+    /// Creates a sink for `file`, from its beginning.
     ///
     /// # Errors
-    /// Memory: no room for the buffers under the name `purpose`. I/O: no thread, no queue.
+    /// Memory: no room for the buffers, reserved as `purpose`. I/O: no thread, no queue.
     pub(super) fn to_file(
         budget: &Budget,
         purpose: &str,
@@ -85,7 +86,7 @@ impl Sink {
         FileSink::new(budget, purpose, volume, file).map(Sink::File)
     }
 
-    /// A sink for a stream, which gets `torn` where it is dropped before it is finished.
+    /// Creates a sink for a stream, which gets `torn` if the sink is dropped before it is finished.
     pub(super) fn to_stream(stream: OpenStream, torn: &'static [u8]) -> Self {
         Sink::Stream(StreamSink {
             writer: Some(BufWriter::with_capacity(STREAM_BYTES, stream.writer)),
@@ -96,18 +97,18 @@ impl Sink {
         })
     }
 
-    /// Takes what was written for the front of rows that are to come: a stream that is given up
-    /// before any row does not get it.
+    /// Marks what was written as the header. A stream that is abandoned before any row does not get
+    /// it.
     pub(super) fn end_front(&mut self) {
         if let Sink::Stream(stream) = self {
             stream.front_bytes = stream.len_bytes;
         }
     }
 
-    /// Writes what is left and waits until all is written. The length of the file.
+    /// Writes the rest, waits until all is written, and returns the file's length.
     ///
     /// # Errors
-    /// What the drive, or the stream, has refused.
+    /// Errors of the drive or the stream.
     pub(super) fn finish(self) -> Result<u64> {
         match self {
             Sink::File(file) => file.finish(),
@@ -156,10 +157,10 @@ impl Drop for StreamSink {
             return;
         };
         if self.front_bytes > 0 && self.len_bytes == self.front_bytes {
-            // The buffer is dropped with the header in it.
+            // Drops the buffer with the header in it.
             let _ = writer.into_parts();
         } else if !self.torn.is_empty() {
-            // Who reads may be gone.
+            // The reader may be gone.
             let _ = writer.write_all(self.torn);
             let _ = writer.flush();
         }
@@ -177,7 +178,7 @@ impl FileSink {
         let (to_drive, handed) = channel();
         let (give_back, free) = channel();
         while let Some(buf) = pool.take() {
-            // The other end lives.
+            // The receiver exists as long as the sink.
             let _ = give_back.send(buf);
         }
         let failure = Arc::new(Mutex::new(None));
@@ -198,7 +199,7 @@ impl FileSink {
         })
     }
 
-    /// Writes what is left and waits for the drive. The length of the file.
+    /// Writes the rest, waits for the drive, and returns the file's length.
     fn finish(mut self) -> Result<u64> {
         let len_bytes = self.at_bytes + self.filled_bytes as u64;
         if let Some(mut buf) = self.current.take().filter(|_| self.filled_bytes > 0) {
@@ -214,7 +215,7 @@ impl FileSink {
 
     fn hand_over(&self, buf: Buf) {
         if let Some(to_drive) = &self.to_drive {
-            // A thread that does not listen has failed, and said why.
+            // If the thread does not receive, it has failed and stored its error.
             let _ = to_drive.send((self.at_bytes, buf));
         }
     }
@@ -259,14 +260,14 @@ impl FileSink {
     }
 }
 
-/// An output that is given up: the thread ends before the file goes.
+/// If the output is abandoned, the thread ends before the file is removed.
 impl Drop for FileSink {
     fn drop(&mut self) {
         self.join();
     }
 }
 
-/// Writes what is handed over until nobody can hand over more.
+/// Writes buffers until the channel closes.
 fn write_behind(
     volume: &Volume,
     file: &VolumeFile,
@@ -292,7 +293,7 @@ fn write_behind(
             }
         }
         while let Some(arrival) = transfers.take()? {
-            // Who writes may be gone already.
+            // The sender may be gone already.
             let _ = give_back.send(arrival.buf);
         }
     }

@@ -1,8 +1,7 @@
-//! The files of an output before they are written: how many rows each gets, and where they are
-//! staged.
+//! The files of an output before they are written: their numbers of rows, and their staging.
 //!
-//! Contract: as the folder's. A file that exists is refused unless it may be replaced; several
-//! files have a list beside them, or a directory to themselves.
+//! Contract: as the folder's. An existing file is rejected unless it may be replaced. Several files
+//! have a list next to them, or a directory to themselves.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +13,7 @@ use outcore_io::{Error, Result};
 use super::WRITE;
 use crate::input::check_room_for_set;
 
-/// Rows of each file but the last.
+/// Rows per file, except for the last.
 pub(super) fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u64> {
     match (paths.len(), rows_count) {
         (0, _) => Err(Error::usage(WRITE, "no output given").hint("name a file")),
@@ -28,7 +27,7 @@ pub(super) fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u6
     }
 }
 
-/// Stages the files `paths`, which have the directory to themselves if one is given.
+/// Stages the files `paths`, which have `directory` to themselves if it is given.
 pub(super) fn stage(
     job: &Job,
     volume: &Volume,
@@ -36,7 +35,8 @@ pub(super) fn stage(
     is_replacing: bool,
 ) -> Result<StagedOutput> {
     if let Some(directory) = directory.filter(|directory| directory.is_dir()) {
-        // What a dead job had decided is part of what is there.
+        // A publication that a killed job had decided is completed first, because it is part of
+        // what is there.
         job.device.sweep_private_dirs(directory)?;
         check_room_for_set(directory, paths, is_replacing)?;
     }
@@ -69,8 +69,8 @@ pub(super) fn stage(
     )
 }
 
-/// The list that a table in the files `paths` gets, if it gets one: that of `directory`, which they
-/// have to themselves, or one next to the first of them.
+/// The path of the list for a table in the files `paths`, if it has one: in `directory`, which they
+/// have to themselves, or next to the first file.
 pub fn list_of(paths: &[PathBuf], directory: Option<&Path>) -> Option<PathBuf> {
     match (directory, paths) {
         (Some(directory), _) => Some(directory.join(SET_LIST)),
@@ -79,7 +79,7 @@ pub fn list_of(paths: &[PathBuf], directory: Option<&Path>) -> Option<PathBuf> {
     }
 }
 
-/// The list of several files, by which they appear together. Readers of tables pass over names that
+/// The list of several files, which makes them appear together. Readers of tables skip names that
 /// begin with `_`.
 fn manifest_of(first: &Path) -> PathBuf {
     let stem = first.file_stem().unwrap_or_default().to_string_lossy();

@@ -1,13 +1,17 @@
-//! Rows as CSV or JSON lines.
+//! Formats rows as CSV or JSON lines.
 //!
-//! Contract: CSV has a line with the names of the columns in front; null is a field with nothing in
-//! it, an empty text one with nothing between quotes, and quotes stand around what has separators,
-//! quotes or ends of lines in it, so that what was written is read back. TSV is CSV with tabs.
-//! JSON lines have an object for each row, with all fields, null among them; numbers that are none
-//! and infinite ones are null, for JSON has none. Times are in ISO 8601, those with a zone in UTC;
-//! bytes are written in hexadecimal digits. CSV has no lists and objects. Lines are the values of
-//! one column of text. Compressed text is compressed by stretches, each a member of gzip or a frame
-//! of Zstandard by itself, which together are one file of these formats. Pure.
+//! Contract: rows have one of these forms.
+//!
+//! - CSV begins with a line of column names. Null is an empty field; an empty text is `""`. A field
+//!   with separators, quotes or line ends is quoted, so it reads back unchanged. CSV has no lists
+//!   and objects. TSV is CSV with tabs.
+//! - JSON lines have one object per row, with all fields including nulls. NaN and infinite numbers
+//!   become null, because JSON lacks them.
+//! - Times are in ISO 8601, in UTC if they have a zone; bytes are written in hexadecimal digits.
+//! - Lines are the values of one column of text.
+//!
+//! Text is compressed in stretches. Each is a gzip member or a Zstandard frame, and together they
+//! are one valid file. Pure.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -30,12 +34,12 @@ use super::unwritable_arrow;
 
 const WRITE: &str = "write table";
 
-/// Whether a column has lists or objects, which are no fields of CSV.
+/// Whether a column has lists or objects, which CSV lacks.
 pub(crate) fn is_nested(data_type: &DataType) -> bool {
     data_type.is_nested() && !matches!(data_type, DataType::Dictionary(..))
 }
 
-/// The values of a column of any type as texts of JSON.
+/// Converts the values of a column of any type to JSON texts.
 ///
 /// # Errors
 /// Usage: a type that JSON does not have.
@@ -77,7 +81,7 @@ pub(super) fn check(schema: &Schema, format: TableFormat) -> Result<()> {
 }
 
 impl TableFormat {
-    /// The format of rows that are printed: CSV, or JSON lines where a column has lists or objects.
+    /// The format of printed rows: CSV, or JSON lines if a column has lists or objects.
     pub fn printed(schema: &Schema) -> Self {
         let mut fields = schema.fields().iter();
         match fields.any(|field| is_nested(field.data_type())) {
@@ -86,12 +90,12 @@ impl TableFormat {
         }
     }
 
-    /// The header of rows that are printed in this format of text.
+    /// The header of printed rows in this text format.
     pub fn front(self, schema: &Schema) -> Vec<u8> {
         header(schema, self)
     }
 
-    /// Appends rows that are printed in this format of text.
+    /// Appends printed rows in this text format.
     ///
     /// # Errors
     /// Usage: a column that the format does not have.
@@ -101,7 +105,7 @@ impl TableFormat {
     }
 }
 
-/// What stands in front of all rows.
+/// The bytes before all rows.
 pub(super) fn header(schema: &Schema, format: TableFormat) -> Vec<u8> {
     let mut text = Vec::new();
     if let Some(separator) = format.separator() {
@@ -132,7 +136,7 @@ pub(super) fn encode(batch: &RecordBatch, format: TableFormat, text: &mut Vec<u8
         .map_err(|error| unwritable_arrow(&error))
 }
 
-/// Fails where the only column is not one of text.
+/// Fails unless the only column is one of text.
 fn encode_lines(batch: &RecordBatch, text: &mut Vec<u8>) -> Result<()> {
     let lines = match batch.columns() {
         [lines] => lines.as_string_opt::<i32>(),
@@ -183,19 +187,19 @@ fn encode_csv(batch: &RecordBatch, separator: u8, text: &mut Vec<u8>) -> Result<
 
 /// How the fields of a table are written.
 struct Fields {
-    /// The bytes besides quotes and ends of lines that quotes must enclose.
+    /// The bytes that need quotes, in addition to quotes and line ends.
     quoted: &'static [u8],
     separator: u8,
 }
 
 impl Fields {
     fn new(separator: u8, columns_count: usize) -> Self {
-        // The only column of a file shows no separator, so a reader may take another byte for it.
+        // A file with one column shows no separator, so a reader may take another byte for it.
         let quoted: &[u8] = if columns_count == 1 { &SEPARATORS } else { &[] };
         Fields { quoted, separator }
     }
 
-    /// Appends a field, with quotes where it needs some.
+    /// Appends a field, with quotes if it needs them.
     fn push(&self, value: &str, text: &mut Vec<u8>) {
         let bytes = value.as_bytes();
         let is_plain = !bytes.is_empty()
@@ -217,7 +221,7 @@ impl Fields {
     }
 }
 
-/// A stretch of text as it is stored.
+/// Compresses a stretch of text.
 pub(super) fn packed(text: Vec<u8>, codec: Codec) -> Result<Vec<u8>> {
     let failed = |error: std::io::Error| Error::io("compress", &error);
     match codec {

@@ -1,7 +1,8 @@
-//! Rows of a column of lists as vectors: their numbers one after another.
+//! Writes the rows of a column of lists as vectors, with their numbers back to back.
 //!
-//! Contract: the column has lists of a fixed length, or lists that all have the same; a null, or a
-//! list of another length, is an error that names its row. Numbers are little-endian. Pure.
+//! Contract: the column has lists of a fixed length, or lists that all have the same length. A
+//! null, or a list of another length, is an error that reports its row. Numbers are little-endian.
+//! Pure.
 
 use std::ops::Range;
 
@@ -14,7 +15,7 @@ use super::options::VectorLayout;
 
 const WRITE: &str = "write vectors";
 
-/// The numbers of a column of lists, if it is one; and the length of each list, if its type says
+/// The number type of a column of lists, if it is one, and the length of each list, if the type has
 /// it.
 pub(crate) fn lists_of(kind: &DataType) -> Option<(&DataType, Option<usize>)> {
     let (numbers, len) = match kind {
@@ -36,7 +37,7 @@ pub(super) fn check(schema: &Schema) -> Result<()> {
     }
 }
 
-/// Where the numbers of a list are among those of its column.
+/// The range of a list's numbers among those of its column.
 pub(crate) fn span_of(column: &ArrayRef, row: usize) -> Range<usize> {
     match column.data_type() {
         DataType::FixedSizeList(..) => {

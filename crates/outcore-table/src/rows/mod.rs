@@ -1,42 +1,47 @@
-//! Rows that the engine moves: a record batch becomes rows of bytes with a key in front, and back.
+//! Converts record batches to rows of bytes with a key at their start, which the engine sorts, and
+//! back.
 //!
 //! Contract: [`RowCodec::encode`] appends each row of a batch to a [`RowBatch`]:
 //!
 //! | bytes | what |
 //! |---|---|
 //! | 4 | `key_bytes`, little-endian: the length of the key |
-//! | `key_bytes` | the key: compared as unsigned bytes, it orders rows as the [`KeyColumn`]s say |
-//! | the rest | the payload: all columns that the key does not give back |
+//! | `key_bytes` | the key, which orders rows as its [`KeyColumn`]s, compared as unsigned bytes |
+//! | the rest | the payload: all columns that cannot be decoded from the key |
 //!
-//! [`key_of`] finds the key in a row, and [`RowCodec::decode`] makes a record batch of rows in any
-//! order: equal to the rows that went in, value by value, of the same schema.
-//! [`RowCodec::encode_by`] puts any other bytes in the place of the key, for rows that go by
-//! something else than their columns.
+//! [`key_of`] finds the key in a row. [`RowCodec::decode`] converts rows, in any order, to a record
+//! batch of the same schema with the same values. [`RowCodec::encode_by`] puts any other bytes in
+//! the place of the key, for rows that are ordered by something other than their columns.
 //!
-//! **Order.** The key is arrow-row's: per column ascending or descending, nulls first or last;
-//! strings and binary by their bytes; floats as numbers, where -0.0 and 0.0 are equal, and all NaNs
-//! are equal and larger than all numbers (inside nested types by IEEE 754's total order); decimals,
-//! dates, times and timestamps by their stored integers (a timestamp's zone does not matter within
-//! a column); dictionaries by what their keys stand for; lists element by element; structs field by
-//! field. No key is the beginning of another.
+//! **Order.** The key has arrow-row's form. Each column is ascending or descending, with nulls
+//! first or last.
 //!
-//! **Payload.** A bit for each of its columns that may be null, set where it is; then the columns
-//! in the schema's order. Fixed-size values stand as in Arrow. Strings and binary have a length (a
-//! byte up to 254, five bytes beyond) and their bytes. A list has its length, then its elements;
-//! nested types recurse, with bits of their own for nulls. Nulls have no bytes. Dictionaries are
-//! carried as their values, and built anew for each batch that is decoded. Key columns of plain
-//! values are not in the payload: they are decoded from the key, to the bit. Floats, nested ones,
+//! - Strings and binary are ordered by their bytes.
+//! - Floats are ordered as numbers; -0.0 equals 0.0, and all NaNs are equal and larger than all
+//!   numbers. Inside nested types, floats have IEEE 754's total order.
+//! - Decimals, dates, times and timestamps are ordered by their stored integers; a timestamp's zone
+//!   does not matter within a column.
+//! - Dictionaries are ordered by their values, lists element by element, structs field by field.
+//!
+//! No key is a prefix of another.
+//!
+//! **Payload.** It begins with one bit for each of its nullable columns, set for null. The columns
+//! follow in the schema's order. Fixed-size values are as in Arrow. Strings and binary have a
+//! length (one byte up to 254, otherwise five bytes) and their bytes. A list has its length and its
+//! elements; nested types recurse, with null bits of their own. Nulls have no bytes. Dictionaries
+//! are stored as their values, and rebuilt for each decoded batch. Key columns of plain values are
+//! not in the payload: they are decoded bit-exactly from the key. Floats, nested columns,
 //! dictionaries and fields of objects are in both.
 //!
-//! N.B. arrow-row of all columns would need no code of ours and is about as fast, but its rows of a
-//! web log are a third larger: it pads strings to blocks and spends a byte a value on nulls
-//! (docs/decisions/0022).
+//! N.B. Using arrow-row for all columns would need no code of ours and is about as fast. But it
+//! pads strings to blocks and spends a byte per value on nulls, so its rows are a third larger for
+//! a web log (docs/decisions/0022).
 //!
-//! Bounds: to encode takes the keys once more (arrow-row's own buffer), dictionary columns as
-//! values, and 8 bytes a row and list column; to decode takes the batch alone, and 8 bytes a row.
+//! Bounds: encoding needs the keys once more (arrow-row's own buffer), dictionary columns as
+//! values, and 8 bytes per row and list column. Decoding needs only the batch, and 8 bytes per row.
 //! Work is column by column over a batch, so batches of some thousand rows stay in the cache. A row
-//! has 1 GiB at most, and the strings of one column of a decoded batch shorter than 2 GiB where
-//! their type has 32-bit offsets.
+//! has at most 1 GiB. The strings of one column of a decoded batch have less than 2 GiB if their
+//! type has 32-bit offsets.
 
 mod node;
 mod read;
@@ -59,30 +64,30 @@ use node::Node;
 pub(crate) use read::dictionary_of;
 use write::{Column, OneEach};
 
-/// Bytes in front of a key: its length.
+/// The length before a key.
 const PREFIX_BYTES: usize = 4;
-/// The next step for a key that says the same twice.
+/// The hint for a key that repeats an option.
 const ONE_OF_TWO: &str = "leave one of the two out";
-/// The longest length that is written as one byte.
+/// The largest length that is written as one byte.
 const SHORT_MAX: usize = 254;
-/// Bytes of a longer one.
+/// Bytes of a larger length.
 const LONG_BYTES: usize = 5;
 
 /// A column of the key, or a field of objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyColumn {
-    /// Its name; that of a field is behind the column's and a point.
+    /// Its name; for a field, the column's name, a point, and the field's name.
     pub name: String,
-    /// The largest first.
+    /// Whether the largest value comes first.
     pub is_descending: bool,
-    /// Nulls before all values, whichever way these go.
+    /// Whether nulls come before all values, in either direction.
     pub is_nulls_first: bool,
-    /// Its type, where that is given. Text is read so; a column that has a type must have this one.
+    /// Its type, if given. Text is parsed in this type; a column with a type must have this one.
     pub data_type: Option<DataType>,
 }
 
 impl KeyColumn {
-    /// Ascending, nulls last.
+    /// An ascending column, nulls last.
     pub fn new(name: impl Into<String>) -> Self {
         KeyColumn {
             name: name.into(),
@@ -92,26 +97,26 @@ impl KeyColumn {
         }
     }
 
-    /// The largest first; nulls stay where they are.
+    /// Makes it descending; nulls stay where they are.
     #[must_use]
     pub fn descending(mut self) -> Self {
         self.is_descending = true;
         self
     }
 
-    /// A column as people write it: its name, and after colons, in any order, a type, `desc` or
-    /// `asc` (`r` also means `desc`) and `nulls-first` or `nulls-last`. A name that ends like that
-    /// itself, that has colons, or none, is written between backquotes, as in
+    /// Reads a column: its name and, after colons in any order, a type, `desc` or `asc` (`r` also
+    /// means `desc`), and `nulls-first` or `nulls-last`. A name that is empty, contains colons or
+    /// ends like such an option is written in backquotes, as in
     /// [`column_name`](outcore::key::column::column_name).
     ///
     /// # Errors
-    /// Usage: no name, nothing behind a colon, an order that is said twice, or something else
-    /// behind a name in backquotes.
+    /// Usage: no name, nothing after a colon, a repeated option, or other text after a name in
+    /// backquotes.
     pub fn parse(text: &str) -> Result<Self> {
         Self::parse_in(text, false)
     }
 
-    /// The same; a column descends if `is_descending` and nothing stands behind its name.
+    /// The same; a column without options descends if `is_descending`.
     ///
     /// # Errors
     /// As [`KeyColumn::parse`].
@@ -177,7 +182,7 @@ impl KeyColumn {
         Ok(key)
     }
 
-    /// Nulls first.
+    /// Puts nulls first.
     #[must_use]
     pub fn nulls_first(mut self) -> Self {
         self.is_nulls_first = true;
@@ -185,7 +190,7 @@ impl KeyColumn {
     }
 }
 
-/// The key of a row; nothing where the bytes are none that [`RowCodec::encode`] wrote.
+/// Returns the key of a row; `None` if [`RowCodec::encode`] did not write the bytes.
 #[inline]
 pub fn key_of(row: &[u8]) -> Option<&[u8]> {
     let (key_bytes, rest) = row.split_first_chunk::<PREFIX_BYTES>()?;
@@ -195,8 +200,8 @@ pub fn key_of(row: &[u8]) -> Option<&[u8]> {
 /// Bytes of a payload that is a position and a length.
 const PLACE_BYTES: usize = 12;
 
-/// Of a row that [`RowCodec::encode_places`] made: the front of its key that is its group's, and
-/// its position.
+/// Returns, for a row that [`RowCodec::encode_places`] made, its group's part of the key, and its
+/// position.
 pub(crate) fn place_of(row: &[u8]) -> Option<(&[u8], u64)> {
     let key = key_of(row)?;
     let place = row.get(PREFIX_BYTES + key.len()..)?;
@@ -213,25 +218,25 @@ fn cut_short() -> Error {
         .hint("a bug, or scratch was changed: run again")
 }
 
-/// Record batches of one schema as rows with a key, and back. See the module.
+/// Converts record batches of one schema to rows with a key, and back. See the module.
 #[derive(Debug)]
 pub struct RowCodec {
     schema: SchemaRef,
     order: Vec<KeyColumn>,
-    /// Where the columns of the key are.
+    /// The places of the key columns.
     keys: Vec<FieldPlace>,
-    /// Nothing for rows without a key.
+    /// `None` for rows without a key.
     converter: Option<RowConverter>,
     layout: Layout,
 }
 
-/// Where the columns are in a row.
+/// Where a row stores each column.
 #[derive(Debug)]
 struct Layout {
     nodes: Vec<Node>,
-    /// For each column: its place in the key, where that gives it back.
+    /// For each column, its index in the key if it is decoded from there.
     in_key: Vec<Option<usize>>,
-    /// Columns of the payload that may be null, by place of their bit.
+    /// Nullable columns of the payload, by index of their bit.
     marked: Vec<usize>,
 }
 
@@ -260,11 +265,11 @@ impl Layout {
 }
 
 impl RowCodec {
-    /// For batches of `schema` ordered by `keys`, the most significant first; by none for rows that
-    /// are only moved.
+    /// Creates a codec for batches of `schema`, ordered by `keys`, the most significant first.
+    /// Without keys, rows are only moved.
     ///
     /// # Errors
-    /// Usage: no such column, a column that cannot be ordered, a type that cannot be moved.
+    /// Usage: a missing column, a column that cannot be ordered, a type that cannot be moved.
     pub fn new(schema: &SchemaRef, keys: &[KeyColumn]) -> Result<Self> {
         let mut places = Vec::with_capacity(keys.len());
         let mut fields = Vec::with_capacity(keys.len());
@@ -311,12 +316,12 @@ impl RowCodec {
         })
     }
 
-    /// The names of the columns of the key.
+    /// The names of the key columns.
     pub(crate) fn key_names(&self) -> Vec<String> {
         self.order.iter().map(|key| key.name.clone()).collect()
     }
 
-    /// Whether a column of the key is in the payload, too.
+    /// Whether the payload also has a key column.
     pub(crate) fn repeats_keys(&self) -> bool {
         let is_given_back = |key: &FieldPlace| {
             let place = key.column();
@@ -325,7 +330,8 @@ impl RowCodec {
         !self.keys.iter().all(is_given_back)
     }
 
-    /// The columns of the key, each once, and a codec for these alone that makes the same keys.
+    /// Returns the key columns, each once, and a codec for only these columns that makes the same
+    /// keys.
     ///
     /// # Errors
     /// As [`RowCodec::new`].
@@ -341,7 +347,7 @@ impl RowCodec {
         Ok((names, codec))
     }
 
-    /// The schema of what is encoded and decoded.
+    /// The schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -357,8 +363,8 @@ impl RowCodec {
         })
     }
 
-    /// The same with other bytes in the place of the key of columns: what `key` gives for each row;
-    /// for a codec without key columns.
+    /// The same, with the bytes that `key` returns in place of each key; for a codec without key
+    /// columns.
     ///
     /// # Errors
     /// As [`RowCodec::encode`].
@@ -372,9 +378,9 @@ impl RowCodec {
         self.lay_down(batch, rows, key)
     }
 
-    /// Appends, for each row of `batch`, its key, and for a payload the row's position and the
-    /// length of the front of the key that `group`, a codec for the first columns of the key,
-    /// makes: see [`place_of`].
+    /// Appends, for each row of `batch`, its key and a short payload: the row's position, and the
+    /// length of the part of the key that `group` makes. `group` is a codec for the first columns
+    /// of the key. See [`place_of`].
     ///
     /// # Errors
     /// As [`RowCodec::encode`].
@@ -455,7 +461,7 @@ impl RowCodec {
         Ok(())
     }
 
-    /// Bytes of each row of `batch`, without its key.
+    /// Returns the bytes of each row of `batch`, without its key.
     ///
     /// # Errors
     /// As [`RowCodec::encode`].
@@ -468,7 +474,7 @@ impl RowCodec {
         Ok(lens_bytes)
     }
 
-    /// The bits in front of the columns.
+    /// Writes the null bits before the columns.
     fn mark_nulls(&self, columns: &[Option<Column>], out: &mut [u8], cursors: &mut [usize]) {
         let marked = &self.layout.marked;
         for (place, &index) in marked.iter().enumerate() {
@@ -498,12 +504,12 @@ impl RowCodec {
             .map_err(|error| fault::arrow("encode keys", &error))
     }
 
-    /// The batch of these rows, in their order.
+    /// Returns the batch of these rows, in their order.
     ///
     /// # Errors
     /// Corrupt: bytes that [`RowCodec::encode`] did not write for this schema. Usage: more text in
-    /// one column, or more distinct values of a dictionary, than the type holds: decode fewer rows
-    /// at once.
+    /// one column, or more distinct dictionary values, than the type holds; the caller should
+    /// decode fewer rows at once.
     pub fn decode(&self, rows: &[&[u8]]) -> Result<RecordBatch> {
         fault::guarded("decode rows", || {
             read::decode(rows, &self.schema, &self.layout, self.converter.as_ref())

@@ -1,9 +1,10 @@
-//! The shape of a column in a row's payload: what stands where, for every Arrow type.
+//! The form of a column in a row's payload, for every Arrow type.
 //!
-//! Contract: a [`Node`] is made once from a field and says how its values are laid down ([`Form`]);
-//! [`super::write`] and [`super::read`] follow it. It covers all types of Arrow. Dictionaries are
-//! carried as their values. Types that have no layout of their own (unions, run ends, list views)
-//! are carried as the bytes that arrow-row makes of them, or refused by name where it makes none.
+//! Contract: a [`Node`] is made once from a field, and defines how the field's values are stored
+//! ([`Form`]); [`super::write`] and [`super::read`] follow it. It covers all Arrow types.
+//! Dictionaries are stored as their values. Types without a form of their own (unions, run ends,
+//! list views) are stored in arrow-row's form, or rejected with their name if arrow-row does not
+//! support them.
 
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, Field, IntervalUnit};
@@ -15,36 +16,36 @@ use crate::fault;
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) data_type: DataType,
-    /// Whether the values may be null, so that the payload says which are.
+    /// Whether the values may be null, so that the payload marks which are.
     pub(super) is_nullable: bool,
     pub(super) form: Form,
 }
 
-/// How the values that are not null are laid down.
+/// How values that are not null are stored.
 #[derive(Debug)]
 pub(super) enum Form {
     /// Nothing.
     Null,
-    /// A bit each, the first in the lowest.
+    /// One bit each, the first in the lowest bit.
     Bool,
-    /// Of this many bytes each, as in Arrow's buffer.
+    /// This many bytes each, as in Arrow's buffer.
     Fixed { width_bytes: usize },
-    /// A length and the bytes, each.
+    /// A length and the bytes of each.
     Bytes,
-    /// A length each; after them the elements of all of them.
+    /// The length of each; then the elements of all.
     List { child: Box<Node> },
-    /// The elements of all, those of nulls included.
+    /// The elements of all lists, including those of nulls.
     FixedList { child: Box<Node>, count: usize },
-    /// The children one after another, what stands under nulls included.
+    /// The children one after another, including their values under nulls.
     Struct { children: Vec<Node> },
-    /// The values that the keys stand for.
+    /// The decoded values.
     Dictionary { values: Box<Node> },
-    /// The bytes of arrow-row, each with a length.
+    /// arrow-row's bytes of each, with a length.
     Ordered { converter: RowConverter },
 }
 
 impl Node {
-    /// The node of `field`, which is, or is part of, the column `column`.
+    /// The node of `field`, which is the column `column` or a part of it.
     pub(super) fn of(field: &Field, column: &str) -> Result<Node> {
         Ok(Node {
             data_type: field.data_type().clone(),
@@ -53,12 +54,12 @@ impl Node {
         })
     }
 
-    /// Whether arrow-row gives the values back as they were: it looks dictionaries up.
+    /// Whether arrow-row returns the values in the same type; it decodes dictionaries.
     pub(super) fn is_plain(&self) -> bool {
         matches!(self.form, Form::Bool | Form::Fixed { .. } | Form::Bytes)
     }
 
-    /// Whether nothing has to say which values are null: all of them, or their bytes do.
+    /// Whether no bits are needed to mark nulls: all values are null, or their bytes show it.
     pub(super) fn is_without_bits(&self) -> bool {
         !self.is_nullable || matches!(self.form, Form::Null | Form::Ordered { .. })
     }
@@ -104,7 +105,7 @@ fn form_of(data_type: &DataType, column: &str) -> Result<Form> {
     })
 }
 
-/// By arrow-row, where it knows the type.
+/// Uses arrow-row, if it supports the type.
 fn ordered(data_type: &DataType, column: &str) -> Result<Form> {
     let fields = vec![SortField::new(data_type.clone())];
     if !RowConverter::supports_fields(&fields) {

@@ -1,9 +1,9 @@
-//! Rows into arrays: reads column by column at each row's own cursor, as [`super::write`] wrote
-//! them.
+//! Converts rows to arrays: reads column by column at each row's own cursor, in the form that
+//! [`super::write`] wrote.
 //!
-//! Contract: [`decode`] makes the batch of the items that it is given, or says that they are not
-//! what was written: a cursor never passes the end of its item, all of an item is read, text is
-//! checked to be UTF-8, and every array goes through its checked constructor.
+//! Contract: [`decode`] builds the batch of the given rows, or reports that they are not valid. A
+//! cursor never passes the end of its row, each row must be read completely, text is checked to be
+//! UTF-8, and every array goes through its checked constructor.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ trait Counts: Copy {
     fn rows_count(self) -> usize;
 }
 
-/// One.
+/// One element per row.
 #[derive(Clone, Copy)]
 struct OneEach(usize);
 
@@ -60,7 +60,7 @@ impl Counts for OneEach {
     }
 }
 
-/// Any number each.
+/// Any number of elements per row.
 #[derive(Clone, Copy)]
 struct Many<'a> {
     counts: &'a [usize],
@@ -92,7 +92,7 @@ impl Counts for Many<'_> {
     }
 }
 
-/// See [`super::RowCodec::decode`]. The keys are what `keys` makes.
+/// See [`super::RowCodec::decode`]. `keys` made the keys.
 pub(super) fn decode(
     items: &[&[u8]],
     schema: &SchemaRef,
@@ -138,7 +138,7 @@ pub(super) fn decode(
     RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options).map_err(|e| told(&e))
 }
 
-/// The columns of the key.
+/// Decodes the key columns.
 fn key_columns(items: &[&[u8]], keys: &RowConverter) -> Result<Vec<ArrayRef>> {
     let parser = keys.parser();
     let rows = items.iter().map(|item| key_of(item).ok_or_else(cut_short));
@@ -151,7 +151,7 @@ fn told(error: &ArrowError) -> Error {
     fault::arrow(DECODE, error)
 }
 
-/// What does not fit into one array of its type.
+/// The error for values that do not fit into one array of their type.
 fn too_many(what: &str) -> Error {
     Error::usage(DECODE, what).hint("use smaller batches, or cast the column to a wider type")
 }
@@ -188,10 +188,10 @@ impl<'a> Reader<'a> {
         self.take(row, len_bytes)
     }
 
-    /// A column inside another: its bits, then its values.
+    /// Reads a column inside another: its bits, then its values.
     fn inner(&mut self, node: &Node, counts: impl Counts) -> Result<ArrayRef> {
-        // No element of the types that have bytes is made up by a count alone; those that have none
-        // are as many as a count says.
+        // A damaged count cannot make up elements of types that have bytes. Types without bytes
+        // have as many elements as the count says.
         let nulls = if node.is_without_bits() {
             None
         } else {
@@ -210,7 +210,8 @@ impl<'a> Reader<'a> {
         Ok(Some(NullBuffer::new(valid.finish())).filter(|valid| valid.null_count() > 0))
     }
 
-    /// Calls `each` for every element of every row: its row, its place, whether it is valid.
+    /// Calls `each` for every element of every row, with its row, its place, and whether it is
+    /// valid.
     #[inline]
     fn for_each(
         &mut self,
@@ -343,7 +344,7 @@ impl<'a> Reader<'a> {
         array_of(&node.data_type, counts.total(), values.into(), nulls)
     }
 
-    /// Memory is not taken for what damaged lengths promise and the rows do not have.
+    /// Allocates no memory for damaged lengths that exceed the rows.
     fn check_room(
         &self,
         counts: impl Counts,
@@ -403,7 +404,7 @@ impl<'a> Reader<'a> {
     ) -> Result<(OffsetBuffer<O>, Buffer)> {
         let mut offsets = Vec::with_capacity(counts.rows_count() + 1);
         offsets.push(O::default());
-        // Their length is known before the first is copied, so that none is copied twice.
+        // Their total length is computed before the first is copied, so that none is copied twice.
         let mut pieces: Vec<&[u8]> = Vec::with_capacity(counts.rows_count());
         let mut end = 0;
         self.for_each(counts, nulls, |reader, row, _, is_valid| {
@@ -510,7 +511,7 @@ fn array_of(
     Ok(make_array(data.build().map_err(|e| told(&e))?))
 }
 
-/// A dictionary of the distinct `values`, in the order in which they are first met.
+/// A dictionary of the distinct `values`, in the order of their first occurrence.
 fn dictionary(data_type: &DataType, values: &ArrayRef) -> Result<ArrayRef> {
     let fields = vec![SortField::new(values.data_type().clone())];
     let converter = RowConverter::new(fields).map_err(|e| told(&e))?;
@@ -531,10 +532,10 @@ fn dictionary(data_type: &DataType, values: &ArrayRef) -> Result<ArrayRef> {
     dictionary_of(data_type, &keys, &distinct)
 }
 
-/// The dictionary of type `data_type` with these keys and values.
+/// A dictionary of type `data_type` with these keys and values.
 ///
 /// # Errors
-/// Usage: more values than keys of the type name.
+/// Usage: more values than keys of their type.
 pub(crate) fn dictionary_of(
     data_type: &DataType,
     keys: &[Option<usize>],

@@ -1,14 +1,13 @@
-//! Values into rows: measures what each row takes, then writes column by column at each row's own
+//! Converts values to rows: measures each row, then writes column by column at each row's own
 //! cursor.
 //!
-//! Contract: a [`Column`] is an array made ready once a batch: dictionaries looked up, lists
-//! without bytes under their nulls; what lies under the nulls of structs and lists of a fixed size
-//! is made null, too, or zero where it may not be null, so that equal values have equal bytes.
-//! [`Column::measure`] adds each row's bytes to a list of lengths, [`Column::write`] writes exactly
-//! as many. Both take [`Spans`]: which elements of the array belong to which row; one each at the
-//! top ([`OneEach`]), a range each inside lists ([`Ranges`]). Nulls of a column at the top are
-//! marked by its caller; inside, bits in front of the values say which are null. Nulls have no
-//! bytes.
+//! Contract: a [`Column`] is an array that is prepared once per batch. Dictionaries are decoded,
+//! and lists have no elements under their nulls. Values under the nulls of structs and fixed-length
+//! lists become null, or zero if they are not nullable, so that equal values have equal bytes.
+//! [`Column::measure`] adds each row's bytes to a list of lengths, and [`Column::write`] writes
+//! exactly as many. Both take [`Spans`], which map rows to elements of the array: one per row at
+//! the top ([`OneEach`]), a range per row inside lists ([`Ranges`]). The caller marks the nulls of
+//! a top column; inside, bits before the values mark nulls. Nulls have no bytes.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait, UInt64Array};
@@ -24,14 +23,14 @@ use crate::fault;
 
 const ENCODE: &str = "encode rows";
 
-/// Which elements of an array belong to which row.
+/// Maps rows to elements of an array.
 pub(super) trait Spans: Copy {
-    /// Those of `row`: from, to.
+    /// The elements of `row`: from, to.
     fn of(self, row: usize) -> (usize, usize);
     fn rows_count(self) -> usize;
 }
 
-/// A row is an element.
+/// One element per row.
 #[derive(Clone, Copy)]
 pub(super) struct OneEach(pub(super) usize);
 
@@ -46,7 +45,7 @@ impl Spans for OneEach {
     }
 }
 
-/// A row is a range of elements.
+/// A range of elements per row.
 #[derive(Clone, Copy)]
 pub(super) struct Ranges<'a>(&'a [(usize, usize)]);
 
@@ -61,11 +60,11 @@ impl Spans for Ranges<'_> {
     }
 }
 
-/// An array, ready to be laid down.
+/// An array that is ready to be written.
 pub(super) struct Column {
-    /// Only where the node says that there may be some.
+    /// `None` unless the node is nullable.
     nulls: Option<NullBuffer>,
-    /// Whether bits in front of the values say which are null.
+    /// Whether bits before the values mark nulls.
     has_bits: bool,
     values: Values,
 }
@@ -105,12 +104,12 @@ enum Values {
 }
 
 impl Column {
-    /// `array` as `node` says. The nulls of a column at the top are marked elsewhere.
+    /// Prepares `array` in the form of `node`. The caller marks the nulls of a top column.
     pub(super) fn new(node: &Node, array: &ArrayRef, is_top: bool) -> Result<Column> {
         Column::under(None, node, array, is_top)
     }
 
-    /// The same below a column that has these nulls.
+    /// The same below a column with these nulls.
     fn under(
         outer: Option<&NullBuffer>,
         node: &Node,
@@ -131,9 +130,9 @@ impl Column {
             return Ok(column);
         }
         let nulls = match node.form {
-            // All of them are null, and their number is all that is known.
+            // All of them are null, and only their number is stored.
             Form::Null => None,
-            // Their nulls are in their bytes.
+            // Their bytes show the nulls.
             Form::Ordered { .. } => None,
             _ if node.is_nullable => NullBuffer::union(array.nulls(), outer),
             _ => None,
@@ -146,7 +145,7 @@ impl Column {
         })
     }
 
-    /// The nulls, where there are any.
+    /// The nulls, if there are any.
     pub(super) fn nulls(&self) -> Option<&NullBuffer> {
         self.nulls.as_ref()
     }
@@ -179,7 +178,7 @@ impl Column {
         }
     }
 
-    /// Adds what each row takes to `lens_bytes`.
+    /// Adds the bytes of each row to `lens_bytes`.
     pub(super) fn measure(&self, spans: impl Spans, lens_bytes: &mut [usize]) {
         if self.has_bits {
             for (row, len_bytes) in lens_bytes.iter_mut().enumerate() {
@@ -230,7 +229,7 @@ impl Column {
         }
     }
 
-    /// Writes each row's values at its cursor, which moves past them.
+    /// Writes each row's values at its cursor, and advances the cursor.
     pub(super) fn write(&self, spans: impl Spans, out: &mut [u8], cursors: &mut [usize]) {
         if self.has_bits {
             self.write_bits(spans, out, cursors);
@@ -296,7 +295,7 @@ impl Column {
         });
     }
 
-    /// A bit for each element, set where it is null.
+    /// Writes a bit for each element, set for null.
     fn write_bits(&self, spans: impl Spans, out: &mut [u8], cursors: &mut [usize]) {
         for (row, cursor) in cursors.iter_mut().enumerate() {
             let (from, to) = spans.of(row);
@@ -327,7 +326,7 @@ impl Column {
     }
 }
 
-/// The same values, but for those at `nulls`, which are null, or zero where they may not be.
+/// Replaces the values at `nulls` with null, or with zero if they are not nullable.
 fn blanked(array: &ArrayRef, nulls: &NullBuffer) -> Result<ArrayRef> {
     let places = UInt64Array::new((0..array.len() as u64).collect(), Some(nulls.clone()));
     take(array.as_ref(), &places, None).map_err(|error| fault::arrow(ENCODE, &error))
@@ -450,8 +449,7 @@ fn widened(offsets: &OffsetBuffer<i32>) -> OffsetBuffer<i64> {
     OffsetBuffer::new(offsets.iter().map(|&offset| i64::from(offset)).collect())
 }
 
-/// The same lists, none of which has elements under one of `nulls`: these would belong to a row and
-/// to no list.
+/// Removes list elements under `nulls`, which would belong to a row but to no list.
 fn without_hidden(array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<ArrayRef> {
     fn hides<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, nulls: &NullBuffer) -> bool {
         let is_hidden = |index: usize| nulls.is_null(index) && offsets[index] < offsets[index + 1];
@@ -489,7 +487,7 @@ fn fixed_ranges(count: usize, spans: impl Spans) -> Vec<(usize, usize)> {
     (0..spans.rows_count()).map(range).collect()
 }
 
-/// Bytes of a length as it is written.
+/// Bytes of an encoded length.
 #[inline]
 fn length_bytes(count: usize) -> usize {
     if count <= SHORT_MAX { 1 } else { LONG_BYTES }
@@ -513,8 +511,7 @@ fn put_length(out: &mut [u8], cursor: &mut usize, count: usize) {
         out[*cursor] = count as u8;
         *cursor += 1;
     } else {
-        // Rows of 4 GiB and more are refused once their lengths are known, before anything is
-        // written.
+        // Rows of 4 GiB and more are rejected after they are measured, before anything is written.
         out[*cursor] = u8::MAX;
         put(out, &mut (*cursor + 1), &(count as u32).to_le_bytes());
         *cursor += LONG_BYTES;
@@ -527,7 +524,7 @@ fn put_coded(out: &mut [u8], cursor: &mut usize, bytes: &[u8]) {
     put(out, cursor, bytes);
 }
 
-/// Whether a field of the schema says what its array is: rows of another table are not encoded.
+/// Whether a schema field matches its array; rows of another table are not encoded.
 pub(super) fn check_type(field: &Field, array: &ArrayRef) -> Result<()> {
     if field.data_type().equals_datatype(array.data_type()) {
         return Ok(());

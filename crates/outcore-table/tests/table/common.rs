@@ -1,8 +1,8 @@
-//! Tables of every type, made from a seed: nulls, extremes, nested values, dictionaries, slices.
+//! Random tables of every type: nulls, extremes, nested values, dictionaries, slices.
 //!
-//! Contract: schema and values are pure functions of a [`Draw`], which a seed makes. Kinds of
-//! Parquet leave out what Parquet cannot hold or gives back as another type. Some hundred rows at
-//! most, with strings of some thousand bytes.
+//! Contract: schema and values are pure functions of a [`Draw`] with a seed. The Parquet kinds
+//! leave out types that Parquet cannot hold or returns as another type. Tables have at most some
+//! hundred rows, with strings of some thousand bytes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Draw {
     }
 }
 
-/// Whether a type is known to both Parquet and Arrow: what files of either are tested with.
+/// Which types a table may have: those of files of both formats, or all.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kinds {
     All,
@@ -120,8 +120,8 @@ pub fn data_type(draw: &mut Draw, depth: usize, kinds: Kinds) -> DataType {
         1 => DataType::LargeList(field(draw, "item")),
         2 => {
             let item = field(draw, "item");
-            // arrow-rs itself joins no lists of fixed size whose elements must not be null where
-            // lists are.
+            // arrow-rs cannot join fixed-size lists with elements that are not nullable, inside
+            // lists.
             let is_nullable = item.is_nullable() || kinds == Kinds::Parquet;
             let item = item.as_ref().clone().with_nullable(is_nullable);
             DataType::FixedSizeList(Arc::new(item), 1 + draw.below(3) as i32)
@@ -184,8 +184,8 @@ fn text(draw: &mut Draw) -> String {
 }
 
 fn lengths(draw: &mut Draw, len: usize) -> Vec<usize> {
-    // Long lists of long lists would be rows of many MiB, which a job may rightly refuse: what is
-    // inside a long list has short ones.
+    // Long lists of long lists would make rows of many MiB, which a job may rightly reject. So a
+    // long list only has short ones.
     let long = if len < 300 { 300 } else { 3.max(6000 / len) };
     (0..len)
         .map(|_| if draw.one_in(20) { long } else { draw.below(4) })
@@ -208,7 +208,7 @@ fn fixed(draw: &mut Draw, kind: &DataType, width: usize, len: usize, nullable: b
     for _ in 0..len {
         let mut value = value(draw, width);
         match kind {
-            // Within a day, and within what the precision promises: files refuse others.
+            // Within a day, and within the precision, because files reject other values.
             DataType::Time32(_) => value = ((draw.below(86_400_000)) as i32).to_le_bytes().to_vec(),
             DataType::Time64(_) => {
                 value = ((draw.below(86_400_000_000)) as i64).to_le_bytes().to_vec();
@@ -236,7 +236,7 @@ fn fixed(draw: &mut Draw, kind: &DataType, width: usize, len: usize, nullable: b
     make_array(data.build().unwrap())
 }
 
-/// [`batch`] with a last column `k` of twelve values and nulls.
+/// A [`batch`] with a last column `k` of twelve values and nulls.
 pub fn in_groups(draw: &mut Draw, schema: &Arc<Schema>, rows: usize) -> RecordBatch {
     let values = batch(draw, schema, rows);
     let group: Int32Array = (0..rows)
@@ -396,7 +396,7 @@ fn strings(
     make(texts.collect())
 }
 
-/// A job with so much memory.
+/// A job with this much memory.
 pub fn job(memory_bytes: u64, threads: usize) -> Job {
     let options = JobOptions {
         memory_bytes,
@@ -406,7 +406,7 @@ pub fn job(memory_bytes: u64, threads: usize) -> Job {
     Job::new(options, IoMode::Auto)
 }
 
-/// [`outcore_table::jobs::copy`].
+/// Calls [`outcore_table::jobs::copy`].
 pub fn copy(
     job: &Job,
     inputs: &[PathBuf],
@@ -423,7 +423,7 @@ pub fn copy(
     outcore_table::jobs::copy(job, &ends)
 }
 
-/// Writes `batch` to a Parquet file with row groups of `group_rows`, by the library.
+/// Writes `batch` to a Parquet file with row groups of `group_rows`, using the library.
 pub fn write_parquet(path: &Path, batch: &RecordBatch, group_rows: usize) {
     let settings = WriterProperties::builder().set_max_row_group_row_count(Some(group_rows));
     write_parquet_as(path, batch, settings.build());
@@ -436,7 +436,7 @@ pub fn write_parquet_as(path: &Path, batch: &RecordBatch, settings: WriterProper
     writer.close().unwrap();
 }
 
-/// What a Parquet file holds, by the library.
+/// Reads a Parquet file with the library.
 pub fn read_parquet(path: &Path) -> RecordBatch {
     let file = std::fs::File::open(path).unwrap();
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
@@ -449,7 +449,7 @@ pub fn read_parquet(path: &Path) -> RecordBatch {
     arrow_select::concat::concat_batches(&schema, &batches).unwrap()
 }
 
-/// A column as it is compared: of floats, both zeros are one, and all NaNs.
+/// Normalises a column for comparison: in floats, all zeros are one value, and all NaNs are one.
 pub fn as_key(array: &ArrayRef) -> ArrayRef {
     type Half = <Float16Type as ArrowPrimitiveType>::Native;
     macro_rules! one_zero {

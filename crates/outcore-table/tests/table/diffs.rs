@@ -1,6 +1,6 @@
-//! What differs between two tables.
+//! Compares two tables.
 //!
-//! Contract: the twin holds both tables in maps from keys to sorted rows.
+//! Contract: the naive twin holds both tables in maps from keys to sorted rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn compared(
     let names = std::fs::read_dir(dir.path()).unwrap().count();
     let done = done.inspect_err(|_| assert_eq!(names, 2, "nothing is left"))?;
     assert_eq!(names, 3, "the output, and no scratch");
-    // Without an output the counts are the same.
+    // Without an output, the counts are the same.
     let silent = TableEnds {
         outputs: &[],
         ..ends
@@ -82,7 +82,7 @@ fn compared(
     Ok((done, read_parquet(&outputs[0])))
 }
 
-/// Differences of a key: kind, columns, key, both names, both prices.
+/// A row of differences: kind, columns, key, both names, both prices.
 type Told = (
     String,
     Option<String>,
@@ -160,7 +160,7 @@ proptest! {
         prop_assert_eq!(done.table.rows_out, done.differences());
         let told = told(&out);
         prop_assert_eq!(told.len() as u64, done.differences());
-        // What is told turns the left table into the right one.
+        // The differences turn the left table into the right one.
         let mut turned: Vec<Row> = left.clone();
         for (kind, columns, id, names, prices) in told {
             let [old, new] = [0, 1].map(|side| (id, names[side].clone(), prices[side]));

@@ -1,8 +1,8 @@
-//! One list of expressions through both evaluators: that of records and that of tables.
+//! Runs one list of expressions through both evaluators: that of records and that of tables.
 //!
-//! Contract: the list is that of the conformance kit. It says what each expression gives, with the
-//! ends of the integers, NaN, infinities, both zeros and division by zero among the rows. If only
-//! one evaluator gives values, the error of the other has a hint.
+//! Contract: the list is that of the conformance kit. It has the result of each expression for rows
+//! with the extremes of integers, NaN, infinities, both zeros and division by zero. If only one
+//! evaluator returns values, the error of the other has a hint.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use self::list::{A, B, N, X, Y, lines};
 #[path = "../../../outcore/tests/conformance/expressions.rs"]
 mod list;
 
-/// What records give.
+/// The results of records.
 fn of_records(text: &str) -> Result<Vec<String>> {
     let (i64, f64, u64) = (NumberType::I64, NumberType::F64, NumberType::U64);
     let schema = Schema::of_columns(&[("a", i64), ("b", i64), ("x", f64), ("y", f64), ("n", u64)]);
@@ -61,7 +61,7 @@ fn shown(kind: ColumnType, value: &[u8]) -> String {
     }
 }
 
-/// What a table gives.
+/// The results of a table.
 fn of_table(text: &str) -> Result<Vec<String>> {
     let columns: [(&str, ArrayRef); 5] = [
         ("a", Arc::new(Int64Array::from(A.to_vec()))),

@@ -1,8 +1,8 @@
-//! Every single I/O of a small job fails once: the answer is a named error, and nothing is left
-//! behind.
+//! Every single I/O operation of a small job fails once: the job reports a specific error, and no
+//! file remains.
 //!
-//! Contract: the number of the operation that fails runs from 1 until a job does with fewer; some
-//! dozen jobs of 3,000 rows.
+//! Contract: the number of the failing operation runs from 1 until a job needs fewer operations; a
+//! few dozen jobs of 3,000 rows.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn write_input(path: &Path) {
     writer.close().unwrap();
 }
 
-/// Runs `work` from one file to another with every operation failing in its turn.
+/// Runs `work` from one file to another, with each operation failing once.
 fn walk(work: impl Fn(&Job, &TableEnds<'_>) -> Result<u64>, format: TableFormat) {
     let dir = tempfile::tempdir().unwrap();
     let (input, out) = (
@@ -60,7 +60,7 @@ fn walk(work: impl Fn(&Job, &TableEnds<'_>) -> Result<u64>, format: TableFormat)
         is_done = device.operations() < nth;
         let left = std::fs::read_dir(dir.path()).unwrap().count();
         match result {
-            // What fails after the rename, or while private directories go, is not a failure of the
+            // A fault after the rename, or while private directories are removed, does not fail the
             // job.
             Ok(rows_out) => {
                 assert_eq!(rows_out, 3_000, "operation {nth}");
@@ -79,7 +79,7 @@ fn walk(work: impl Fn(&Job, &TableEnds<'_>) -> Result<u64>, format: TableFormat)
         nth += 1;
     }
     assert!(failed > 10, "{failed} of {nth}");
-    // What could not be removed was swept by a later run.
+    // A later run removed the files that the failed one could not remove.
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 

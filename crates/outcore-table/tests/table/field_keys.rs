@@ -1,7 +1,7 @@
-//! Fields of objects as keys: of the order, of groups, of pairs, of directories.
+//! Fields of objects as keys of orders, groups, pairs and directories.
 //!
-//! Contract: a job by the field `st.a` does what it does by the column `flat`, which has the same
-//! values, and the table keeps its columns. What the jobs themselves do is tested where they are.
+//! Contract: a job by the field `st.a` has the same result as by the column `flat`, which has the
+//! same values, and the table keeps its columns. The jobs themselves have tests of their own.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use outcore_table::rows::KeyColumn;
 
 use crate::common::{self, Draw, read_parquet, write_parquet};
 
-/// Objects `st` with a number `a` and a text `b`, some of them null, the same numbers as a column
-/// `flat`, lists, and the row's number.
+/// Objects `st` with a number `a` and a text `b`, some of them null; a column `flat` with the same
+/// numbers; lists; and the row's number.
 fn objects(rows: usize, seed: u64) -> RecordBatch {
     let mut draw = Draw::new(seed);
     let is_there: Vec<bool> = (0..rows).map(|_| !draw.one_in(6)).collect();
@@ -60,7 +60,7 @@ fn objects(rows: usize, seed: u64) -> RecordBatch {
         .unwrap()
 }
 
-/// Files in a folder of their own.
+/// Files in a directory of their own.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -76,7 +76,7 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// What `work` writes of the first file.
+    /// Returns the output of `work` for the first file.
     fn run<T>(
         &self,
         work: impl Fn(&Job, &TableEnds<'_>) -> Result<T>,
@@ -109,7 +109,7 @@ fn order(names: &[&str]) -> TableOrder {
     }
 }
 
-/// A job by the columns that are named.
+/// A job by the given columns.
 type ByNames = fn(&Job, &TableEnds<'_>, &[&str]) -> Result<TableSummary>;
 
 #[test]
@@ -249,7 +249,7 @@ fn rows_are_paired_by_fields() {
     }
 }
 
-/// A row that is on the right alone has its key in the columns of its own table.
+/// A row of the right table without a partner keeps its key in the columns of that table.
 #[test]
 fn no_key_is_lost_where_one_side_has_it_in_objects() {
     let left = objects(40, 8);

@@ -1,7 +1,7 @@
-//! Files of tables: what is written is read back equal, by outcore and by arrow-rs alone.
+//! Table files read back as written, by outcore and by arrow-rs alone.
 //!
-//! Contract: the naive twin is arrow-rs reading a plain file from end to end. Tables are made from
-//! seeds, damage too; a failure prints its seed. The largest table has some 20 MB.
+//! Contract: the naive twin is arrow-rs, which reads a plain file from start to end. Tables and
+//! damage are random; a failure prints its seed. The largest table has about 20 MB.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -203,7 +203,7 @@ proptest! {
             if draw.one_in(3) {
                 bytes.truncate(draw.below(bytes.len()));
             } else {
-                // Most of it is in the footer of a small file; some is in the pages.
+                // In a small file, most damage is in the footer, and some in the pages.
                 for _ in 0..=draw.below(3) {
                     let at = if draw.one_in(2) { draw.below(bytes.len()) } else { bytes.len() - 1 - draw.below(bytes.len().min(400)) };
                     bytes[at] ^= 1 << draw.below(8);
@@ -508,7 +508,7 @@ fn streams_with_dictionaries_that_are_replaced_are_read() {
         .iter()
         .for_each(|batch| writer.write(batch).unwrap());
     writer.finish().unwrap();
-    // Not the last first alone: in any order.
+    // Reads pieces in several orders.
     let job = job(ROOM_BYTES, 1);
     let input = TableInput::open(&job, &[path], &InputOptions::default()).unwrap();
     let mut reader = input.reader(8 << 20).unwrap();
@@ -666,7 +666,7 @@ fn an_output_that_is_given_up_leaves_nothing() {
 fn a_column_that_no_header_has_is_told_before_the_text_is_looked_through() {
     let dir = tempfile::tempdir().unwrap();
     let paths = [dir.path().join("t.csv")];
-    // Whoever looks through all of it finds a quote that does not end.
+    // A full scan finds the unclosed quote.
     let text = "a,b\n".to_owned() + &"1,2\n".repeat(1 << 20) + "\"";
     std::fs::write(&paths[0], text).unwrap();
     let reads = |column: &str, needed: &str, schema: &str| {

@@ -1,6 +1,6 @@
-//! The checks of the fuzz targets of tables, on a fixed number of damaged inputs.
+//! Runs the fuzz checks for tables on a fixed number of damaged inputs.
 //!
-//! Contract: as [`mutations`] says; `make fuzz` looks further.
+//! Contract: as in [`mutations`]; `make fuzz` tests more inputs.
 
 #[path = "../../../outcore/tests/support/mutations.rs"]
 #[allow(unreachable_pub)]

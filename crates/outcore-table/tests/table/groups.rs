@@ -1,7 +1,7 @@
 //! Groups of tables.
 //!
-//! Contract: the twin goes through the rows one by one with a tree of groups, and keeps all values
-//! of each.
+//! Contract: the naive twin adds the rows one by one to a tree of groups, and keeps all values of
+//! each.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ use proptest::prelude::*;
 
 use crate::common::{self, Draw, Kinds, read_parquet, write_parquet};
 
-/// Groups the tables `batches` in a folder of their own.
+/// Groups the tables `batches` in a directory of their own.
 fn grouped(
     batches: &[RecordBatch],
     group_rows: usize,
@@ -59,7 +59,7 @@ fn grouped(
     Ok((summary, out))
 }
 
-/// Users of some countries, with integers, floats, decimals and texts that may be null.
+/// Users of some countries, with nullable integers, floats, decimals and texts.
 fn visits(rows: usize, users: usize, seed: u64) -> RecordBatch {
     let mut draw = Draw::new(seed);
     let countries = ["de", "fr", "us", "br", "in", ""];
@@ -101,7 +101,7 @@ fn visits(rows: usize, users: usize, seed: u64) -> RecordBatch {
     .unwrap()
 }
 
-/// Of `batch`: the rows of each group in order of the keys, as arrow-row has them.
+/// Returns the rows of each group of `batch`, in the order of the keys in arrow-row's form.
 fn twin(batch: &RecordBatch, keys: &[KeyColumn]) -> Vec<Vec<u32>> {
     let fields = keys.iter().map(|key| {
         let column = batch.column_by_name(&key.name).unwrap();
@@ -127,7 +127,7 @@ fn twin(batch: &RecordBatch, keys: &[KeyColumn]) -> Vec<Vec<u32>> {
     groups.into_values().collect()
 }
 
-/// Values that are not null, of some rows.
+/// The rows with values that are not null, of some rows.
 fn values(column: &ArrayRef, rows: &[u32]) -> Vec<u32> {
     rows.iter()
         .copied()
@@ -323,8 +323,8 @@ fn a_group_that_is_nearly_all_rows_is_put_together_in_little_memory() {
     }
 }
 
-/// For each group the row whose number of `by` goes before the others', the first of those that are
-/// equal; rows where a value is null are left out.
+/// Returns for each group the row that `by` puts first, the first of equal ones; rows with a null
+/// value are ignored.
 fn extreme_rows(
     batch: &RecordBatch,
     groups: &[Vec<u32>],
@@ -596,7 +596,7 @@ fn quantiles_have_the_digits_of_their_columns() {
     let prices = Decimal128Array::from(vec![large + 4, large + 1, large + 2, large + 8]);
     let kind = DataType::Decimal128(38, 2);
     let prices = of(Arc::new(prices.with_data_type(kind.clone())));
-    // 3 and 5 are what lies between; 0.03 and 0.05.
+    // The interpolated values are 3 and 5, or 0.03 and 0.05.
     for (column, expected) in [(1, 3), (2, 5), (3, 2), (4, 4)] {
         assert_eq!(*prices.column(column).data_type(), kind);
         let found = prices.column(column).as_primitive::<Decimal128Type>();
@@ -633,7 +633,7 @@ fn quantiles_have_the_digits_of_their_columns() {
     let words = words.unwrap();
     let word = |column: usize| words.column(column).as_string::<i32>().value(0);
     assert_eq!([word(1), word(2), word(3)], ["b", "a", "d"]);
-    // 0.1 of the way over ten steps is one step, to the last digit.
+    // A part of 0.1 over ten steps is exactly one step.
     let steps = Decimal128Array::from_iter_values((0..22).map(|step| -1000 + 10 * step));
     let steps = Arc::new(steps.with_data_type(kind.clone()));
     let found = one_group(steps, "quantile(x,0.1)").unwrap();
@@ -760,7 +760,8 @@ proptest! {
     }
 }
 
-/// Values by their bytes in order, floats with one zero and one NaN.
+/// Compares values by their bytes, in order; in floats, all zeros are one value, and all NaNs are
+/// one.
 fn check_column(
     column: &ArrayRef,
     groups: &[Vec<u32>],

@@ -1,10 +1,10 @@
-//! Reads stay in flight while tables are sorted and grouped, by the virtual clock of in-memory
-//! drives.
+//! Reads stay in flight while tables are sorted and grouped, measured with the virtual clock of
+//! in-memory drives.
 //!
-//! Contract: four Parquet files on four drives, in less memory than they take, so that rows go
-//! through scratch. A reader has the requests of one row group in flight, which are several where
-//! row groups are as long as usual (10 MB here), and those of the next ones with them where row
-//! groups are short (100 kB).
+//! Contract: four Parquet files are on four drives and exceed the memory, so rows go through
+//! scratch. A reader has the requests of one row group in flight. A row group of usual length (10
+//! MB here) needs several requests. For short row groups (100 kB), the requests of the next ones
+//! are also in flight.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ const ROWS: usize = 400_000;
 const GROUP_ROWS: usize = 200_000;
 const SHORT_GROUP_ROWS: usize = 2_000;
 const MEMORY_KIB: u64 = 64 << 10;
-/// The least median of reads in flight.
+/// The least acceptable median of reads in flight.
 const DEPTH_LEAST: usize = 4;
 
-/// A file of numbers and texts on each drive.
+/// Writes a file of numbers and texts to each drive.
 fn tables(ram: &RamDevice, group_rows: usize) -> Vec<PathBuf> {
     let put = |drive: usize| {
         let mut draw = Draw::new(drive as u64);

@@ -1,7 +1,7 @@
-//! pyarrow reads what outcore writes, and outcore what pyarrow writes.
+//! pyarrow reads outcore's files, and outcore reads pyarrow's.
 //!
-//! Contract: values are compared, not what programs call the elements of lists. Skips, saying so,
-//! where `PYTHON` has no pyarrow.
+//! Contract: values are compared, but not the names of list elements. If `PYTHON` has no pyarrow,
+//! the tests are skipped with a message.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter, encode_arrow_schema};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
-/// Runs a script with arguments; nothing if there is no pyarrow.
+/// Runs a script with arguments; `None` if there is no pyarrow.
 fn pyarrow(script: &str, arguments: &[&Path]) -> Option<String> {
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_string());
     let probe = Command::new(&python)
@@ -64,8 +64,8 @@ fn read(path: &Path) -> RecordBatch {
     concat_batches(input.schema(), &batches).unwrap()
 }
 
-/// The values alone: programs differ in what they call elements of lists, and where they keep
-/// dictionaries.
+/// Returns only the values, because programs differ in the names of list elements and in their use
+/// of dictionaries.
 fn values(column: &ArrayRef) -> Vec<Vec<u8>> {
     let field = SortField::new(column.data_type().clone());
     let converter = RowConverter::new(vec![field]).unwrap();
@@ -75,7 +75,7 @@ fn values(column: &ArrayRef) -> Vec<Vec<u8>> {
     rows.iter().map(|row| row.data().to_vec()).collect()
 }
 
-/// Reads what outcore wrote, by each format's own reader, and writes it again as Arrow streams.
+/// Reads outcore's files with each format's reader, and writes them again as Arrow streams.
 const THROUGH: &str = "
 import os, sys, pyarrow as pa, pyarrow.parquet as pq, pyarrow.ipc as ipc, pyarrow.feather as feather
 root = sys.argv[1]
@@ -106,8 +106,8 @@ fn pyarrow_reads_what_outcore_writes() {
             ("t.arrow", TableFormat::ArrowFile, Codec::Lz4),
             ("t.arrows", TableFormat::ArrowStream, Codec::Zstd(1)),
         ] {
-            // pyarrow reads no Parquet with nulls among lists of a fixed size: "Expected all lists
-            // to be of size".
+            // pyarrow cannot read Parquet with nulls among fixed-size lists: "Expected all lists to
+            // be of size".
             if format == TableFormat::Parquet && format!("{schema:?}").contains("FixedSizeList") {
                 continue;
             }
@@ -155,7 +155,7 @@ fn pyarrow_reads_what_outcore_writes() {
     }
 }
 
-/// Writes a table of many types in all formats, and as an Arrow stream to compare with.
+/// Writes a table of many types in all formats, and an Arrow stream for comparison.
 const WRITE: &str = "
 import sys, datetime, decimal, pyarrow as pa, pyarrow.parquet as pq, pyarrow.ipc as ipc, pyarrow.feather as feather
 root = sys.argv[1]
@@ -227,7 +227,7 @@ fn outcore_reads_what_pyarrow_writes() {
     }
 }
 
-/// A file whose footer is plain and whose columns are encrypted, and one that is encrypted whole.
+/// Writes a file with a plain footer and encrypted columns, and a completely encrypted one.
 const ENCRYPT: &str = "
 import sys, pyarrow as pa, pyarrow.parquet as pq, pyarrow.parquet.encryption as pe
 class Kms(pe.KmsClient):
@@ -279,7 +279,7 @@ fn encrypted_files_are_refused_by_name() {
     }
 }
 
-/// As pyarrow writes it: milliseconds in the file, and beside them the schema of what they were.
+/// In pyarrow's form: milliseconds in the file, next to a schema with the original type.
 #[test]
 fn the_zone_of_times_that_were_seconds_is_kept() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,7 @@
 //! Sorts, shuffles and distinct rows of tables.
 //!
-//! Contract: the twin of a sort is `arrow-ord`'s, whose order of rows is asked about each pair of
-//! neighbours, and which has the same rows; a stable one and distinct rows are compared with a
-//! naive one, row by row.
+//! Contract: the twin of a sort is `arrow-ord`: it compares each pair of adjacent rows, and has the
+//! same set of rows. Stable sorts and distinct rows are compared with a naive twin, row by row.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -26,7 +25,7 @@ use proptest::prelude::*;
 
 use crate::common::{self, Draw, Kinds, read_parquet, write_parquet, write_parquet_as};
 
-/// A table of some columns in files of a directory, and a place for the output.
+/// A table with some of its columns in files of a directory, and an output path.
 struct TableFiles {
     dir: tempfile::TempDir,
     inputs: Vec<PathBuf>,
@@ -84,7 +83,7 @@ fn names_in(dir: &Path) -> HashSet<String> {
         .collect()
 }
 
-/// A log: countries that are frequent, users that are not, nulls, and texts of some length.
+/// A log with frequent countries, rare users, nulls, and texts of some length.
 fn log(rows: usize, seed: u64) -> RecordBatch {
     let mut draw = Draw::new(seed);
     let countries = ["de", "fr", "us", "br", "in", ""];
@@ -128,7 +127,7 @@ fn columns(batch: &RecordBatch, keys: &[KeyColumn]) -> Vec<SortColumn> {
     keys.iter().map(column).collect()
 }
 
-/// All rows as bytes, sorted: the same for the same rows in any order.
+/// Returns all rows as sorted bytes, which are equal for the same rows in any order.
 fn rows_of(batch: &RecordBatch) -> Vec<Vec<u8>> {
     let fields = batch.schema();
     let fields = fields.fields().iter();
@@ -192,7 +191,7 @@ fn a_stable_sort_keeps_the_order_of_equal_keys() {
     let job = common::job(16 << 20, 3);
     let (_, out) = place.run(|ends| sort(&job, ends, &order)).unwrap();
     let all = concat(&batches);
-    // Whether its sort is stable, arrow does not say: the place decides.
+    // arrow does not specify whether its sort is stable, so the row's place is a key.
     let mut by = columns(&all, &keys);
     by.push(SortColumn {
         values: Arc::new(UInt32Array::from_iter_values(0..all.num_rows() as u32)),
@@ -250,7 +249,7 @@ fn a_shuffle_has_the_same_rows_in_an_order_of_its_seed() {
     assert!(first == run(128 << 20, 3, (1, 0)));
     let other = run(16 << 20, 2, (1, 1));
     assert!(first != other && other != run(16 << 20, 2, (2, 0)));
-    // Places are spread: of the first rows half were in the first half, or about.
+    // Places are spread: about half of the first rows came from the first half.
     let number = first
         .column(3)
         .as_any()
@@ -294,7 +293,7 @@ fn a_shuffle_by_columns_keeps_groups_together_and_their_rows_in_order() {
             groups_count,
             "{columns:?}: each group is in one place"
         );
-        // The rows of each group as they came.
+        // The rows of each group in the order of the input.
         let mut places: std::collections::HashMap<&String, Vec<u32>> = Default::default();
         for (row, key) in of_all.iter().enumerate() {
             places.entry(key).or_default().push(row as u32);
@@ -392,8 +391,8 @@ fn keys_are_read_as_people_write_them() {
     }
 }
 
-/// Rows of `all` in its order: of each (country, user) the one that is first by `better`, which
-/// gets their places.
+/// Returns rows of `all` in their order: for each (country, user), the first one by `better`, at
+/// its own place.
 fn naive_dedup(
     all: &RecordBatch,
     better: impl Fn(usize, usize) -> bool,

@@ -1,8 +1,8 @@
-//! Two tables joined.
+//! Joins of two tables.
 //!
-//! Contract: the twin finds the pairs of rows that go together by a hash map, and puts them in the
-//! documented order. Values of all types are compared; some hundred rows a table, and some thousand
-//! where a key must outgrow the memory.
+//! Contract: the naive twin finds pairs of rows with a hash map, and sorts them in the documented
+//! order. Values of all types are compared. Tables have some hundred rows, or some thousand if a
+//! key must exceed the memory.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ use crate::common::{self, Draw, Kinds, read_parquet, write_parquet};
 #[path = "../../../outcore/tests/conformance/joins.rs"]
 mod list;
 
-/// Joins two tables, in row groups of `group_rows`, in a folder of their own.
+/// Joins two tables, in row groups of `group_rows`, in a directory of their own.
 fn joined(
     [left, right]: [&RecordBatch; 2],
     group_rows: usize,
@@ -87,7 +87,7 @@ fn table(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         .unwrap()
 }
 
-/// The key of each row in comparable bytes; nothing where it has a null.
+/// The key of each row in comparable bytes, and whether it has a null.
 fn keys(batch: &RecordBatch, names: &[String]) -> Vec<(Vec<u8>, bool)> {
     let columns = names
         .iter()
@@ -112,18 +112,18 @@ fn keys(batch: &RecordBatch, names: &[String]) -> Vec<(Vec<u8>, bool)> {
 }
 
 type Pair = (Option<u32>, Option<u32>);
-/// What pairs are sorted by: key, side, left row, right row.
+/// The sort key of pairs: key, side, left row, right row.
 type Place = (Vec<u8>, u8, u32, u32);
 
-/// The pairs of rows, in order.
+/// Returns the pairs of rows, in order.
 fn twin([left, right]: [&RecordBatch; 2], wanted: &Join) -> Vec<Pair> {
     let names =
         |of: fn(&ColumnPair) -> &String| wanted.on.iter().map(of).cloned().collect::<Vec<_>>();
     let left_keys = keys(left, &names(|pair| &pair.left));
     let right_keys = keys(right, &names(|pair| &pair.right));
     let kind = wanted.kind;
-    // Sorted by key, then the left row, then the right row; right rows alone come last of a key,
-    // but where keys are null first.
+    // Sorted by key, then the left row, then the right row. Right rows without a partner come last
+    // in a key, or first if the key has a null.
     let mut pairs: Vec<(Place, Pair)> = Vec::new();
     let mut has_partner = vec![false; right_keys.len()];
     let mut rows_of: HashMap<&[u8], Vec<u32>> = HashMap::new();
@@ -163,13 +163,13 @@ fn twin([left, right]: [&RecordBatch; 2], wanted: &Join) -> Vec<Pair> {
     }
     pairs.sort();
     if wanted.is_unordered && !matches!(kind, JoinKind::Right | JoinKind::Full) {
-        // Rows of the left table are looked up as they come.
+        // With a lookup, pairs come in the order of the left table.
         pairs.sort_by_key(|((_, _, left, right), _)| (*left, *right));
     }
     pairs.into_iter().map(|(_, pair)| pair).collect()
 }
 
-/// Checks each column of the output against the rows that the twin says.
+/// Compares each column of the output with the twin's rows.
 fn check([left, right]: [&RecordBatch; 2], wanted: &Join, out: &RecordBatch) {
     let pairs = twin([left, right], wanted);
     assert_eq!(out.num_rows(), pairs.len(), "{:?}", wanted.kind);
@@ -214,7 +214,7 @@ fn check([left, right]: [&RecordBatch; 2], wanted: &Join, out: &RecordBatch) {
     assert_eq!(out.num_columns(), place);
 }
 
-/// Rows with a key of some values, some of them null, and columns of any types.
+/// A table with a key of few values, some of them null, and columns of any types.
 fn any_table(draw: &mut Draw, rows: usize, domain: usize, prefix: &str) -> RecordBatch {
     let schema = common::schema(draw, 3, Kinds::Parquet);
     let payload = common::batch(draw, &schema, rows);
@@ -294,7 +294,7 @@ proptest! {
         let mut wanted = of_kind(names, JoinKind::ALL[kind].1);
         wanted.suffix = "_of_right".to_owned();
         wanted.is_unordered = is_unordered;
-        // A row whose dictionary is written out takes some ten MiB, and has a fiftieth of the
+        // A row with decoded dictionaries takes about ten MiB, and may take a fiftieth of the
         // memory.
         let (_, out) = joined([&left, &right], group_rows, (1 << 30, threads), &wanted).unwrap();
         check([&left, &right], &wanted, &out);
@@ -327,7 +327,7 @@ fn a_key_with_more_rows_than_are_held_goes_to_scratch_and_is_the_same_for_any_me
         check([&left, &right], &wanted, &outs[0]);
         assert!(outs.iter().all(|out| *out == outs[0]));
     }
-    // Where no column of the right table is wanted, none of its rows is held.
+    // If no column of the right table is needed, none of its rows is held.
     for kind in [JoinKind::Semi, JoinKind::Anti] {
         let wanted = of_kind(&["id"], kind);
         let (_, out) = joined([&left, &right], 500, (24 << 20, 1), &wanted).unwrap();
@@ -375,7 +375,7 @@ fn rows_are_looked_up_if_the_right_table_fits_and_sorted_if_not() {
             }
         }
     }
-    // All pairs of a key with very many rows, whose left row is long.
+    // All pairs of a key with very many rows and a long left row.
     let one = |rows: usize| -> ArrayRef { Arc::new(Int32Array::from_value(1, rows)) };
     let long: StringArray = [Some("x".repeat(100_000)), None].into_iter().collect();
     let left = table(vec![("id", one(2)), ("l", Arc::new(long))]);
@@ -477,7 +477,7 @@ fn keys_of_other_types_are_compared_by_value() {
         let wanted = of_kind(&["a=b"], JoinKind::Inner);
         let (done, _) = joined([&left, &right], 100, (64 << 20, 2), &wanted).unwrap();
         assert_eq!(done.rows_out, expected, "{types}");
-        // Every row of both appears in a full join, by whichever type.
+        // A full join has every row of both tables, whichever the type.
         let wanted = of_kind(&["a=b"], JoinKind::Full);
         let (done, out) = joined([&left, &right], 100, (64 << 20, 2), &wanted).unwrap();
         assert!(done.rows_out >= left.num_rows().max(right.num_rows()) as u64);

@@ -1,7 +1,6 @@
-//! What becomes of types, names and numbers of rows that other writers give their files.
+//! Types, names and row counts of files from other writers are kept.
 //!
-//! Contract: files are made by the libraries, without us, and what is wrong with them is put in by
-//! hand.
+//! Contract: the libraries write the files, without outcore, and the test inserts the damage.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -36,7 +35,7 @@ use parquet::schema::parser::parse_message_type;
 use super::files::{all, by_arrow, ids, numbers};
 use crate::common::{self, copy, read_parquet};
 
-/// Writes the footer of a file anew.
+/// Rewrites the footer of a file.
 fn change_footer(path: &Path, change: impl Fn(ParquetMetaData) -> ParquetMetaData) {
     let found = ParquetMetaDataReader::new();
     let found = found.parse_and_finish(&File::open(path).unwrap()).unwrap();
@@ -99,7 +98,8 @@ fn a_row_group_with_other_rows_than_the_footer_says_is_named() {
     }
 }
 
-/// Writes a batch to an Arrow file and stream, and a Parquet file, by the libraries; their names.
+/// Writes a batch to an Arrow file, an Arrow stream and a Parquet file with the libraries; returns
+/// their paths.
 pub fn files_of(dir: &Path, batch: &RecordBatch) -> [PathBuf; 3] {
     let paths = ["t.arrow", "t.arrows", "t.parquet"].map(|name| dir.join(name));
     let mut writer =
@@ -200,8 +200,7 @@ fn int96_holds_every_year() {
     let mut writer =
         SerializedFileWriter::new(File::create(&path).unwrap(), schema, Default::default())
             .unwrap();
-    // Days of the Julian calendar's count: 1 January of the year 1, of 1970, and the last day
-    // of 9999.
+    // Julian day numbers: 1 January of the year 1, of 1970, and the last day of 9999.
     let days = [1_721_426_u32, 2_440_588, 5_373_484];
     let values = days.map(|day| {
         let mut value = Int96::new();
@@ -226,11 +225,11 @@ fn int96_holds_every_year() {
     }
 }
 
-/// Says in the schema of a flatbuffer, whose table is at `at`, that numbers are big-endian.
+/// Marks numbers as big-endian in the schema of a flatbuffer whose table is at `at`.
 fn say_big_endian(metadata: &mut [u8], at: usize) {
     let word = i32::from_le_bytes(metadata[at..at + 4].try_into().unwrap());
     let vtable = usize::try_from(at as i32 - word).unwrap();
-    // The first entry is that of the byte order, which is where there is a number 1 by chance.
+    // The first entry is the byte order; it is found as the first number 1.
     let one = (at + 4..metadata.len() - 1).step_by(2);
     let mut one = one.filter(|&place| metadata[place..place + 2] == [1, 0]);
     let offset = u16::try_from(one.next().unwrap() - at).unwrap();
@@ -271,7 +270,7 @@ fn big_endian_arrow_streams_and_files_are_refused() {
     writer.write(&batch).unwrap();
     writer.finish().unwrap();
     let mut bytes = std::fs::read(&file).unwrap();
-    // The first message begins with a mark.
+    // The first message begins with a marker.
     let front = bytes.windows(4).position(|bytes| bytes == [0xff; 4]);
     as_big_endian(&mut bytes[front.unwrap()..]);
     as_big_endian_file(&mut bytes);
@@ -325,7 +324,7 @@ fn a_type_that_parquet_has_not_is_named_with_its_column_and_not_a_panic() {
     }
 }
 
-/// Every job that writes rows of its input, by name.
+/// Runs every job that writes rows of its input, by name.
 pub fn each_job(ends: &TableEnds<'_>, job: &Job, name: &str) -> Result<()> {
     let order = TableOrder {
         keys: vec![KeyColumn::new("id")],
@@ -415,7 +414,7 @@ fn dictionaries_survive_every_job_in_every_format_of_arrow() {
                 let outputs = [dir.path().join(output)];
                 let _ = std::fs::remove_file(&outputs[0]);
                 let writes = OutputOptions {
-                    // Several batches, each of which sees other values first.
+                    // Several batches, which meet the values in different orders.
                     group_rows_max: 100,
                     ..OutputOptions::new(format)
                 };
@@ -489,7 +488,7 @@ fn a_column_that_is_computed_twice_is_refused() {
         error.to_string().contains("`a` is computed twice"),
         "{error}"
     );
-    // A column by another name, and two that change places.
+    // A renamed column, and two that change places.
     let selection = Selection {
         conditions: Vec::new(),
         computed: Assignment::parse_all("id = word, word = id").unwrap(),
@@ -536,7 +535,7 @@ fn keys_in_backquotes_may_be_empty_or_hold_colons() {
     assert_eq!(sum[1].name, "x=y");
 }
 
-/// What pyarrow reads in the files is in `expected.json` beside them.
+/// The values that pyarrow reads are in `expected.json` next to the files.
 #[test]
 fn files_of_other_writers_have_as_many_rows_as_pyarrow_reads() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference/parquet");
@@ -552,8 +551,8 @@ fn files_of_other_writers_have_as_many_rows_as_pyarrow_reads() {
         };
         let found = all(&InputOptions::default(), &[root.join(name)], 64 << 20);
         match name.contains("corrupt-checksum") || name.contains("malformed") {
-            // pyarrow looks at checksums only where it is asked to, and takes a page header that
-            // ends too early.
+            // pyarrow verifies checksums only on request, and accepts a page header that ends too
+            // early.
             true => assert_eq!(found.unwrap_err().kind(), Kind::Corrupt, "{name}"),
             false => match found {
                 Ok(found) => assert_eq!(found.num_rows() as u64, rows, "{name}"),

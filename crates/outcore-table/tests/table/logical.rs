@@ -1,6 +1,6 @@
 //! Logical types of Parquet through every job.
 //!
-//! Contract: the Parquet library says which type the columns of the files have that jobs write.
+//! Contract: the Parquet library reports the type of the columns in the files that jobs write.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,7 +21,7 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use super::kept::{JOBS, each_job, files_of};
 use crate::common;
 
-/// The logical type of the column `v`.
+/// Returns the logical type of the column `v`.
 fn logical(path: &Path) -> Option<LogicalType> {
     let file = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
     let schema = file.metadata().file_metadata().schema_descr_ptr();

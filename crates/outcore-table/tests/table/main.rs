@@ -1,7 +1,7 @@
-//! Tables against the libraries and naive twins, as one program: linked once.
+//! All table tests in one program, compared with the libraries and naive twins.
 //!
-//! Contract: what a file must hold is said by the Arrow and Parquet libraries, which read and write
-//! it without us, or by a naive twin of the job.
+//! Contract: the Arrow and Parquet libraries, which read and write files without outcore, or a
+//! naive twin of the job define the expected results.
 
 #![allow(
     missing_docs,

@@ -1,6 +1,6 @@
-//! Sorted tables merged, and values counted.
+//! Merges of sorted tables, and counts of values.
 //!
-//! Contract: a merge is what a stable sort of all rows by the library's comparison of rows gives;
+//! Contract: a merge has the result of a stable sort of all rows with the library's comparison;
 //! counts are those of a map.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use proptest::prelude::*;
 use crate::common::{self, Draw, Kinds, read_parquet, write_parquet};
 use crate::views::keys_of;
 
-/// The rows in the order of the first columns, as they came where these are equal.
+/// Returns the rows in the order of the first columns; ties keep their order.
 fn sorted(batch: &RecordBatch, keys: &[KeyColumn]) -> RecordBatch {
     let rows = keys_of(batch, keys);
     let mut places: Vec<u32> = (0..batch.num_rows() as u32).collect();
@@ -71,7 +71,7 @@ proptest! {
     fn a_merge_is_what_a_stable_sort_of_all_rows_gives(seed in any::<u64>(), files in 1_usize..6, rows in 0_usize..300) {
         let mut draw = Draw::new(seed);
         let schema = common::schema(&mut draw, 4, Kinds::Parquet);
-        // The library tells zeros and NaNs apart that are one to a sort.
+        // The library distinguishes zeros and NaNs that are equal in a sort.
         let is_plain = |field: &&Arc<Field>| !field.data_type().is_nested() && !field.data_type().is_floating();
         let mut keys: Vec<KeyColumn> = schema.fields().iter().filter(is_plain).take(2).map(|field| {
             let key = KeyColumn::new(field.name());
@@ -99,7 +99,7 @@ proptest! {
         prop_assert_eq!(done.scratch_bytes, 0);
         prop_assert_eq!(out.num_columns(), wanted.num_columns());
         for (place, column) in wanted.columns().iter().enumerate() {
-            // Dictionaries without a value do not come back as what they were.
+            // Dictionaries without a value are not restored.
             let is_same = out.column(place) == column || column.is_empty();
             prop_assert!(is_same, "column {} of {:?}", place, column.data_type());
         }

@@ -1,8 +1,8 @@
-//! Text as people have it: lines that end with CR, blank lines, null texts, bad rows, numbers that
-//! JSON lacks.
+//! Irregular text: lines that end with CR, blank lines, null texts, bad rows, numbers that JSON
+//! lacks.
 //!
-//! Contract: what pandas, DuckDB or pyarrow read is read, with the same values; what is left out is
-//! counted, and which rows stay does not depend on the columns that are read.
+//! Contract: text that pandas, DuckDB or pyarrow accept is read with the same values. Skipped rows
+//! are counted, and the kept rows do not depend on the selected columns.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use outcore_table::output::{OutputOptions, TableFormat};
 
 use crate::common::{self, read_parquet};
 
-/// What a file of this name and text becomes, and what is said of its bad rows.
+/// Reads a file of this name and text; returns the table and the messages about bad rows.
 fn table(
     name: &str,
     text: &[u8],
@@ -98,7 +98,7 @@ fn whole_numbers_keep_all_digits_whatever_stands_around_them() {
         .collect();
     assert_eq!(types, ["Int64", "UInt64", "Utf8"]);
     assert_eq!(texts(&rows, 2)[1], Some("0.1234567890123456789"));
-    // Whoever asks for floats gets the nearest.
+    // If floats are requested, each is the nearest one.
     let options = TextOptions {
         schema: parse_types("f:f64").unwrap(),
         ..TextOptions::default()
@@ -215,7 +215,7 @@ fn json_lines_may_hold_nan_marks_blank_lines_and_halves_of_characters_that_nobod
     let error = table("t.jsonl", text, schema()).unwrap_err();
     assert!(error.cause().starts_with("line 1: not JSON"), "{error}");
     assert!(error.next_step().unwrap().contains("--on-error null"));
-    // A sample of nothing but NaN tells a float.
+    // A sample with only NaN is inferred as floats.
     let (rows, _) = table(
         "t.jsonl",
         b"{\"x\":NaN}\n{\"x\":Infinity}\n",

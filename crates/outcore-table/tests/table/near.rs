@@ -1,7 +1,7 @@
-//! Texts that are nearly the same.
+//! Deduplication of texts that are nearly the same.
 //!
-//! Contract: the twin compares the shingles of every pair. Families of texts differ within in a few
-//! words, so that each pair of a family is far above the threshold and each other pair far below
+//! Contract: the naive twin compares the shingles of every pair. Texts of one family differ in a
+//! few words, so each pair in a family is far above the threshold, and every other pair far below
 //! it.
 
 use std::collections::{BTreeSet, HashMap};
@@ -18,10 +18,10 @@ use outcore_table::output::{OutputOptions, TableFormat};
 
 use crate::common::{self, Draw, read_parquet, write_parquet};
 
-/// The summary, the rows that are kept, and the removed ones with those that were kept for them.
+/// The summary, the kept rows, and the removed rows with those that were kept instead.
 type Deduped = (DedupSummary, Vec<i64>, Vec<(i64, u64)>);
 
-/// The rows that are kept, and the removed ones with those that were kept for them.
+/// Returns the kept rows, and the removed rows with those that were kept instead.
 fn deduped(
     batch: &RecordBatch,
     (memory_bytes, threads): (u64, usize),
@@ -68,8 +68,8 @@ fn shingles(text: &str) -> BTreeSet<Vec<String>> {
     words.windows(5).map(<[String]>::to_vec).collect()
 }
 
-/// Families of texts of some hundred words, in a random order, with nulls and texts without words
-/// between them.
+/// Families of texts of some hundred words, in a random order, mixed with nulls and texts without
+/// words.
 fn texts(families: usize, seed: u64) -> (RecordBatch, Vec<Option<usize>>) {
     let draw = &mut Draw::new(seed);
     let mut rows: Vec<(Option<String>, Option<usize>)> = Vec::new();
@@ -79,7 +79,7 @@ fn texts(families: usize, seed: u64) -> (RecordBatch, Vec<Option<usize>>) {
             .collect();
         for _ in 0..1 + draw.below(5) {
             let mut own = words.clone();
-            // A word that changes takes five shingles with it.
+            // A changed word affects five shingles.
             let place = draw.below(300);
             own[place] = format!("Changed{}", draw.below(1000));
             let blanks = [" ", ", ", "\n"][draw.below(3)];
@@ -106,7 +106,7 @@ fn texts(families: usize, seed: u64) -> (RecordBatch, Vec<Option<usize>>) {
 #[test]
 fn one_of_each_family_is_kept_and_the_others_name_it() {
     let (batch, families) = texts(150, 3);
-    // The families are what pairs above the threshold say.
+    // Pairs above the threshold must be exactly the families.
     let text = batch.column(1).as_string::<i32>();
     let sets: Vec<_> = text
         .iter()
@@ -166,7 +166,7 @@ fn what_is_far_stays_and_characters_are_compared_where_there_are_no_blanks() {
     };
     let (_, kept, _) = deduped(&batch, (64 << 20, 2), &near).unwrap();
     assert_eq!(kept.len(), all.len() + alone);
-    // Only texts that are the same in all shingles.
+    // Only texts with identical shingles.
     let near = Near::new("text", 1.0);
     let (_, kept, _) = deduped(&batch, (64 << 20, 2), &near).unwrap();
     assert!(kept.len() > all.len() + alone);

@@ -1,6 +1,6 @@
-//! Fields of objects as columns: chosen, in expressions, and in groups.
+//! Fields of objects as columns: selected, in expressions, and in groups.
 //!
-//! Contract: what is expected is written out for a table of four rows.
+//! Contract: the expected results are written out for a table of four rows.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use outcore_table::rows::KeyColumn;
 
 use super::select::{TableFiles, selection};
 
-/// Objects `st` with a number `a` and objects `deep`, in which a text is called `w.x`; the third of
-/// four rows has none.
+/// Objects `st` with a number `a` and objects `deep`, which contain a text named `w.x`; the third
+/// of four rows is null.
 fn objects() -> RecordBatch {
     let inner: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3), Some(4)]));
     let word: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c", "d"]));

@@ -1,7 +1,7 @@
 //! Tables in directories.
 //!
-//! Contract: what is read back from the directories, as one table, has the rows of the input, those
-//! of a directory in its order.
+//! Contract: the directories, read back as one table, have the rows of the input; rows of one
+//! directory keep their order.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ fn visits(rows: usize) -> RecordBatch {
         .unwrap()
 }
 
-/// Splits `batch` into `dir`; its files.
+/// Splits `batch` into `dir`, and returns its files.
 fn split(
     dir: &tempfile::TempDir,
     batch: &RecordBatch,
@@ -160,8 +160,7 @@ fn columns_that_name_directories_are_read_back_with_their_types() {
     }
 }
 
-/// Names and values that a count, a reader of directories or a formatter of times once stumbled
-/// over.
+/// Names and values that need special care in counts, directory names and time formats.
 #[test]
 fn columns_of_any_name_and_times_with_zones_are_split_by_and_read_back() {
     let at = |zone: &str| -> ArrayRef {

@@ -1,7 +1,7 @@
-//! First rows, drawn rows, and tables cut in two.
+//! First rows, sampled rows, and tables split in two.
 //!
-//! Contract: what is drawn has the right number, keeps its order, is the same on any number of
-//! threads, and each row is about as likely as any other.
+//! Contract: a sample has the right number of rows, keeps their order, and is the same on any
+//! number of threads; each row is about equally likely.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,8 +92,8 @@ fn drawn_rows_are_as_many_as_asked_for_in_order_and_equally_likely() {
             assert!(*first.get_or_insert_with(|| drawn.clone()) == drawn);
         }
     }
-    // Of 60 samples of a tenth, each tenth of the rows has a tenth: 7,200 of 72,000, give or take
-    // 4.5 deviations.
+    // In 60 samples of a tenth, each tenth of the table gets a tenth of the rows: 7,200 of 72,000,
+    // within 4.5 deviations.
     let mut tenths = [0_i64; 10];
     for seed in 0..60 {
         sample(&job(64 << 20, 2), &place.ends(), (1_200, seed)).unwrap();
@@ -139,7 +139,7 @@ fn a_table_cut_in_two_is_whole_and_appears_whole() {
         )
         .is_err()
     );
-    // The second output cannot be made: the first does not appear.
+    // The second output cannot be created, so the first does not appear.
     let missing = place.dir.path().join("no/rest.parquet");
     let failed = halves(
         &job(64 << 20, 2),

@@ -1,7 +1,7 @@
-//! Columns whose values hardly repeat are written without a dictionary, and the others with one.
+//! Columns with hardly repeating values are written without a dictionary, and the others with one.
 //!
-//! Contract: what a column is encoded by is what the library finds in the footer. The largest table
-//! has 120,000 rows.
+//! Contract: the library reports a column's encoding from the footer. The largest table has 120,000
+//! rows.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::common::{self, copy, read_parquet, write_parquet};
 
 const ROWS: i64 = 120_000;
 
-/// Numbers and texts that come once, and numbers of which there are a thousand.
+/// Numbers and texts that occur once, and numbers with a thousand values.
 fn table() -> RecordBatch {
     let text = |row: i64| format!("page {} of many", row * 7 % ROWS);
     let columns: [(&str, ArrayRef); 3] = [
@@ -47,7 +47,7 @@ fn table() -> RecordBatch {
         .unwrap()
 }
 
-/// The columns that have a dictionary.
+/// Returns the columns with a dictionary.
 fn with_dictionary(path: &Path) -> Vec<String> {
     let file = std::fs::File::open(path).unwrap();
     let found = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
@@ -79,7 +79,7 @@ fn a_dictionary_is_left_out_where_the_input_says_that_values_hardly_repeat() {
         with_dictionary(&path(to))
     };
     assert_eq!(copied("in.parquet", "once.parquet"), ["kind"]);
-    // What was left out stays left out.
+    // A dictionary that was left out stays left out.
     assert_eq!(copied("once.parquet", "twice.parquet"), ["kind"]);
     assert!(read_parquet(&path("twice.parquet")) == table);
     let by_ends = |output: &str, work: &dyn Fn(&TableEnds<'_>)| {
@@ -96,7 +96,7 @@ fn a_dictionary_is_left_out_where_the_input_says_that_values_hardly_repeat() {
         shuffle(&job(), ends, (1, 0), &[]).unwrap();
     });
     assert_eq!(found, ["kind"]);
-    // A sort may bring together what is equal, and so may groups.
+    // A sort may bring equal values together, and so may groups.
     let found = by_ends("sorted.parquet", &|ends| {
         let order = TableOrder {
             keys: vec![KeyColumn::new("kind")],
@@ -109,13 +109,13 @@ fn a_dictionary_is_left_out_where_the_input_says_that_values_hardly_repeat() {
         shuffle(&job(), ends, (1, 0), &[KeyColumn::new("kind")]).unwrap();
     });
     assert_eq!(found, ["id", "text", "kind"]);
-    // A key of groups comes once, and sums come again.
+    // A group key occurs once; sums may repeat.
     let found = by_ends("groups.parquet", &|ends| {
         let sum = Aggregate::parse_list("s=sum(kind)").unwrap();
         group_by(&job(), ends, &[KeyColumn::new("id")], &sum).unwrap();
     });
     assert_eq!(found, ["s"]);
-    // A computed column is another one, whatever its name.
+    // A computed column is another one, even with the same name.
     let found = by_ends("computed.parquet", &|ends| {
         let selection = Selection {
             computed: Assignment::parse_all("id = id % 10").unwrap(),
@@ -124,7 +124,7 @@ fn a_dictionary_is_left_out_where_the_input_says_that_values_hardly_repeat() {
         select(&job(), ends, &selection).unwrap();
     });
     assert_eq!(found, ["id", "kind"]);
-    // Rows that a join repeats repeat their values.
+    // If a join repeats rows, their values repeat.
     for (copies, wanted) in [
         (1, &["kind", "name"][..]),
         (2, &["id", "text", "kind", "name"]),
@@ -185,6 +185,6 @@ fn row_groups_that_would_not_fill_a_dictionary_say_nothing() {
         &writes,
     )
     .unwrap();
-    // Texts of 50,000 rows would fill one.
+    // Texts of 50,000 rows would fill a dictionary.
     assert_eq!(with_dictionary(&outputs[0]), ["id", "kind"]);
 }

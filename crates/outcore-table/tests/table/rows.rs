@@ -1,8 +1,7 @@
-//! Rows turn back into the batches that they were made of, and order as `arrow-ord` does.
+//! Rows decode to the batches they were made from, and sort in the order of `arrow-ord`.
 //!
-//! Contract: schemas and values are made from seeds, and a failure prints its seed; the twin of the
-//! order is `arrow-ord`'s comparison of columns. Damaged rows are an error or other rows, never a
-//! panic.
+//! Contract: schemas and values are random, and a failure prints its seed. The twin of the order is
+//! `arrow-ord`'s comparison of columns. Damaged rows give an error or other rows, never a panic.
 
 use std::sync::Arc;
 
@@ -58,7 +57,7 @@ proptest! {
         let mut columns = Vec::new();
         for (index, field) in schema.fields().iter().enumerate() {
             let options = SortOptions { descending: draw.one_in(2), nulls_first: draw.one_in(2) };
-            // What arrow-ord has no order for is compared with itself alone.
+            // A type without an order in arrow-ord is only compared with itself.
             let column = SortColumn { values: common::as_key(batch.column(index)), options: Some(options) };
             if LexicographicalComparator::try_new(std::slice::from_ref(&column)).is_err() {
                 continue;
@@ -132,7 +131,7 @@ fn floats_are_ordered_as_numbers_with_one_zero_and_nans_last() {
     let equal: Vec<bool> = keys.windows(2).map(|pair| pair[0] == pair[1]).collect();
     assert!(keys.is_sorted());
     assert_eq!(equal, [false, false, true, false, false, false, true]);
-    // The values come back to the bit.
+    // The values are bit-identical.
     let apart: Vec<&[u8]> = out.iter().collect();
     let back = codec.decode(&apart).unwrap();
     let bits = |batch: &RecordBatch| -> Vec<u64> {

@@ -1,7 +1,7 @@
 //! Expressions and selections.
 //!
-//! Contract: the twin of an expression is a closure over one row; that of a selection goes row by
-//! row. Tables have nulls, NaN, both zeros and the ends of the integers.
+//! Contract: the twin of an expression is a closure over one row; the twin of a selection goes row
+//! by row. Tables have nulls, NaN, both zeros and the extremes of integers.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ fn floor_div(a: i64, b: i64) -> Option<i64> {
     (b != 0).then(|| (a as f64 / b as f64).floor() as i64)
 }
 
-/// Larger than all numbers is NaN, and one with itself; zeros are one.
+/// NaN is larger than all numbers and equal to itself; zeros are equal.
 fn order(a: f64, b: f64) -> std::cmp::Ordering {
     a.partial_cmp(&b)
         .unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
@@ -202,7 +202,7 @@ fn expressions_mean_what_a_naive_reader_of_rows_makes_of_them() {
             );
         }
     }
-    // Floats: whole divisions and remainders as Python has them.
+    // Floats: floor division and remainders as in Python.
     let batch = batch(&[rows(1, 1)[0].clone()]);
     for (text, expected) in [
         ("7.5 // 2", 3.0),
@@ -336,7 +336,7 @@ fn whole_numbers_and_floats_are_compared_without_rounding() {
             &BooleanArray::from(expected.to_vec()),
             "{text}"
         );
-        // Statistics leave no row out.
+        // Statistics exclude no row group.
         let place = TableFiles::with(std::slice::from_ref(&batch), 1);
         let wanted = selection(&[text], "");
         let (_, out) = place
@@ -547,7 +547,7 @@ fn computed_columns_see_those_before_them_and_the_position_of_their_row() {
         .unwrap();
     let schema = out.schema();
     let names = schema.fields().iter().map(|field| field.name().as_str());
-    // `s` and `n` are renamed where they stand, `n` in the place of the old `d`.
+    // `s` and `n` are renamed in place; `n` takes the place of the old `d`.
     let names: Vec<&str> = names.collect();
     assert_eq!(names, ["d", "small", "f", "word", "x", "p", "q", "r"]);
     assert_eq!(out.num_rows(), 800);
@@ -559,7 +559,7 @@ fn computed_columns_see_those_before_them_and_the_position_of_their_row() {
         let position = row as i64 + 100;
         assert_eq!(number("p", row), position);
         assert_eq!(number("q", row), 2 * position);
-        // The input's own column, not the one that is computed.
+        // The input's own column, not the computed one.
         assert_eq!(
             (number("x", row), number("r", row)),
             (-position, 3 * position)
@@ -644,7 +644,7 @@ fn row_groups_that_cannot_match_are_not_read() {
         let count = expr.holds(&batch(&all)).unwrap().true_count();
         assert_eq!(out.num_rows(), count, "{text}");
     }
-    // What the statistics cannot answer leaves nothing out.
+    // Conditions that statistics cannot decide exclude nothing.
     for text in [
         "x + 0 == 20001",
         "x == 20001 or n == 5",

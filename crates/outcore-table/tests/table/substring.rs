@@ -1,8 +1,8 @@
-//! Passages of texts that occur before.
+//! Repeated passages of texts.
 //!
-//! Contract: the twin looks up every passage of every text in a map of those that came before it,
-//! byte by byte. Texts are made of pieces that repeat, within a text, too, of characters of one to
-//! four bytes.
+//! Contract: the naive twin looks up every passage of every text in a map of the earlier ones, byte
+//! by byte. Texts consist of pieces that repeat, also within a text, with characters of one to four
+//! bytes.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use PassageUnit::{Bytes, Tokens};
 
 use crate::common::{self, Draw, read_parquet, write_parquet};
 
-/// What is left of each text; and of each cut its row, start, length, first row and text.
+/// The summary; the remaining texts; and for each cut its row, start, length, first row and text.
 type Cut = (SubstringSummary, RecordBatch, RecordBatch);
 
 fn cut(
@@ -58,7 +58,7 @@ fn cut(
     Ok((done, read_parquet(&outputs[0]), read_parquet(&removed)))
 }
 
-/// What is left of texts, and for each text which of its bytes are cut.
+/// Returns the remaining texts and, for each text, which of its bytes are cut.
 fn twin(texts: &[Option<String>], len_bytes: usize) -> Vec<(Option<String>, Vec<bool>)> {
     let mut known: HashMap<&str, (usize, usize)> = HashMap::new();
     let mut left = Vec::new();
@@ -94,7 +94,7 @@ fn twin(texts: &[Option<String>], len_bytes: usize) -> Vec<(Option<String>, Vec<
     left
 }
 
-/// Texts of pieces, some of which come again and again.
+/// Texts of pieces, some of which repeat often.
 fn texts(draw: &mut Draw, count: usize, units: &[char]) -> Vec<Option<String>> {
     let piece = |draw: &mut Draw| -> String {
         let len = draw.below(40);
@@ -188,8 +188,8 @@ proptest! {
     }
 }
 
-/// What is left of texts where tokens are cut: those that are, and the white space behind each of
-/// them that ends a cut.
+/// Returns the remaining texts if tokens are cut: the tokens, and the white space after the last
+/// one of each cut.
 fn twin_of_tokens(texts: &[Option<String>], len: usize) -> Vec<Option<String>> {
     let mut known: HashMap<Vec<&str>, (usize, usize)> = HashMap::new();
     let mut left = Vec::new();
@@ -212,7 +212,7 @@ fn twin_of_tokens(texts: &[Option<String>], len: usize) -> Vec<Option<String>> {
                 }
             }
         }
-        // Each token with the white space behind it; that in front of the first stays.
+        // Each token with the white space after it; the white space before the first token stays.
         let begins: Vec<usize> = tokens
             .iter()
             .map(|token| token.as_ptr() as usize - text.as_ptr() as usize)
@@ -246,7 +246,7 @@ proptest! {
         let left: Vec<Option<String>> =
             left.as_string::<i64>().iter().map(|text| text.map(str::to_owned)).collect();
         prop_assert_eq!(&left, &twin_of_tokens(&texts, len));
-        // What is left and what was cut are all there was.
+        // The remaining texts and the cuts together give the input.
         let number = |place: usize| removed.column(place).as_primitive::<UInt64Type>().values().to_vec();
         let (rows, starts, lens) = (number(0), number(1), number(2));
         let said = removed.column(4).as_string::<i64>();

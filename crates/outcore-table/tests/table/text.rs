@@ -1,8 +1,8 @@
-//! Tables made of CSV and JSON lines, and written as them.
+//! Tables read from CSV and JSON lines, and written as them.
 //!
-//! Contract: text is written by a naive writer that quotes at random, or by the JSON library, and
-//! what must come of it is said by the values that it was made of; what we write is read by these
-//! as well.
+//! Contract: text is written by the JSON library, or by a naive writer that quotes at random. The
+//! values from which the text was made are the expected result; outcore's own text is read by the
+//! same readers.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn reads(schema: &str) -> InputOptions {
     }
 }
 
-/// Copies files to the output, in the format of its name.
+/// Copies files to the output, in the format of its extension.
 fn converted(
     (inputs, reads): (&[PathBuf], &InputOptions),
     output: &Path,
@@ -55,7 +55,7 @@ fn converted(
     done
 }
 
-/// A column of a type with texts of its values, as they stand in CSV and JSON.
+/// A column of a type, with the texts of its values in CSV and JSON.
 fn column(
     draw: &mut Draw,
     rows: usize,
@@ -176,7 +176,7 @@ fn table(draw: &mut Draw, rows: usize) -> (RecordBatch, String, Vec<Vec<Option<S
     (batch, kinds.join(","), texts)
 }
 
-/// A field of CSV, in quotes if it needs them, and sometimes if it does not.
+/// A CSV field, quoted if it needs quotes, and sometimes if it does not.
 fn field(draw: &mut Draw, text: Option<&str>, separator: char) -> String {
     let Some(text) = text else {
         return String::new();
@@ -210,7 +210,7 @@ fn csv_of(
             .collect();
         csv += &fields.join(&separator.to_string());
         let is_last = row + 1 == batch.num_rows();
-        // The last line may lack its end, unless it would then be nothing.
+        // The last line may lack its line end, unless the line would then be empty.
         if !is_last || draw.one_in(2) || csv.ends_with('\n') {
             csv += end;
         }
@@ -296,7 +296,7 @@ fn unpacked(path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// A shape of JSON: what a leaf is, a list of a shape, fields with theirs.
+/// A shape of JSON: a leaf, a list with a shape, or fields with shapes.
 enum Shape {
     Integer,
     Float,
@@ -347,7 +347,7 @@ fn value(draw: &mut Draw, shape: &Shape, may_be_null: bool) -> serde_json::Value
     }
 }
 
-/// Objects without those fields that are null.
+/// Removes the fields that are null.
 fn without_nulls(value: serde_json::Value) -> serde_json::Value {
     use serde_json::Value;
     match value {
@@ -414,7 +414,7 @@ fn text_of_many_pieces_is_sorted_as_the_same_table_is() {
     assert_eq!(sorted(&text, 1), wanted);
 }
 
-/// What converting text fails with; nothing is left.
+/// Returns the error of a conversion, and checks that no file remains.
 fn failure(name: &str, text: &[u8], reads: &InputOptions) -> outcore::Error {
     let dir = tempfile::tempdir().unwrap();
     let inputs = [dir.path().join(name)];
@@ -682,7 +682,7 @@ fn days_and_times_are_told_alike_in_csv_and_json_lines() {
         DataType::Utf8,
     ];
     assert_eq!(types, wanted.iter().collect::<Vec<_>>());
-    // Texts stay texts where that is said.
+    // Texts stay texts if the schema says so.
     let told = read("t.jsonl", "day:text,zoned:text");
     assert_eq!(told, read("t.csv", "day:text,zoned:text"));
     let zoned: Vec<_> = cast::AsArray::as_string::<i32>(&told["zoned"])

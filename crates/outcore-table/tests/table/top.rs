@@ -1,8 +1,7 @@
 //! The first rows by columns.
 //!
-//! Contract: [`top`] writes what a stable sort of the whole table begins with, whatever the memory,
-//! the threads and the order of the input. The twin is a sort of Rust's own over rows with their
-//! places.
+//! Contract: [`top`] writes the first rows of a stable sort of the whole table, for any memory,
+//! threads and order of the input. The twin is a Rust sort of rows with their places.
 
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -22,8 +21,8 @@ use proptest::prelude::*;
 
 use crate::common::{self, Draw, Kinds, read_parquet, write_parquet};
 
-/// The first rows of `table` by `keys`, whose file has row groups of `group_rows`; nothing else is
-/// left in its directory.
+/// Returns the first rows of `table` by `keys`, from a file with row groups of `group_rows`; checks
+/// that no other file remains.
 fn first(
     table: &RecordBatch,
     group_rows: usize,
@@ -80,7 +79,7 @@ fn naive(table: &RecordBatch, keys: &[KeyColumn], wanted: u64) -> RecordBatch {
     take_record_batch(table, &places).unwrap()
 }
 
-/// Rows whose `number` is what `number` makes of their place, with some text.
+/// Rows with a `number` that is a function of their place, and some text.
 fn table(rows: usize, number: impl Fn(usize) -> Option<i64>) -> RecordBatch {
     let mut draw = Draw::new(rows as u64);
     let text: StringArray = (0..rows)
@@ -168,7 +167,7 @@ proptest! {
         match first(&batch, group_rows, (&keys, wanted), (256 << 20, threads)) {
             Ok((summary, out)) => {
                 prop_assert_eq!(summary.rows_out, wanted.min(rows as u64));
-                // Nested columns have an order of the rows' own: the twin knows that of plain ones.
+                // Nested columns have an order of their own; the twin only has that of plain ones.
                 let is_nested = |field: &Arc<Field>| field.data_type().is_nested()
                     || matches!(field.data_type(), DataType::Dictionary(..));
                 if !schema.fields().iter().any(is_nested) {

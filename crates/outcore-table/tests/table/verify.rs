@@ -1,7 +1,7 @@
-//! Tables that are verified.
+//! Verification of tables.
 //!
-//! Contract: order and rows of small tables are known; a row that is changed is noticed whatever
-//! its type.
+//! Contract: order and rows of small tables are known. A changed row is detected, whatever its
+//! type.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use outcore_table::rows::KeyColumn;
 
 use crate::common::{self, Draw, Kinds, write_parquet};
 
-/// What a table is like, and another.
+/// The properties of a table, and of another.
 type Checks = (TableCheck, Option<TableCheck>);
 
 fn check(

@@ -1,7 +1,7 @@
-//! Views of tables: what is read of them, by number and by key, is what the library's sort gives.
+//! Views of tables: their rows, by number and by key, are those of the library's sort.
 //!
-//! Contract: rows of equal keys may come in any order that depends on the rows alone, so whole rows
-//! are the key where their order is compared; ranges of a key are counted by the library's
+//! Contract: rows with equal keys may come in any order that depends only on the rows, so whole
+//! rows are the key in tests of the order. Ranges of a key are counted with the library's
 //! comparison.
 
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ fn open(job: &Job, dir: &Path) -> Result<TableView> {
     TableView::of(SortedView::open_with(job, dir, &orders)?)
 }
 
-/// The rows of a range.
+/// Returns the rows of a range.
 fn rows_of(view: &TableView, range: std::ops::Range<u64>) -> RecordBatch {
     let memory_bytes = view.sorted().reader_bytes(1);
     let mut batches = view.batches(range, memory_bytes).unwrap();
@@ -56,7 +56,7 @@ fn rows_of(view: &TableView, range: std::ops::Range<u64>) -> RecordBatch {
     concat_batches(view.schema(), &all).unwrap()
 }
 
-/// The keys of all rows as the library compares them.
+/// The keys of all rows in the library's comparable form.
 pub(crate) fn keys_of(batch: &RecordBatch, keys: &[KeyColumn]) -> Rows {
     let columns: Vec<ArrayRef> = keys
         .iter()
@@ -109,7 +109,7 @@ proptest! {
         let view = open(&job, &dir).unwrap();
         view.sorted().verify().unwrap();
 
-        // What a sort of both files writes, byte for byte of the rows.
+        // The rows that a sort of both files writes, byte for byte.
         let sorted_path = [name("sorted.parquet")];
         let ends = TableEnds {
             inputs: &inputs,
@@ -135,7 +135,7 @@ proptest! {
         let all = read_as(&view, &expected);
         for _ in 0..6 {
             let count = 1 + draw.below(keys.len());
-            // A row of the table, or one that may not be there.
+            // A row of the table, or one that may be missing.
             let from = if draw.one_in(3) { common::in_groups(&mut draw, &schema, 1) } else { all.clone() };
             if from.num_rows() == 0 {
                 continue;
@@ -157,7 +157,7 @@ fn draw_rows(seed: u64) -> usize {
     (seed % 90) as usize
 }
 
-/// The same rows with the view's schema: files lose what dictionaries are called.
+/// Converts the rows to the view's schema, because files lose the names of dictionaries.
 fn read_as(view: &TableView, batch: &RecordBatch) -> RecordBatch {
     let places: Vec<u32> = (0..batch.num_rows() as u32).collect();
     let taken = take_record_batch(batch, &UInt32Array::from(places)).unwrap();

@@ -1,7 +1,7 @@
-//! Tables of many columns in little memory.
+//! Tables with many columns and little memory.
 //!
-//! Contract: row groups hold what their share of the memory has room for, and not a few rows each
-//! because of what the library sets aside for every column.
+//! Contract: a row group has as many rows as its share of the memory holds. The library's fixed
+//! memory per column must not reduce it to a few rows.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Columns of tables that depend on a row's place in its group.
+//! Window columns, which depend on a row's place in its group.
 //!
-//! Contract: the twin sorts the numbers of rows by groups and orders, as comparators of single
-//! values have them, and looks at each row's group as a slice.
+//! Contract: the naive twin sorts row numbers by groups and orders, with comparators of single
+//! values, and treats each row's group as a slice.
 
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ fn wanted(by: &[&str], order: &[&str], added: &str) -> Window {
     }
 }
 
-/// Computes columns of `batch` in a folder of its own.
+/// Computes columns of `batch` in a directory of its own.
 fn windowed(
     batch: &RecordBatch,
     group_rows: usize,
@@ -98,7 +98,8 @@ fn compared(column: &ArrayRef, key: &KeyColumn, one: usize, other: usize) -> Ord
     }
 }
 
-/// Rows in order, each with the numbers of its group's first row and of the row behind its last.
+/// Returns the rows in order, each with the indexes of its group's first row and of the row after
+/// its last.
 fn twin(batch: &RecordBatch, wanted: &Window) -> Vec<(usize, usize, usize)> {
     let by = |keys: &[KeyColumn], one: usize, other: usize| {
         let each = keys.iter().map(|key| {
@@ -163,7 +164,7 @@ fn visits(rows: usize, users: usize, seed: u64) -> RecordBatch {
 const ALL: &str = "n=row_number,r=rank(),d=dense_rank,lag(page),b=lag(bytes,3),lead(page),l=lead(bytes,5),f=first(page),\
                    s=cum_sum(bytes),t=cum_sum(time),low=cum_min(time),high=cum_max(page)";
 
-/// Looks at each column of [`ALL`].
+/// Checks each column of [`ALL`].
 fn check(batch: &RecordBatch, out: &RecordBatch, wanted: &Window) {
     let rows = twin(batch, wanted);
     assert_eq!(out.num_rows(), rows.len());

@@ -1,12 +1,12 @@
-//! The numbers that vectors are made of, and their bytes.
+//! The number types of vectors, and their bytes.
 //!
-//! Contract: all are little-endian. Every kind but f64 becomes f32 without loss; f64 is rounded to
-//! the nearest f32 where f32 is asked for, and to infinity beyond its range. Conversions to a
-//! narrower kind round to the nearest, ties to even, and fail where the value is outside its range.
+//! Contract: all types are little-endian. Every type except for f64 converts to f32 without loss;
+//! an f64 is rounded to the nearest f32, and to infinity beyond its range. Conversions to a
+//! narrower type round to the nearest value, ties to even, and fail for values outside its range.
 
 use half::f16;
 
-/// A kind of number.
+/// A number type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Element {
     /// 32-bit float.
@@ -19,13 +19,13 @@ pub enum Element {
     I8,
     /// Byte.
     U8,
-    /// 32-bit integer: ids rather than coordinates.
+    /// 32-bit integer, for ids rather than coordinates.
     I32,
-    /// 64-bit integer: ids.
+    /// 64-bit integer, for ids.
     I64,
 }
 
-/// All kinds with their names, and the names that NumPy has for them.
+/// All types with their names, and NumPy's names.
 const NAMES: [(Element, &str, &str); 7] = [
     (Element::F32, "f32", "'<f4'"),
     (Element::F16, "f16", "'<f2'"),
@@ -39,7 +39,7 @@ const NAMES: [(Element, &str, &str); 7] = [
 /// Calls `$each` with the f64 of every number in `$bytes`.
 macro_rules! decode {
     ($bytes:expr, $kind:ty, $out:expr, $from:expr) => {{
-        // N.B. By index: chains of iterators are not inlined into long loops that are compiled for
+        // N.B. Indexed loops: iterator chains are not inlined into long loops that are compiled for
         // the processor.
         let numbers = $bytes.as_chunks().0;
         for at in 0..$out.len().min(numbers.len()) {
@@ -49,30 +49,30 @@ macro_rules! decode {
 }
 
 impl Element {
-    /// Its name, as in types of records.
+    /// Its name, as in record types.
     pub fn name(self) -> &'static str {
         let known = NAMES.iter().find(|(element, ..)| *element == self);
         known.map_or("", |(_, name, _)| name)
     }
 
-    /// NumPy's name for it, as headers write it.
+    /// NumPy's name for it, as in headers.
     pub(super) fn descr(self) -> &'static str {
         let known = NAMES.iter().find(|(element, ..)| *element == self);
         known.map_or("", |(_, _, descr)| descr)
     }
 
-    /// The kind of a name.
+    /// Returns the type with this name.
     pub fn named(name: &str) -> Option<Self> {
         let known = NAMES.iter().find(|(_, known, _)| *known == name);
         known.map(|(element, ..)| *element)
     }
 
-    /// The kind that NumPy calls `descr`.
+    /// Returns the type for NumPy's `descr`.
     pub(super) fn of_descr(descr: &str) -> Option<Self> {
         let plain = descr.trim_matches(['\'', '"']);
         let known = |(_, _, known): &&(Element, &str, &str)| {
             let known = known.trim_matches('\'');
-            // Truth values are bytes of 0 and 1.
+            // Booleans are bytes of 0 and 1.
             known == plain
                 || known == "|u1" && plain == "|b1"
                 || known[1..] == plain[1..] && matches!(plain, "<i1" | "<u1" | "=i1" | "=u1")
@@ -80,7 +80,7 @@ impl Element {
         NAMES.iter().find(known).map(|(element, ..)| *element)
     }
 
-    /// Bytes of a number.
+    /// Bytes per number.
     pub fn bytes(self) -> usize {
         match self {
             Element::F64 | Element::I64 => 8,
@@ -95,12 +95,12 @@ impl Element {
         matches!(self, Element::I32 | Element::I64)
     }
 
-    /// Whether it has numbers between whole ones.
+    /// Whether it is a float.
     pub(crate) fn is_float(self) -> bool {
         matches!(self, Element::F32 | Element::F16 | Element::F64)
     }
 
-    /// The numbers in `bytes` as f32.
+    /// Converts the numbers in `bytes` to f32.
     pub(crate) fn decode_f32(self, bytes: &[u8], out: &mut [f32]) {
         match self {
             Element::F32 => decode!(bytes, f32, out, |number: f32| number),
@@ -113,7 +113,7 @@ impl Element {
         }
     }
 
-    /// The numbers in `bytes` as f64: exactly, but for integers beyond 2^53.
+    /// Converts the numbers in `bytes` to f64: exactly, except for integers beyond 2^53.
     #[inline(always)]
     pub(crate) fn decode_f64(self, bytes: &[u8], out: &mut [f64]) {
         match self {
@@ -127,7 +127,7 @@ impl Element {
         }
     }
 
-    /// Writes `value` to `out`; false where the kind has no number near it.
+    /// Writes `value` to `out`; returns false if it is outside the type's range.
     pub(crate) fn encode(self, value: f64, out: &mut [u8]) -> bool {
         let rounded = value.round_ties_even();
         let within = |least: f64, most: f64| (least..=most).contains(&rounded);
@@ -167,10 +167,10 @@ impl Element {
 
 /// The f16 nearest to `value`, ties to even.
 fn nearest_f16(value: f64) -> f16 {
-    // N.B. `f16::from_f64` rounds to f32 first, and where that makes a tie of what is none, f16 may
-    // be the wrong neighbour. So the f32 is rounded to odd: where it is not exact, its last bit is
-    // 1, and it has 13 bits more than f16, so it is no tie (Boldo and Melquiond, IEEE Transactions
-    // on Computers 57(4), 2008).
+    // N.B. `f16::from_f64` rounds to f32 first. If that creates a tie, the second rounding may give
+    // the wrong f16. So the f32 is rounded to odd: if it is not exact, its last bit is 1. It has 13
+    // bits more than f16, so it is never a tie (Boldo and Melquiond, IEEE Transactions on Computers
+    // 57(4), 2008).
     let single = value as f32;
     let off = f64::from(single) - value;
     let is_even = single.to_bits() & 1 == 0;
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_nearest_half_is_told_from_all_bits() {
-        // Around the middle between any two neighbours, however near.
+        // Values around the middle between any two neighbours, however close.
         for bits in 0..0x7bff_u16 {
             let (low, high) = (f16::from_bits(bits), f16::from_bits(bits + 1));
             let middle = (low.to_f64() + high.to_f64()) / 2.0;

@@ -1,8 +1,8 @@
 //! Facts by which an index or a checkpoint recognizes its file of vectors, so that another or a
-//! changed file is refused.
+//! changed file is rejected.
 //!
-//! Contract: type, length, time of change, and a checksum of rows spread over the file. Two files
-//! with the same notes are taken for one.
+//! Contract: type, length, modification time, and a checksum of rows spread over the file. Two
+//! files with the same facts count as the same.
 
 use std::path::Path;
 
@@ -13,8 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{VectorFile, input_of, start};
 
-/// Rows of a file that its checksum covers; fewer where they are so long that they would take more
-/// than [`SAMPLE_BYTES`].
+/// The number of rows in the checksum, or fewer if they would take more than [`SAMPLE_BYTES`].
 const SAMPLE_ROWS: u64 = 64;
 const SAMPLE_BYTES: u64 = 1 << 20;
 
@@ -22,19 +21,19 @@ const SAMPLE_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BaseFacts {
-    /// Kind of number and dimension.
+    /// Number type and dimension.
     pub(crate) vectors: String,
     pub(crate) rows: u64,
     pub(crate) header_bytes: u64,
     pub(crate) row_bytes: usize,
-    /// When the file was last changed, in nanoseconds since 1970.
+    /// The modification time, in nanoseconds since 1970.
     pub(crate) modified_ns: i64,
-    /// The checksum of some rows, and the seed of all records'.
+    /// The checksum of some rows, which also seeds the checksums of all records.
     pub(crate) fingerprint: u64,
 }
 
 impl BaseFacts {
-    /// Of the file as it is now.
+    /// The facts of the file as it is now.
     pub(crate) fn of(job: &Job, base: &VectorFile) -> Result<Self> {
         Ok(BaseFacts {
             vectors: base.type_name(),
@@ -47,12 +46,12 @@ impl BaseFacts {
     }
 }
 
-/// When a file was changed; a dataset never is, and says 0.
+/// The modification time of a file; 0 for a dataset, which never changes.
 pub(crate) fn modified_ns(job: &Job, path: &Path) -> Result<i64> {
     Ok(start::facts_of(job, path)?.modified_ns as i64)
 }
 
-/// A checksum of rows from the first to the last.
+/// A checksum of rows that include the first and the last.
 fn fingerprint(job: &Job, base: &VectorFile) -> Result<u64> {
     let fitting = (SAMPLE_BYTES / base.row_bytes() as u64).max(2);
     let steps = SAMPLE_ROWS.min(fitting).min(base.rows);

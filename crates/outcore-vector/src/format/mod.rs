@@ -1,15 +1,14 @@
-//! Files of vectors: what they hold, told by their names and headers, and headers for new ones.
+//! Files of vectors: detects their format by name and header, and makes headers for new files.
 //!
 //! - `.npy`: NumPy's header, then rows; f32, f16, f64, i8, u8, i32 (source: numpy/lib/format.py)
-//! - `.fvecs` `.bvecs` `.ivecs`: before each row its dimension, as i32 (source:
-//!   corpus-texmex.irisa.fr)
-//! - `.fbin` `.f16bin` `.u8bin` `.i8bin` `.ibin`: two u32, rows and dimension, then rows (source:
-//!   big-ann-benchmarks.com)
-//! - others: raw numbers, with a type such as `f32x768`
+//! - `.fvecs` `.bvecs` `.ivecs`: an i32 dimension before each row (source: corpus-texmex.irisa.fr)
+//! - `.fbin` `.f16bin` `.u8bin` `.i8bin` `.ibin`: two u32, the numbers of rows and dimensions, then
+//!   rows (source: big-ann-benchmarks.com)
+//! - others: raw numbers, with a type such as `f32x768` from the caller
 //!
 //! Contract: [`VectorFile::open`] reads the header and checks it against the length of the file, so
-//! nothing is ever allocated for rows that are not there. Every row of `.fvecs` and its kin has the
-//! same dimension; each is checked when it is read. All numbers are little-endian.
+//! nothing is ever allocated for missing rows. All rows of `.fvecs` and similar files have the same
+//! dimension; each is checked when it is read. All numbers are little-endian.
 
 mod element;
 pub(crate) mod known;
@@ -24,28 +23,28 @@ use outcore_io::units;
 
 pub use element::Element;
 
-/// Vectors have no more dimensions than this.
+/// The most dimensions of a vector.
 pub(crate) const DIMENSION_MAX: usize = 1 << 20;
-/// Bytes of the header of big-ann's files.
+/// Bytes of the header in big-ann's files.
 const BIN_HEADER_BYTES: usize = 8;
-/// Bytes of the dimension before a row of texmex' files.
+/// Bytes of the dimension before a row in texmex's files.
 const ROW_HEADER_BYTES: usize = 4;
-/// Bytes before a row of an index with lists: its number in the base, its list, and a checksum.
+/// Bytes before a row in an index with lists: its number in the base, its list, and a checksum.
 pub(crate) const LIST_HEADER_BYTES: usize = 16;
-/// How much of a file is read to find its header.
+/// Bytes of a file that are read to find its header.
 const PREFIX_BYTES: u64 = 64 << 10;
 
-/// How tables begin: Parquet, Arrow.
+/// The first bytes of tables: Parquet, Arrow.
 const TABLE_MAGICS: [&[u8]; 2] = [b"PAR1", b"ARROW1"];
 
-/// Where the numbers lie in a file.
+/// The layout of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Container {
     /// NumPy's.
     Npy,
-    /// Texmex': fvecs, bvecs, ivecs.
+    /// Texmex's: fvecs, bvecs, ivecs.
     Vecs,
-    /// Big-ann's: fbin and its kin.
+    /// Big-ann's: fbin and similar.
     Bin,
     /// Raw numbers.
     Raw,
@@ -53,7 +52,7 @@ pub enum Container {
     Lists,
 }
 
-/// The endings of names: container and the kind of number that follows from them.
+/// The extensions of files of vectors, with their container and number type.
 const ENDINGS: [(&str, Container, Option<Element>); 9] = [
     ("npy", Container::Npy, None),
     ("fvecs", Container::Vecs, Some(Element::F32)),
@@ -66,7 +65,7 @@ const ENDINGS: [(&str, Container, Option<Element>); 9] = [
     ("ibin", Container::Bin, Some(Element::I32)),
 ];
 
-/// Endings of files that are made of vectors elsewhere: nobody would look for raw numbers in them.
+/// Extensions of other formats, which must not be used for raw numbers.
 const FOREIGN_ENDINGS: [&str; 18] = [
     "npz",
     "parquet",
@@ -88,13 +87,13 @@ const FOREIGN_ENDINGS: [&str; 18] = [
     "xz",
 ];
 
-/// What a name ends in, in small letters.
+/// The extension of a name, in lower case.
 fn ending_of(path: &Path) -> String {
     let ending = path.extension().and_then(|ending| ending.to_str());
     ending.unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Fails for the name of an index that would be taken for a file of vectors.
+/// Fails for the name of an index that has the extension of a file of vectors.
 ///
 /// # Errors
 /// Usage.
@@ -108,7 +107,7 @@ pub(crate) fn refuse_vector_name(path: &Path) -> Result<()> {
         .hint("choose another name, such as one that ends in .vindex"))
 }
 
-/// The container and the kind of number that a name tells.
+/// The container and the number type of an extension.
 fn told_by(path: &Path) -> (Container, Option<Element>) {
     let ending = ending_of(path);
     let known = ENDINGS.iter().find(|(known, ..)| *known == ending);
@@ -117,19 +116,19 @@ fn told_by(path: &Path) -> (Container, Option<Element>) {
     })
 }
 
-/// A type of vectors: a kind of number, and how many of them.
+/// A type of vectors: a number type, and a dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// The kind of number.
+    /// The number type.
     pub element: Element,
-    /// Numbers of a vector.
+    /// Numbers per vector.
     pub dimension: usize,
 }
 
-/// A type such as `f32x768`: kind and dimension.
+/// Parses a type such as `f32x768`: number type and dimension.
 ///
 /// # Errors
-/// Usage: it is none.
+/// Usage: any other text.
 pub fn parse_type(text: &str) -> Result<Layout> {
     let (name, dimension) = text.split_once('x').unwrap_or((text, "1"));
     let element = Element::named(name);
@@ -144,32 +143,32 @@ pub fn parse_type(text: &str) -> Result<Layout> {
     })
 }
 
-/// A file of vectors and what its header says.
+/// A file of vectors, and the contents of its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VectorFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// How it is laid out.
+    /// Its layout.
     pub container: Container,
-    /// Its numbers.
+    /// Its number type.
     pub element: Element,
-    /// Numbers of a vector.
+    /// Numbers per vector.
     pub dimension: usize,
-    /// Vectors.
+    /// The number of vectors.
     pub rows: u64,
     /// Bytes before the first row.
     pub header_bytes: u64,
-    /// Number of the first row in the whole file, of which this may be a part.
+    /// The number of its first row in the whole file, if this is a part of one.
     pub first_row: u64,
 }
 
 impl VectorFile {
-    /// Reads the header of the file or dataset `path`; `type_name`, such as `f32x768`, is for raw
-    /// numbers.
+    /// Reads the header of the file or dataset `path`; `type_name`, such as `f32x768`, is required
+    /// for raw numbers.
     ///
     /// # Errors
-    /// Usage: a file whose name and content tell no type, or another than the one given. Corrupt: a
-    /// header that does not fit the length of the file. I/O.
+    /// Usage: neither name nor content gives a type, or the type is not the given one. Corrupt: a
+    /// header that does not match the length of the file. I/O.
     pub fn open(job: &Job, path: &Path, type_name: Option<&str>) -> Result<Self> {
         let given = type_name.map(parse_type).transpose()?;
         let file_bytes = start::facts_of(job, path)?.len_bytes;
@@ -183,7 +182,7 @@ impl VectorFile {
         })
     }
 
-    /// The same, where `type_name` is only for those files whose names and content tell no type.
+    /// The same, but `type_name` only applies if neither name nor content gives a type.
     ///
     /// # Errors
     /// As [`VectorFile::open`].
@@ -196,7 +195,7 @@ impl VectorFile {
         }
     }
 
-    /// Fails unless its vectors are of this type, if one is given.
+    /// Fails unless its vectors have this type, if one is given.
     ///
     /// # Errors
     /// Usage.
@@ -322,10 +321,10 @@ impl VectorFile {
         }
     }
 
-    /// `rows` of its rows, from the `from`th on.
+    /// Returns the part with `rows` of its rows, from row `from`.
     ///
     /// # Panics
-    /// Where it has fewer.
+    /// If it has fewer rows.
     #[must_use]
     pub(crate) fn part(&self, from: u64, rows: u64) -> Self {
         assert!(from + rows <= self.rows);
@@ -347,7 +346,7 @@ impl VectorFile {
         self.rows * self.row_bytes() as u64
     }
 
-    /// Bytes in each row before its numbers.
+    /// Bytes before the numbers of each row.
     pub(crate) fn lead_bytes(&self) -> usize {
         match self.container {
             Container::Vecs => ROW_HEADER_BYTES,
@@ -361,10 +360,10 @@ impl VectorFile {
         format!("{}x{}", self.element.name(), self.dimension)
     }
 
-    /// The bytes of the numbers of a row.
+    /// Returns the bytes of a row's numbers.
     ///
     /// # Errors
-    /// Corrupt: the row says another dimension than the first.
+    /// Corrupt: the row has another dimension than the first.
     pub(crate) fn numbers<'r>(&self, row: u64, bytes: &'r [u8]) -> Result<&'r [u8]> {
         let (lead, numbers) = bytes.split_at(self.lead_bytes());
         if let [a, b, c, d] = *lead {
@@ -378,11 +377,11 @@ impl VectorFile {
         Ok(numbers)
     }
 
-    /// The file that `path` becomes for this many rows, as its name tells; of raw numbers if it
-    /// tells nothing.
+    /// Describes the file at `path` for this many rows, in the format of its extension, or raw
+    /// numbers for other extensions.
     ///
     /// # Errors
-    /// Usage: the name tells another kind of number, or the format has no room for this many rows.
+    /// Usage: the extension has another number type, or the format cannot hold this many rows.
     pub(crate) fn to_write(
         path: &Path,
         element: Element,
@@ -423,8 +422,8 @@ impl VectorFile {
         Ok(file)
     }
 
-    /// What the file that `path` becomes for this many rows has in front of all of them, and in
-    /// front of each.
+    /// Returns the bytes before all rows, and those before each row, of the file at `path` for this
+    /// many rows.
     ///
     /// # Errors
     /// As [`crate::convert::convert`].
@@ -438,7 +437,7 @@ impl VectorFile {
         Ok((file.header(), file.lead()))
     }
 
-    /// The kind of number that a name asks for.
+    /// The number type of an extension, if it has one.
     pub(crate) fn element_of_name(path: &Path) -> Option<Element> {
         told_by(path).1
     }
@@ -454,19 +453,19 @@ impl VectorFile {
         }
     }
 
-    /// The header of an array of one dimension.
+    /// The header of a one-dimensional array.
     pub(crate) fn flat_header(&self) -> Vec<u8> {
         npy_header(self.element, self.rows * self.dimension as u64, None)
     }
 
-    /// The bytes in each row before its numbers.
+    /// The bytes before the numbers of each row.
     pub(crate) fn lead(&self) -> Vec<u8> {
         let lead = (self.dimension as u32).to_le_bytes();
         lead[..self.lead_bytes()].to_vec()
     }
 }
 
-/// A header of NumPy's for an array of one or two dimensions.
+/// NumPy's header for an array of one or two dimensions.
 fn npy_header(element: Element, rows: u64, columns: Option<usize>) -> Vec<u8> {
     let shape = match columns {
         Some(columns) => format!("({rows}, {columns})"),
@@ -483,7 +482,7 @@ fn npy_header(element: Element, rows: u64, columns: Option<usize>) -> Vec<u8> {
     bytes
 }
 
-/// What NumPy's header says of an array of vectors.
+/// NumPy's header of an array of vectors.
 struct Npy {
     element: Element,
     bytes: u64,
@@ -491,7 +490,7 @@ struct Npy {
     columns: u64,
 }
 
-/// The header of a `.npy` file.
+/// Parses the header of a `.npy` file.
 fn read_npy(prefix: &[u8]) -> Result<Npy> {
     let array = NpyArray::parse(prefix)?;
     let element = Element::of_descr(&array.descr).ok_or_else(|| {

@@ -1,7 +1,7 @@
-//! What a file of the job's device says of itself before it is read: its length, its time of
-//! change, its first bytes.
+//! The length, the modification time and the first bytes of a file on the job's device, before it
+//! is read.
 //!
-//! Contract: files and datasets alike, since both are opened by the device; nothing is kept open.
+//! Contract: works for files and datasets, because the device opens both; nothing stays open.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use outcore::{Error, Input, Job, Result};
 use outcore_io::drive::{Access, FileFacts};
 use outcore_io::port::Volume;
 
-/// The length of a file and when it was changed.
+/// Returns the length and the modification time of a file.
 ///
 /// # Errors
 /// It cannot be opened.
@@ -27,10 +27,10 @@ pub(crate) fn facts_of(job: &Job, path: &Path) -> Result<FileFacts> {
     Ok(facts)
 }
 
-/// `len_bytes` bytes of a file that has them, from `at_bytes` on.
+/// Reads `len_bytes` existing bytes of a file, from `at_bytes` on.
 ///
 /// # Errors
-/// What reading fails with.
+/// Errors of reading.
 pub(crate) fn bytes_of(job: &Job, path: &Path, at_bytes: u64, len_bytes: usize) -> Result<Vec<u8>> {
     if len_bytes == 0 {
         return Ok(Vec::new());

@@ -1,11 +1,10 @@
-//! The index of a base is written in one pass of the engine's writer.
+//! Builds the index of a base in one pass of the engine's writer.
 //!
-//! Contract: each row's record is written at its place by any thread, so the index's bytes depend
-//! on the base alone. A number that is infinite or not a number is an error with its row. The index
-//! is absent or whole.
+//! Contract: any thread writes a row's record at its place, so the index's bytes depend only on the
+//! base. An infinite number or NaN is an error with its row. The index is absent or whole.
 //!
 //! Bounds: one read of the base and one write of the index; memory is the engine's window of pieces
-//! and one row a thread.
+//! and one row per thread.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,10 +20,10 @@ use super::{BaseFacts, FORM, HEADER_BYTES, IndexFile, NAME, Noted, record};
 use crate::format::{Element, VectorFile, refuse_vector_name, source_of};
 use crate::scan::{show_copy, strange};
 
-/// An index that was made.
+/// A new index.
 #[derive(Debug)]
 pub struct Built {
-    /// What was read and written.
+    /// The I/O of the job.
     pub summary: Summary,
     /// Bytes of the index.
     pub index_bytes: u64,
@@ -33,8 +32,8 @@ pub struct Built {
 /// Writes the index of `base` to `path`.
 ///
 /// # Errors
-/// Usage: a base of numbers that an index makes no smaller, a number that is infinite or not a
-/// number, an output that exists and may not be replaced. What reading and writing fail with.
+/// Usage: a base for which an index would not be smaller, an infinite number or NaN, an existing
+/// output that may not be replaced. Errors of reading and writing.
 pub fn build(job: &Job, base: &VectorFile, path: &Path, replace: bool) -> Result<Built> {
     check(base)?;
     refuse_vector_name(path)?;
@@ -77,7 +76,7 @@ pub fn build(job: &Job, base: &VectorFile, path: &Path, replace: bool) -> Result
     })
 }
 
-/// Whether an index of such vectors is of use.
+/// Fails if an index of such vectors is useless.
 fn check(base: &VectorFile) -> Result<()> {
     let (cause, hint) = match base.element {
         Element::F32 | Element::F64 | Element::F16 => return Ok(()),

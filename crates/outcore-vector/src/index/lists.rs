@@ -1,23 +1,28 @@
-//! An index with lists: the rows of a base grouped by the nearest of some centroids, so that a
-//! search reads a part of them.
+//! An index with lists: the rows of a base grouped by their nearest centroid, so that a search can
+//! read a part of them.
 //!
-//! Contract (IVF: Sivic and Zisserman, "Video Google", ICCV 2003; Jégou, Douze, Schmid, "Product
-//! Quantization for Nearest Neighbor Search", PAMI 2011): each row of the base is in the list of
-//! its nearest centroid, as it is in the base, with its number there. [`build_lists`] clusters the
-//! base by [`kmeans`](mod@crate::kmeans), then groups its rows by one sort of the engine's, within
-//! the memory of the job; the index is absent or whole, and its bytes depend on the base and the
-//! options alone. Rows ascend within a list.
+//! Contract: each row of the base is in the list of its nearest centroid, unchanged, with its row
+//! number. Rows ascend within a list. [`build_lists`] clusters the base with
+//! [`kmeans`](mod@crate::kmeans), and then groups its rows with one sort by the engine, within the
+//! job's memory. The index is absent or whole, and its bytes depend only on the base and the
+//! options. Source: IVF (Sivic and Zisserman, "Video Google", ICCV 2003; Jégou, Douze, Schmid,
+//! "Product Quantization for Nearest Neighbor Search", PAMI 2011).
 //!
-//! N.B. The rows are kept whole, not as codes of a byte: a list is read in one piece, and measured
-//! at once in f64. Codes would be a quarter to read, and each row that they cannot leave out a
-//! random read of the base.
+//! N.B. The lists contain whole rows, not one-byte codes: a list is read in one piece, and its rows
+//! are measured directly in f64. Codes would need a quarter of the bytes, but a random read of the
+//! base for each row that they cannot rule out.
 //!
-//! Layout: the header of [`super`]; the centroids as f64; the first row of each list and the end of
-//! the last as u64; zeros up to a multiple of 4096 bytes; then the rows. In front of each are its
-//! number (u64), its list (u32), and a checksum (u32) of the row, seeded by both and by the base.
+//! Layout:
 //!
-//! Bounds: the passes of k-means, one more read of the base, and what a sort of rows takes. An
-//! index is as long as the base and 16 bytes a row.
+//! - the header of [`super`]
+//! - the centroids as f64
+//! - the first row of each list and the end of the last, as u64
+//! - zeros up to a multiple of 4096 bytes
+//! - the rows, each after its number (u64), its list (u32), and its checksum (u32), which is seeded
+//!   by both and by the base
+//!
+//! Bounds: the passes of k-means, one more read of the base, and a sort of its rows. The index has
+//! the length of the base plus 16 bytes per row.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -41,13 +46,13 @@ use super::{BaseFacts, Built, FORM, HEADER_BYTES, NAME, Noted, modified_ns};
 use crate::format::{Container, Element, LIST_HEADER_BYTES, VectorFile, source_of, start};
 use crate::kmeans::{Batches, KmeansOptions, LabelSpace, Labeller, kmeans};
 
-/// Lists, at most.
+/// The most lists.
 const LISTS_MAX: usize = 1 << 16;
-/// A base with more rows a list is clustered by batches.
+/// A base with more rows per list is clustered in batches.
 const ROWS_A_LIST: u64 = 1024;
-/// Passes over a base with fewer.
+/// The most passes over a smaller base.
 const ITERATIONS_MAX: u32 = 20;
-/// Batches of a base with more, and the rows of one.
+/// The most batches for a larger base, and the rows of a batch.
 const BATCHES_MAX: u32 = 100;
 const BATCH_ROWS: usize = 1 << 14;
 const BATCH_ROWS_A_LIST: usize = 16;
@@ -56,16 +61,16 @@ const OPERATION: &str = "index vectors";
 /// How rows are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListOptions {
-    /// Lists.
+    /// The number of lists.
     pub lists: usize,
-    /// Rows are grouped by their directions, as suits searches under the cosine.
+    /// Whether rows are grouped by direction, for searches with the cosine.
     pub is_spherical: bool,
-    /// What the first centroids are drawn with.
+    /// The seed of the first centroids.
     pub seed: u64,
 }
 
 impl ListOptions {
-    /// This many lists by the Euclidean distance.
+    /// This many lists by Euclidean distance.
     pub fn new(lists: usize) -> Self {
         ListOptions {
             lists,
@@ -75,17 +80,17 @@ impl ListOptions {
     }
 }
 
-/// What an index with lists notes of them.
+/// The metadata of lists in an index.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListFacts {
     lists: usize,
     is_spherical: bool,
-    /// The checksum of the centroids and of where lists begin.
+    /// The checksum of the centroids and of the starts of lists.
     tables_checksum: u64,
 }
 
-/// Bytes of the tables of this many lists, filled up.
+/// Bytes of the tables for this many lists, padded.
 fn tables_bytes(lists: usize, dimension: usize) -> u64 {
     let numbers = lists as u64 * dimension as u64 + lists as u64 + 1;
     (numbers * size_of::<f64>() as u64).next_multiple_of(HEADER_BYTES as u64)
@@ -94,9 +99,9 @@ fn tables_bytes(lists: usize, dimension: usize) -> u64 {
 /// Writes an index with lists of `base` to `path`.
 ///
 /// # Errors
-/// Usage: more lists than rows, ids instead of vectors, a number that is infinite or not a number,
-/// an output that exists and may not be replaced. Memory: the centroids do not fit. No space. What
-/// reading and writing fail with.
+/// Usage: more lists than rows, ids instead of vectors, an infinite number or NaN, an existing
+/// output that may not be replaced. Memory: the centroids do not fit. No space. Errors of reading
+/// and writing.
 pub fn build_lists(
     job: &Job,
     base: &VectorFile,
@@ -194,7 +199,7 @@ pub fn build_lists(
     })
 }
 
-/// Rows with their lists in front.
+/// Rows, with their lists before them.
 struct Grouped<'b> {
     base: &'b VectorFile,
     labeller: Labeller<'b>,
@@ -211,7 +216,7 @@ fn checksum(row: u64, list: u32, numbers: &[u8], fingerprint: u64) -> u32 {
     block_checksum(place, numbers) as u32
 }
 
-/// What a thread labels rows with, and the labels of a batch.
+/// A thread's space for labelling rows, and the labels of a batch.
 struct Labels {
     space: LabelSpace,
     labels: Vec<u32>,
@@ -273,7 +278,7 @@ impl Producer for Grouped<'_> {
     }
 
     fn space_bytes(&self) -> usize {
-        // Labels of a batch take less than its rows, of which there is a window.
+        // The labels of a batch take less memory than its rows, which are counted as a window.
         self.labeller.space_bytes() + (1 << 20)
     }
 
@@ -282,7 +287,7 @@ impl Producer for Grouped<'_> {
     }
 }
 
-/// An index with lists that fits its base.
+/// An index with lists that matches its base.
 #[derive(Debug)]
 pub(crate) struct ListFile {
     facts: BaseFacts,
@@ -298,7 +303,7 @@ pub(crate) struct ListFile {
 }
 
 impl ListFile {
-    /// The index at `path`, of this many bytes, which notes `lists` of a base whose facts are
+    /// Opens the index at `path`, of this many bytes, with the metadata `lists` and the base's
     /// `facts`.
     pub(super) fn open(
         job: &Job,
@@ -354,7 +359,7 @@ impl ListFile {
         })
     }
 
-    /// How many lists there are.
+    /// The number of lists.
     pub(crate) fn count(&self) -> usize {
         self.limits.len() - 1
     }
@@ -364,15 +369,15 @@ impl ListFile {
         self.limits[list]..self.limits[list + 1]
     }
 
-    /// The list that the row at a place is in.
+    /// The list that contains the row at a place.
     pub(crate) fn list_at(&self, place: u64) -> usize {
         self.limits.partition_point(|limit| *limit <= place) - 1
     }
 
-    /// The number in the base of a row of `list`, whose place begins with `lead`.
+    /// Returns the row number in the base for a row of `list`, from the bytes at its place.
     ///
     /// # Errors
-    /// Corrupt: it is not what was written.
+    /// Corrupt: the row is damaged.
     pub(crate) fn row_of(&self, list: usize, bytes: &[u8]) -> Result<u64> {
         let (lead, numbers) = bytes.split_at(LIST_HEADER_BYTES);
         let (words, _) = lead.as_chunks::<4>();
@@ -387,7 +392,7 @@ impl ListFile {
         }
     }
 
-    /// Fails if the base was changed since the index was opened.
+    /// Fails if the base has changed since the index was opened.
     pub(crate) fn check_base(&self, job: &Job) -> Result<()> {
         match modified_ns(job, &self.base)? == self.facts.modified_ns {
             true => Ok(()),

@@ -1,21 +1,20 @@
-//! An index of a file of vectors: a byte for each number, beside a proof of how far that may be
-//! off; or its rows in lists.
+//! An index of a file of vectors: one byte per number with a bound on the error, or the rows in
+//! lists.
 //!
 //! Contract: an index without lists has a record ([`record`]) for each row of its base, about a
-//! quarter of the row in f32. Whoever searches reads the records instead of the rows, leaves out
-//! what the proof leaves out, and reads the few rows that are left from the base; so an index
-//! changes what is read and never what is found. [`build`] writes it in one read of the base,
-//! absent or whole.
+//! quarter of the size of the row in f32. A search reads the records instead of the rows, rules out
+//! rows by the bound, and reads only the remaining rows from the base. So an index changes what is
+//! read, and never the result. [`build`] writes it in one read of the base, absent or whole.
 //!
-//! An index with lists ([`lists`]) has the rows themselves, grouped by the nearest of some
-//! centroids. A search of a few lists may miss neighbours; a search of all misses none.
+//! An index with lists ([`lists`]) has the rows themselves, grouped by their nearest centroid. A
+//! search of a few lists may miss neighbours; a search of all lists is exact.
 //!
-//! An index belongs to one base, of which it notes type, length, time of change, and a checksum of
-//! rows spread over the file. [`IndexFile::open`] refuses a base that differs in any of them. Each
-//! record has a checksum over its bytes, its position and the base, which is verified whenever it
-//! is read.
+//! An index belongs to one base, and stores its type, length, modification time, and a checksum of
+//! rows spread over the file. [`AnyIndex::open`] rejects a base that differs in any of them. Each
+//! record has a checksum over its bytes, its position and the base, which is verified at every
+//! read.
 //!
-//! Layout: [metadata](outcore_io::metadata) with its checksum, filled up with zeros to
+//! Layout: [metadata](outcore_io::metadata) with its checksum, padded with zeros to
 //! [`HEADER_BYTES`]; then the records.
 
 mod build;
@@ -50,16 +49,16 @@ const FORM: Form = Form {
     upgrade: AGAIN,
 };
 
-/// What an index notes of itself.
+/// The metadata of an index.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Noted {
     base: BaseFacts,
-    /// Of an index that has lists instead of records.
+    /// `Some` for an index with lists instead of records.
     lists: Option<lists::ListFacts>,
 }
 
-/// The error for a base that was changed while it was worked on.
+/// The error for a base that has changed during the job.
 fn changed(base: &Path) -> Error {
     let cause = "the file was changed while it was searched or indexed";
     Error::corrupt("read vectors", cause)
@@ -67,7 +66,7 @@ fn changed(base: &Path) -> Error {
         .hint("work on a copy that nobody changes")
 }
 
-/// An index that fits its base.
+/// An index that matches its base.
 #[derive(Debug, Clone)]
 pub(crate) struct IndexFile {
     facts: BaseFacts,
@@ -96,14 +95,14 @@ impl IndexFile {
         }
     }
 
-    /// An index without lists.
+    /// Opens an index without lists.
     fn checked(path: &Path, base: &VectorFile, facts: BaseFacts, len_bytes: u64) -> Result<Self> {
         let index = Self::of(path, base, facts);
         check_len(path, &index.records, len_bytes)?;
         Ok(index)
     }
 
-    /// Fails if the base was changed since the index was opened.
+    /// Fails if the base has changed since the index was opened.
     pub(crate) fn check_base(&self, job: &Job) -> Result<()> {
         match modified_ns(job, &self.base)? == self.facts.modified_ns {
             true => Ok(()),
@@ -111,16 +110,16 @@ impl IndexFile {
         }
     }
 
-    /// The records, to be read as vectors.
+    /// The records, which can be read as vectors.
     pub(crate) fn records(&self) -> &VectorFile {
         &self.records
     }
 
-    /// Reads the records in `bytes`, the first of which is the record of row `first`: what they
-    /// say, and the f32 that their codes stand for, one vector after another.
+    /// Decodes the records in `bytes`, the first of which belongs to row `first`. Returns their
+    /// facts, and the f32 values of their codes, vector after vector.
     ///
     /// # Errors
-    /// Corrupt: a record is not what was written.
+    /// Corrupt: a damaged record.
     pub(crate) fn decode(
         &self,
         first: u64,
@@ -149,21 +148,21 @@ impl IndexFile {
     }
 }
 
-/// An index that was opened, of either kind.
+/// An open index of either kind.
 #[derive(Debug)]
 pub(crate) enum AnyIndex {
-    /// Records, which change no result.
+    /// Records, which do not change results.
     Records(IndexFile),
-    /// Lists, of which a search reads some.
+    /// Lists, of which a search reads a part.
     Lists(lists::ListFile),
 }
 
 impl AnyIndex {
-    /// The index at `path` of `base`.
+    /// Opens the index of `base` at `path`.
     ///
     /// # Errors
-    /// Usage: the base is not the one that was indexed, or has changed; a version that is not
-    /// known. Corrupt: damage. What reading fails with.
+    /// Usage: the base is not the indexed one, or has changed; an unknown version. Corrupt: damage.
+    /// Errors of reading.
     pub(crate) fn open(job: &Job, path: &Path, base: &VectorFile) -> Result<Self> {
         let len_bytes = start::facts_of(job, path)?.len_bytes;
         let header_bytes = len_bytes.min(HEADER_BYTES as u64) as usize;
@@ -193,7 +192,7 @@ impl AnyIndex {
     }
 }
 
-/// Fails unless the file at `path` ends where `rows` end.
+/// Fails unless the file at `path` ends with the last row.
 fn check_len(path: &Path, rows: &VectorFile, len_bytes: u64) -> Result<()> {
     let wanted_bytes = rows.header_bytes + rows.data_bytes();
     match len_bytes == wanted_bytes {
@@ -208,7 +207,7 @@ fn check_len(path: &Path, rows: &VectorFile, len_bytes: u64) -> Result<()> {
     }
 }
 
-/// How a base differs from the one that was indexed.
+/// Describes how a base differs from the indexed one.
 fn difference(noted: &BaseFacts, found: &BaseFacts) -> Option<String> {
     if (noted.rows, &noted.vectors) != (found.rows, &found.vectors) {
         return Some(format!(

@@ -1,20 +1,19 @@
-//! A vector as bytes: its record in an index, and what the record proves of the vector.
+//! A vector's record in an index: one byte per number, and a bound on the error.
 //!
 //! Contract: a record holds codes `c` and three numbers: `scale` s, `residual` and `square`. For
-//! the vector x as it is in the file,
+//! the vector x in the file,
 //!
 //! ```text
 //! | x - s c |  <=  residual            square  =  |x|^2, rounded to the nearest f32
 //! ```
 //!
-//! where every `s c` is an f32 without rounding: s has 16 significant bits and c seven. A vector
-//! whose numbers are so large or small that f32 would tell too little of it has an infinite
-//! residual and no codes: nothing is proved of it, so whoever searches has to measure it. Only a
-//! zero vector has scale, residual and square 0.
+//! where every `s c` is an exact f32: s has 16 significant bits and c seven. If a vector's numbers
+//! are so large or small that f32 is too imprecise, its residual is infinite and it has no codes;
+//! searches then have to measure the vector. Only a zero vector has scale, residual and square 0.
 //!
 //! Layout, little-endian: a signed byte for each dimension, then `scale`, `residual` and `square`
-//! as f32, then 32 bits of the record's checksum, which also covers its position and the base.
-//! [`TAIL_BYTES`] are those that are not codes.
+//! as f32, then the record's 32-bit checksum, which also covers its position and the base.
+//! [`TAIL_BYTES`] is the length of everything after the codes.
 
 use outcore_io::checksum::{BlockLocation, block_checksum};
 
@@ -22,25 +21,25 @@ use crate::exact::{dot, round_up};
 use crate::format::Element;
 use crate::scan::{is_out_of_range, strange_in};
 
-/// Bytes of a record beside its codes.
+/// Bytes of a record after its codes.
 pub(crate) const TAIL_BYTES: usize = 16;
 /// The largest code.
 const CODE_MAX: f64 = 127.0;
-/// Vectors whose largest number lies outside are not coded: 2^-40 and 2^50. Inside, squares of
-/// norms stay far from the ends of f32.
+/// Vectors whose largest number is outside of 2^-40 to 2^50 are not coded. Inside, squares of norms
+/// stay far from the limits of f32.
 const LARGEST: std::ops::RangeInclusive<f64> = 9.094_947_017_729_282e-13..=1_125_899_906_842_624.0;
-/// By how much the norm of a residual is enlarged, which is far more than its sum may be off:
-/// 2^-30.
+/// The norm of a residual is increased by this part, 2^-30, which is far more than the error of its
+/// sum.
 const SLACK: f64 = 1.0 / 1_073_741_824.0;
 
-/// What a record says beside its codes.
+/// The parts of a record other than its codes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Facts {
-    /// What a code is multiplied with.
+    /// The factor of the codes.
     pub(crate) scale: f32,
-    /// The largest distance of the vector from its codes times the scale.
+    /// A bound on the distance between the vector and its codes times the scale.
     pub(crate) residual: f32,
-    /// The square of the vector's norm, to the nearest.
+    /// The square of the vector's norm, rounded to the nearest f32.
     pub(crate) square: f32,
 }
 
@@ -51,7 +50,7 @@ impl Facts {
     }
 }
 
-/// The least number of 16 significant bits that is not below `value`, which is a normal f32.
+/// The least number with 16 significant bits that is not below `value`, which is a normal f32.
 fn short_scale(value: f64) -> f32 {
     const LOW: u32 = 0xff;
     let near = round_up(value).to_bits();
@@ -59,8 +58,8 @@ fn short_scale(value: f64) -> f32 {
 }
 
 /// Writes the record of the vector in `bytes`, without its checksum, and decodes its numbers into
-/// `wide`. A vector with numbers that distances cannot be computed of cannot be encoded: the column
-/// of one is returned.
+/// `wide`. Returns the column of a number that distances cannot be computed from, if there is one;
+/// the vector is not encoded then.
 pub(crate) fn encode(
     element: Element,
     bytes: &[u8],
@@ -84,7 +83,7 @@ pub(crate) fn encode(
     None
 }
 
-/// The record of a vector of finite f64, without its checksum.
+/// Writes the record of a vector of finite f64, without its checksum.
 #[cfg(test)]
 pub(crate) fn encode_numbers(vector: &[f64], record: &mut [u8]) {
     let bytes: Vec<u8> = vector
@@ -95,7 +94,7 @@ pub(crate) fn encode_numbers(vector: &[f64], record: &mut [u8]) {
     assert_eq!(encode(Element::F64, &bytes, &mut wide, record), None);
 }
 
-/// A vector on its way to its codes, all in loops that are compiled for the processor.
+/// The encoding of a vector, in loops that are compiled for the processor.
 struct Coding<'a> {
     element: Element,
     bytes: &'a [u8],
@@ -114,7 +113,7 @@ impl pulp::NullaryFnOnce for Coding<'_> {
     }
 }
 
-/// Numbers that are worked on at a time.
+/// Numbers per loop step.
 const LANES: usize = 8;
 
 /// Adding this to a number below 2^51 rounds it to the nearest integer, ties to even, and leaves
@@ -141,8 +140,8 @@ fn code(vector: &[f64], largest: f64, codes: &mut [u8]) -> Facts {
     let mut lanes = [0.0_f64; LANES];
     let (numbers, numbers_rest) = vector.as_chunks::<LANES>();
     let (places, places_rest) = codes.as_chunks_mut::<LANES>();
-    // N.B. Indexed loops, and rounding by an addition: iterator chains and saturating casts keep
-    // the compiler from vectorizing.
+    // N.B. Indexed loops, and rounding by an addition: iterator chains and saturating casts prevent
+    // vectorization.
     let coded = |number: f64| {
         let shifted = number * inverse + ROUNDING;
         let off = number - (shifted - ROUNDING) * wide;
@@ -168,7 +167,7 @@ fn code(vector: &[f64], largest: f64, codes: &mut [u8]) -> Facts {
     }
 }
 
-/// The largest number, whatever its sign, and whether all are finite.
+/// The largest absolute value, and whether all numbers are finite.
 #[inline(always)]
 fn largest_of(vector: &[f64]) -> (f64, bool) {
     let (mut lanes, mut zeros) = ([0.0_f64; LANES], [0.0_f64; LANES]);
@@ -181,7 +180,7 @@ fn largest_of(vector: &[f64]) -> (f64, bool) {
             } else {
                 lanes[lane]
             };
-            // NaN for a NaN or an infinity, otherwise zero.
+            // Adds NaN for a NaN or an infinity, otherwise zero.
             zeros[lane] += eight[lane] * 0.0;
         }
     }
@@ -208,20 +207,20 @@ fn checksum(record: &[u8], fingerprint: u64, position: u64) -> u32 {
     block_checksum(place, &record[..record.len() - size_of::<u32>()]) as u32
 }
 
-/// Puts the checksum into a record.
+/// Stores the checksum in a record.
 pub(crate) fn seal(record: &mut [u8], fingerprint: u64, position: u64) {
     let sum = checksum(record, fingerprint, position);
     let at = record.len() - size_of::<u32>();
     record[at..].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Whether a record is the one that was written at `position`.
+/// Whether a record's checksum matches, as written at `position`.
 pub(crate) fn is_intact(record: &[u8], fingerprint: u64, position: u64) -> bool {
     let sum = checksum(record, fingerprint, position);
     record[record.len() - size_of::<u32>()..] == sum.to_le_bytes()
 }
 
-/// What a record says; `out` gets its codes times the scale, one for each dimension.
+/// Decodes a record; `out` gets its codes times the scale, one per dimension.
 #[inline(always)]
 pub(crate) fn decode(record: &[u8], out: &mut [f32]) -> Facts {
     let (codes, tail) = record.split_at(out.len());

@@ -1,16 +1,19 @@
-//! Mini-batches: centroids that move for a few rows at a time, so that a good clustering needs a
+//! Mini-batches: centroids that move after a few rows at a time, so that a good clustering reads a
 //! small part of the base.
 //!
-//! Contract (Sculley, "Web-Scale K-Means Clustering", WWW 2010, algorithm 1): each iteration draws
-//! rows at random, with replacement, gives each to its nearest centroid, and moves a centroid to
-//! the mean of all rows that it was given so far. The rows of a batch are added at once as sums
-//! without an order, which is the same mean; so the result depends on the base, the options and the
-//! seed alone. As in scikit-learn, a centroid with less than a hundredth of the rows of the largest
-//! one moves to a random row of the batch, each time that ten rows a centroid have been drawn; and
-//! the run ends when the mean distance of batches, smoothed, has not improved for some batches.
+//! Contract: each iteration samples rows with replacement, assigns each to its nearest centroid,
+//! and moves a centroid to the mean of all rows assigned to it so far (Sculley, "Web-Scale K-Means
+//! Clustering", WWW 2010, algorithm 1). The rows of a batch are added at once as order-independent
+//! sums, which give the same mean. So the result depends only on the base, the options and the
+//! seed.
 //!
-//! Bounds: a batch reads at most a block a row; one read of the base at the end tells inertia and
-//! rows of each cluster. Memory is Lloyd's and a batch.
+//! Two rules are those of scikit-learn. Each time ten rows per centroid have been sampled, a
+//! centroid with less than a hundredth of the rows of the largest cluster moves to a random row of
+//! the batch. The run ends when the smoothed mean distance of batches has not improved for some
+//! batches.
+//!
+//! Bounds: a batch reads at most one block per row; one read of the base at the end computes the
+//! inertia and the rows of each cluster. Memory is that of Lloyd's method and a batch.
 
 use outcore::{Job, Result};
 use outcore_io::threads;
@@ -25,27 +28,27 @@ use crate::format::VectorFile;
 use crate::scan::{Tile, first_failure};
 use outcore::read::sample::random;
 
-/// Rows for which one more thread is worth its start.
+/// The number of rows for which another thread is worth starting.
 const THREAD_ROWS: usize = 256;
-/// The weight of the last batch in the smoothed distance, at least. scikit-learn's is two batches
-/// divided by the rows, which never ends where the base is large.
+/// The least weight of the last batch in the smoothed distance. scikit-learn uses twice the batch
+/// divided by the rows, which never converges for a large base.
 const SMOOTHING_MIN: f64 = 0.05;
-/// A centroid with less than this part of the rows of the largest cluster is moved.
+/// A centroid with less than 1/`WEAK_PART` of the largest cluster's rows is moved.
 const WEAK_PART: u64 = 100;
-/// Rows a centroid between two such moves.
+/// Rows per centroid between two such moves.
 const ROWS_BETWEEN_MOVES: u64 = 10;
-/// The stream of random numbers for batches.
+/// The random stream for batches.
 const BATCHES: u64 = 2;
-/// The stream of random numbers for centroids that are moved.
+/// The random stream for moved centroids.
 const MOVES: u64 = 3;
 
-/// How batches are drawn, and when that ends.
+/// The size of batches, and when a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batches {
-    /// Rows of a batch.
+    /// Rows per batch.
     pub rows: usize,
-    /// The run ends when this many batches in turn have not improved the smoothed distance; never,
-    /// if there is none.
+    /// The run ends after this many consecutive batches that did not improve the smoothed distance;
+    /// never if `None`.
     pub patience: Option<u32>,
 }
 
@@ -59,9 +62,9 @@ impl Batches {
     }
 }
 
-/// Moves centroids for the rows of `batch`, a whole file: the rows of each cluster so far are its
-/// weight. Without `row_counts` the centroids start as the options say. The inertia is that before
-/// the move.
+/// Moves centroids for the rows of `batch`, a whole file. The number of rows of each cluster so far
+/// is its weight. Without `row_counts`, the centroids start as the options say. The inertia is that
+/// before the move.
 ///
 /// # Errors
 /// As [`super::kmeans`].
@@ -92,7 +95,7 @@ pub fn partial_fit(
     })
 }
 
-/// Where centroids move that had `counts` rows before.
+/// Moves centroids that had `counts` rows before.
 fn absorb(
     centroids: &Centroids,
     found: &Found,
@@ -114,14 +117,14 @@ fn absorb(
         }
         *count += *added;
         if is_spherical && !to_norm_one(&mut moved[at..]) {
-            // Rows that cancel out have no direction to move to.
+            // Rows that cancel out have no direction.
             moved[at..].copy_from_slice(from);
         }
     }
     moved
 }
 
-/// When the smoothed distance of batches no longer improves.
+/// Decides when the smoothed distance of batches no longer improves.
 struct Patience {
     smoothing: f64,
     smoothed: Option<f64>,
@@ -140,7 +143,7 @@ impl Patience {
         }
     }
 
-    /// Takes the mean distance of a batch; whether there have been `most` in vain.
+    /// Takes the mean distance of a batch; returns whether `most` batches have not improved it.
     fn ends(&mut self, distance: f64, most: Option<u32>) -> bool {
         let smoothed = self.smoothed.map_or(distance, |before| {
             before * (1.0 - self.smoothing) + distance * self.smoothing
@@ -193,7 +196,7 @@ impl Run<'_> {
             let tolerance =
                 *enough.get_or_insert_with(|| self.options.tolerance * found.variance(&of_batch));
             let distance = found.inertia.value() / batches.rows as f64;
-            // The first batch tells of the start, not of what follows.
+            // The first batch shows the start, not the progress.
             has_converged = iterations > 1
                 && (patience.ends(distance, batches.patience)
                     || (tolerance > 0.0 && moved <= tolerance));
@@ -202,7 +205,8 @@ impl Run<'_> {
         self.end(iterations, has_converged, None)
     }
 
-    /// Gives each row of a batch to its nearest centroid, on all threads that fit into the memory.
+    /// Assigns each row of a batch to its nearest centroid, on as many threads as the memory
+    /// allows.
     fn batch(&self, batch: &Gathered<'_>) -> Result<Found> {
         let (k, dimension) = (self.centroids.count(), self.base.dimension);
         let largest = if self.options.is_spherical {
@@ -239,8 +243,8 @@ impl Run<'_> {
         Ok(found)
     }
 
-    /// Moves centroids that have few rows beside the largest cluster to rows of the batch, at most
-    /// one for two of these.
+    /// Moves centroids with few rows, compared with the largest cluster, to rows of the batch. It
+    /// moves at most half as many centroids as the batch has rows.
     fn move_weak(
         &self,
         batch: &Gathered<'_>,

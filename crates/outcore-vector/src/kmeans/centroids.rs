@@ -1,9 +1,10 @@
-//! Centroids in memory, and the nearest of them to each of some rows.
+//! Centroids in memory, and the search for the nearest one to each row.
 //!
-//! Contract: the nearest centroid is the one with the least distance in f64 ([`crate::exact`]), the
-//! first of equals. A product in f32 of all centroids with a tile of rows gives the half squared
-//! norm of a centroid less its product with the row, which is least for the nearest. Where the
-//! second best is within the proven error of the best, all centroids are measured in f64.
+//! Contract: the nearest centroid is the one with the least distance in f64 ([`crate::exact`]), and
+//! the first of equal ones. A row's score for a centroid is half the centroid's squared norm minus
+//! their product, computed in f32 for all centroids and a tile of rows; it is least for the nearest
+//! centroid. If the second-best score is within the proven error of the best one, all centroids are
+//! measured in f64.
 
 use pulp::{Simd, WithSimd};
 
@@ -14,7 +15,7 @@ use crate::scan::{Rows, TILE_ROWS};
 
 /// Centroids that are multiplied at a time.
 const AT_ONCE: usize = 256;
-/// With a centroid of a larger norm, f32 says nothing.
+/// A centroid with a larger norm cannot be compared in f32.
 const NORM_MAX: f64 = 1e15;
 /// The unit roundoff of f32.
 const UNIT: f64 = 1.0 / 16_777_216.0;
@@ -23,7 +24,7 @@ const UNIT: f64 = 1.0 / 16_777_216.0;
 pub(super) struct Centroids {
     wide: Vec<f64>,
     narrow: Vec<f32>,
-    /// Half the squared norm of each.
+    /// Half the squared norm of each centroid.
     halves: Vec<f32>,
     norm_max: f64,
     dimension: usize,
@@ -31,14 +32,14 @@ pub(super) struct Centroids {
 }
 
 impl Centroids {
-    /// What `count` of them take.
+    /// The memory for `count` centroids.
     pub(super) fn memory_bytes(count: usize, dimension: usize) -> u64 {
         let numbers = count as u64 * dimension as u64;
         numbers * (size_of::<f64>() + size_of::<f32>()) as u64 + 4 * count as u64
     }
 
-    /// Of vectors one after another; if they are all of norm 1, the product alone says which is
-    /// nearest, whatever the norm of a row.
+    /// Centroids from vectors, one after another. If all have norm 1, the product alone shows which
+    /// is nearest, for any norm of a row.
     pub(super) fn new(wide: Vec<f64>, dimension: usize, is_spherical: bool) -> Self {
         let squares: Vec<f64> = wide.chunks_exact(dimension).map(|c| dot(c, c)).collect();
         let half = if is_spherical { 0.0 } else { 0.5 };
@@ -59,18 +60,18 @@ impl Centroids {
         self.halves.len()
     }
 
-    /// One of them.
+    /// One of the centroids.
     pub(super) fn at(&self, index: usize) -> &[f64] {
         &self.wide[index * self.dimension..][..self.dimension]
     }
 
-    /// All of them, one after another.
+    /// The numbers of all centroids, one after another.
     pub(super) fn into_numbers(self) -> Vec<f64> {
         self.wide
     }
 
-    /// How far the comparison in f32 may be off for a row whose squares sum to `square`. Where that
-    /// is finite, so are all scores of the row.
+    /// The error bound of the f32 comparison for a row whose squares sum to `square`. If it is
+    /// finite, so are all scores of the row.
     #[inline(always)]
     fn error(&self, square: f32) -> f64 {
         if self.norm_max > NORM_MAX {
@@ -83,7 +84,7 @@ impl Centroids {
         product + half + tiny * (1.0 + norm) * (1.0 + self.norm_max)
     }
 
-    /// Finds for each row of a tile the centroid that is nearest by f32, and the second.
+    /// Finds for each row of a tile the best and the second-best centroid by f32.
     fn compare(&self, rows: &Rows<'_>, space: &mut Space) {
         let count = rows.matrix.rows;
         space.best.begin(count);
@@ -101,15 +102,15 @@ impl Centroids {
         }
     }
 
-    /// Whether f32 says which centroid is nearest to a row with this sum of squares.
+    /// Whether f32 shows which centroid is nearest to a row with this sum of squares.
     #[inline(always)]
     fn is_clear(&self, first: f32, second: f32, square: f32) -> bool {
         f64::from(second) - f64::from(first) > 2.0 * self.error(square)
     }
 
-    /// The nearest centroid to each row of a tile and their distance. Rows are compared at norm 1
-    /// if centroids are spherical. A zero vector stays as it is: it is as far from all centroids,
-    /// and belongs to the first.
+    /// Finds the nearest centroid to each row of a tile, and their distance. If centroids are
+    /// spherical, rows are scaled to norm 1. A zero vector stays as it is: it is equally far from
+    /// all centroids, and belongs to the first.
     pub(super) fn nearest<E>(
         &self,
         rows: &Rows<'_>,
@@ -137,7 +138,7 @@ impl Centroids {
         Ok(())
     }
 
-    /// The same for rows as they are, all in one loop that is compiled for the processor.
+    /// The same for unscaled rows, in one loop that is compiled for the processor.
     pub(super) fn nearest_plain(
         &self,
         rows: &Rows<'_>,
@@ -155,7 +156,7 @@ impl Centroids {
         });
     }
 
-    /// The nearest centroid to a vector, measured in f64.
+    /// Returns the nearest centroid to a vector, measured in f64.
     #[inline(never)]
     pub(super) fn measured(&self, vector: &[f64]) -> (usize, f64) {
         let mut nearest = (0, f64::INFINITY);
@@ -169,9 +170,9 @@ impl Centroids {
     }
 }
 
-/// Space of a thread for products.
+/// A thread's space for products.
 pub(super) struct Space {
-    /// Of each centroid, those with all rows of a tile.
+    /// For each centroid, its products with all rows of a tile.
     products: Vec<f32>,
     best: Best,
 }
@@ -189,7 +190,7 @@ impl Space {
     }
 }
 
-/// Of each row of a tile the two least scores so far, and which centroid has the first.
+/// For each row of a tile, the two least scores so far, and the centroid of the first.
 #[derive(Debug, Default)]
 struct Best {
     firsts: Vec<f32>,
@@ -198,7 +199,7 @@ struct Best {
 }
 
 impl Best {
-    /// Knows nothing of `count` rows.
+    /// Starts with `count` rows and no scores.
     fn begin(&mut self, count: usize) {
         self.firsts.clear();
         self.firsts.resize(count, f32::INFINITY);
@@ -209,14 +210,14 @@ impl Best {
     }
 }
 
-/// Takes a row of a tile by its place, its cluster and its distance, and its numbers. To be
-/// inlined: `#[inline(always)]`.
+/// Takes a row of a tile: its place, its cluster and distance, and its numbers. Implementations
+/// must be inlined: `#[inline(always)]`.
 pub(super) trait TakeNearest {
     /// Takes it.
     fn take<S: Simd>(&mut self, simd: S, row: usize, cluster: usize, distance: f64, vector: &[f64]);
 }
 
-/// Rows on their way to their clusters.
+/// Rows that are being assigned to clusters.
 struct Assigning<'a, T> {
     centroids: &'a Centroids,
     rows: &'a Rows<'a>,
@@ -250,10 +251,10 @@ impl<T: TakeNearest> WithSimd for Assigning<'_, T> {
     }
 }
 
-/// Products of a block of centroids, the first of which is `from`, with some rows, on their way to
-/// scores and the best of them.
+/// Converts products of a block of centroids, the first of which is `from`, with some rows to
+/// scores, and keeps the best of them.
 struct Scores<'a> {
-    /// Of each centroid, those with all rows.
+    /// For each centroid, its products with all rows.
     products: &'a [f32],
     halves: &'a [f32],
     best: &'a mut Best,
@@ -269,8 +270,8 @@ impl WithSimd for Scores<'_> {
         let (firsts, firsts_rest) = S::as_mut_simd_f32s(&mut self.best.firsts);
         let (seconds, seconds_rest) = S::as_mut_simd_f32s(&mut self.best.seconds);
         let (indexes, indexes_rest) = S::as_mut_simd_u32s(&mut self.best.indexes);
-        // N.B. Left to the compiler, these choices are made for one row after another, in twice the
-        // time.
+        // N.B. Explicit, because the compiler would make these choices for one row after another,
+        // which takes twice the time.
         for at in 0..firsts.len() {
             let (mut first, mut second) = (firsts[at], seconds[at]);
             let mut index = indexes[at];

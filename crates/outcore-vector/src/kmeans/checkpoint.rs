@@ -1,13 +1,13 @@
-//! Centroids kept between iterations, from which a run that was stopped goes on.
+//! Checkpoints of centroids between iterations, from which an interrupted run continues.
 //!
-//! Contract: a checkpoint has the centroids that the next iteration begins with, bit by bit, and
-//! what else that iteration needs: so a run that goes on ends as one that was never stopped. It
-//! belongs to one base, as it was ([`BaseFacts`]), and to one set of options; others are refused.
-//! It is replaced atomically after each iteration; the caller removes it once the result is safely
-//! written.
+//! Contract: a checkpoint has the exact centroids for the next iteration, and everything else that
+//! the iteration needs. So a continued run has the same result as an uninterrupted one. A
+//! checkpoint belongs to one unchanged base ([`BaseFacts`]) and one set of options; others are
+//! rejected. It is replaced atomically after each iteration. The caller removes it once the result
+//! is safely written.
 //!
-//! Layout: [metadata](outcore_io::metadata) with its checksum, filled up with zeros to
-//! [`HEADER_BYTES`]; then centroids, as f64.
+//! Layout: [metadata](outcore_io::metadata) with its checksum, padded with zeros to
+//! [`HEADER_BYTES`]; then the centroids, as f64.
 
 use std::path::Path;
 
@@ -35,21 +35,21 @@ const FORM: Form = Form {
     upgrade: REMEDY,
 };
 
-/// What a checkpoint says of itself. Numbers are kept by their bits.
+/// The metadata of a checkpoint. Numbers are stored by their bits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Facts {
     base: BaseFacts,
     k: usize,
-    /// Where it started: by what means, or the file of centroids as it was.
+    /// The kind of start, or the facts of the file of centroids.
     init: String,
     start: Option<BaseFacts>,
     seed: u64,
     is_spherical: bool,
     tolerance_bits: u64,
-    /// Iterations that were made.
+    /// Completed iterations.
     iterations: u32,
-    /// The squares of moves at which the run ends.
+    /// The run ends when the squares of moves sum to less than this.
     enough_bits: u64,
     centroids_checksum: u64,
 }
@@ -85,11 +85,11 @@ impl Facts {
 pub(super) struct Resumed {
     pub(super) centroids: Vec<f64>,
     pub(super) iterations: u32,
-    /// The squares of moves at which the run ends.
+    /// The run ends when the squares of moves sum to less than this.
     pub(super) enough: f64,
 }
 
-/// Where a run keeps its centroids.
+/// The place where a run stores its centroids.
 #[derive(Debug)]
 pub(super) struct Checkpoint<'a> {
     path: &'a Path,
@@ -97,10 +97,11 @@ pub(super) struct Checkpoint<'a> {
 }
 
 impl<'a> Checkpoint<'a> {
-    /// The checkpoint at `path` for such a run, and what is in it, if it is there.
+    /// Opens the checkpoint at `path` for such a run, and reads its contents if it exists.
     ///
     /// # Errors
-    /// Usage: it is of another run, or no checkpoint. Corrupt: damage. What reading fails with.
+    /// Usage: it belongs to another run, or is not a checkpoint. Corrupt: damage. Errors of
+    /// reading.
     pub(super) fn open(
         job: &Job,
         path: &'a Path,
@@ -173,10 +174,10 @@ impl<'a> Checkpoint<'a> {
         Ok((checkpoint, Some(resumed)))
     }
 
-    /// Keeps centroids after so many iterations.
+    /// Stores centroids after so many iterations.
     ///
     /// # Errors
-    /// Memory; what writing fails with. What was kept before is still there then.
+    /// Memory; errors of writing. The previous checkpoint is then unchanged.
     pub(super) fn keep(
         &self,
         job: &Job,
@@ -204,7 +205,7 @@ impl<'a> Checkpoint<'a> {
     }
 }
 
-/// What the file at `path` says of itself, without the zeros behind.
+/// Reads the metadata of the file at `path`, without the padding.
 fn header_of(job: &Job, path: &Path, len_bytes: u64) -> Result<Vec<u8>> {
     let header_bytes = len_bytes.min(HEADER_BYTES as u64) as usize;
     let mut header = start::bytes_of(job, path, 0, header_bytes)?;
@@ -214,7 +215,7 @@ fn header_of(job: &Job, path: &Path, len_bytes: u64) -> Result<Vec<u8>> {
 }
 
 /// Removes the checkpoint of a run whose result has been written. A file that is not a checkpoint
-/// is left alone.
+/// is not removed.
 ///
 /// # Errors
 /// It cannot be read or removed.

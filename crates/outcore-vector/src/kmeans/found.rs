@@ -1,7 +1,7 @@
-//! What a pass over rows finds of clusters: sums, counts, inertia and the rows that are farthest.
+//! The result of a pass over rows: sums and counts of clusters, inertia, and the farthest rows.
 //!
-//! Contract: the same for any order of rows, since sums have no order ([`super::sums`]) and the
-//! farthest rows are told apart by distance, then by row.
+//! Contract: the same for any order of rows, because sums do not depend on the order
+//! ([`super::sums`]) and the farthest rows are ordered by distance, then by row.
 
 use std::collections::BinaryHeap;
 
@@ -13,26 +13,26 @@ use super::to_norm_one;
 use crate::exact::dot;
 use crate::format::VectorFile;
 
-/// Centroids without rows that find a row in one pass.
+/// The most empty clusters that get a row in one pass.
 const FARTHEST_ROWS: usize = 64;
 
 /// Below this, squares may have underflowed, so the numbers themselves are compared.
 const SQUARE_MIN: f64 = 1e-290;
 
-/// What a pass finds.
+/// The result of a pass.
 pub(super) struct Found {
-    /// Of each cluster, the sum of its rows.
+    /// The sum of each cluster's rows.
     pub(super) sums: Sums,
     pub(super) counts: Vec<u64>,
     pub(super) inertia: Sum,
-    /// The sum of all squares.
+    /// The sum of all squared distances.
     pub(super) squares: Sum,
     pub(super) largest: f64,
     farthest: BinaryHeap<Far>,
 }
 
-/// A row that is far from its centroid. The largest is the one to lose first: the nearest, the last
-/// of equals.
+/// A row that is far from its centroid. The largest in this order is dropped first: the nearest
+/// row, and the last of equal ones.
 #[derive(Debug, Clone, PartialEq)]
 struct Far {
     distance: f64,
@@ -105,7 +105,7 @@ impl Found {
             self.largest = self.largest.max(sizes.fold(0.0, f64::max));
         }
         if self.largest > units.largest() {
-            // The pass will be made again.
+            // The pass will be repeated.
             return;
         }
         self.counts[cluster] += 1;
@@ -157,7 +157,7 @@ impl Found {
         }
     }
 
-    /// The mean of the variances of the columns.
+    /// The mean of the columns' variances.
     pub(super) fn variance(&self, base: &VectorFile) -> f64 {
         let (rows, dimension) = (base.rows as f64, base.dimension);
         let sums = self.sums.total();
@@ -165,7 +165,7 @@ impl Found {
         ((self.squares.value() / rows - of_means) / dimension as f64).max(0.0)
     }
 
-    /// Where the centroids move.
+    /// Returns the new centroids.
     pub(super) fn moved(&self, centroids: &Centroids, is_spherical: bool) -> Vec<f64> {
         let dimension = centroids.at(0).len();
         let mut counts = self.counts.clone();
@@ -187,7 +187,7 @@ impl Found {
         for (cluster, count) in counts.iter().enumerate() {
             let mean = &mut sums[cluster * dimension..][..dimension];
             mean.iter_mut().for_each(|sum| *sum /= *count as f64);
-            // Without rows, or with rows that cancel out, there is no direction to move to.
+            // Without rows, or with rows that cancel out, the centroid does not move.
             if *count == 0 || (is_spherical && !to_norm_one(mean)) {
                 mean.copy_from_slice(centroids.at(cluster));
             }

@@ -1,9 +1,9 @@
-//! Rows of a base at some places, in memory.
+//! Selected rows of a base, in memory.
 //!
-//! Contract: the rows are in the order in which they were asked for, as they are in the file, and
-//! all their numbers are finite.
+//! Contract: the rows are in the requested order, in the form of the file, and all their numbers
+//! are finite.
 //!
-//! Bounds: a block read for each place at most; memory is the rows and eight bytes a place.
+//! Bounds: at most one block is read per place; memory is the rows and eight bytes per place.
 
 use outcore::primitives::gather::gather;
 use outcore::{Job, Result};
@@ -17,7 +17,7 @@ pub(super) struct Gathered<'f> {
     base: &'f VectorFile,
     bytes: Vec<u8>,
     places: Vec<u64>,
-    /// The largest number, whatever its sign.
+    /// The largest absolute value.
     pub(super) largest: f64,
     pub(super) read_bytes: u64,
     _held: Reservation,
@@ -27,7 +27,7 @@ impl<'f> Gathered<'f> {
     /// Reads the rows at `places` of `base`.
     ///
     /// # Errors
-    /// Memory: they do not fit. Usage: a number that is none or infinite. What reading fails with.
+    /// Memory: they do not fit. Usage: NaN or an infinite number. Errors of reading.
     pub(super) fn read(job: &Job, base: &'f VectorFile, places: Vec<u64>) -> Result<Self> {
         let (bytes, summary) = gather(job, &[input_of(base)], base.row_bytes(), &places)?;
         let held_bytes = bytes.len() + size_of_val(places.as_slice());
@@ -54,12 +54,12 @@ impl<'f> Gathered<'f> {
         Ok(gathered)
     }
 
-    /// How many there are.
+    /// The number of rows.
     pub(super) fn rows(&self) -> usize {
         self.places.len()
     }
 
-    /// Gives each row, with its number in the base, to `work` as f64.
+    /// Passes each row, as f64, and its number in the base to `work`.
     fn each(&self, mut work: impl FnMut(u64, &[f64]) -> Result<()>) -> Result<()> {
         let mut vector = vec![0.0; self.base.dimension];
         for (row, bytes) in self
@@ -74,7 +74,7 @@ impl<'f> Gathered<'f> {
         Ok(())
     }
 
-    /// All rows as f64, one after another.
+    /// Converts all rows to f64, one after another.
     ///
     /// # Errors
     /// Memory: they do not fit.
@@ -90,7 +90,7 @@ impl<'f> Gathered<'f> {
         Ok((vectors, held))
     }
 
-    /// One of the rows as f64.
+    /// Converts one of the rows to f64.
     pub(super) fn vector(&self, index: usize, out: &mut [f64]) {
         let row_bytes = self.base.row_bytes();
         let bytes = &self.bytes[index * row_bytes..][..row_bytes];
@@ -98,7 +98,7 @@ impl<'f> Gathered<'f> {
         self.base.element.decode_f64(&bytes[lead_bytes..], out);
     }
 
-    /// Some of the rows as a piece; they are numbered from the first place, whatever their places
+    /// Returns some of the rows as a piece; they are numbered consecutively, whatever their places
     /// are.
     pub(super) fn piece(&self, from: usize, to: usize) -> Piece<'_> {
         let row_bytes = self.base.row_bytes();

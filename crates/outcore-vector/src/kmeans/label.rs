@@ -1,9 +1,9 @@
-//! The cluster of each row, as a file or as numbers.
+//! Writes or returns the cluster of each row.
 //!
-//! Contract: one pass of the engine's writer; the file is absent or whole. Labels are those of the
-//! nearest centroid, as in [`super::kmeans`].
+//! Contract: one pass of the engine's writer; the file is absent or whole. A label is the number of
+//! the nearest centroid, as in [`super::kmeans`].
 //!
-//! Bounds: one read of the base, four or eight bytes a row written.
+//! Bounds: one read of the base; four or eight bytes are written per row.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,23 +22,23 @@ use crate::format::{Container, Element, VectorFile, source_of};
 use crate::results::{Array, Encoded, ResultFile, check_name};
 use crate::scan::{Piece, Tile, show_copy};
 
-/// Where labels go.
+/// The output for labels.
 #[derive(Debug, Clone, Copy)]
 pub struct LabelOutput<'a> {
-    /// Their file, whose name tells the format.
+    /// The file, whose extension determines the format.
     pub path: &'a Path,
-    /// Whether files may take the place of others.
+    /// Whether existing files may be replaced.
     pub replace: bool,
     /// Other files that appear together with it, such as centroids.
     pub beside: &'a [ResultFile<'a>],
 }
 
-/// Writes the number of its cluster for each row of `base`: i32 in `.npy`, `.ibin` or raw numbers.
-/// All files of the output appear together.
+/// Writes the cluster of each row of `base` as a number: i32 in `.npy`, `.ibin` or raw numbers. All
+/// files of the output appear together.
 ///
 /// # Errors
-/// Usage: a name whose format is for other numbers, an output that exists and may not be replaced.
-/// What reading and writing fail with.
+/// Usage: an extension for other numbers, an existing output that may not be replaced. Errors of
+/// reading and writing.
 pub fn write_labels(
     job: &Job,
     base: &VectorFile,
@@ -77,7 +77,7 @@ pub fn write_labels(
 /// Calls `take` with the clusters of the rows of `base`, in their order.
 ///
 /// # Errors
-/// What reading and `take` fail with.
+/// Errors of reading and of `take`.
 pub fn each_label(
     job: &Job,
     base: &VectorFile,
@@ -119,21 +119,21 @@ pub fn each_label(
     )
 }
 
-/// Finds the nearest centroid of rows.
+/// Finds the nearest centroids of rows.
 pub(crate) struct Labeller<'a> {
     base: &'a VectorFile,
     centroids: Centroids,
     _held: Reservation,
 }
 
-/// What a thread labels rows with.
+/// A thread's space for labelling rows.
 pub(crate) struct LabelSpace {
     tile: Tile,
     space: Space,
 }
 
 impl<'a> Labeller<'a> {
-    /// For rows of `base`, by the centroids of `clustering`.
+    /// Creates a labeller for rows of `base`, with the centroids of `clustering`.
     ///
     /// # Errors
     /// Memory: the centroids do not fit.
@@ -158,11 +158,11 @@ impl<'a> Labeller<'a> {
         (Tile::memory_bytes(self.base) + Space::memory_bytes(self.centroids.count())) as usize
     }
 
-    /// Calls `each` with the cluster of each of the rows `bytes`, the first of which is row
-    /// `first`, in order.
+    /// Calls `each` with the clusters of the rows in `bytes`, in order; the first one is row
+    /// `first`.
     ///
     /// # Errors
-    /// Usage: a number that is none or infinite. Corrupt: a row of another dimension.
+    /// Usage: NaN or an infinite number. Corrupt: a row of another dimension.
     pub(crate) fn label(
         &self,
         LabelSpace { tile, space }: &mut LabelSpace,
@@ -185,7 +185,7 @@ impl<'a> Labeller<'a> {
     }
 }
 
-/// Rows as labels.
+/// Writes rows as labels.
 struct Labels<'a> {
     to: &'a VectorFile,
     labeller: Labeller<'a>,
@@ -209,7 +209,7 @@ impl Labels<'_> {
                 if let Some(place) = places.next() {
                     let (before, place) = place.split_at_mut(lead.len());
                     before.copy_from_slice(&lead);
-                    // At most 2^20 clusters.
+                    // There are at most 2^20 clusters.
                     match self.to.element {
                         Element::I64 => place.copy_from_slice(&(cluster as i64).to_le_bytes()),
                         _ => place.copy_from_slice(&(cluster as i32).to_le_bytes()),

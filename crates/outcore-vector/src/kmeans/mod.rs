@@ -1,21 +1,21 @@
-//! k-means: centroids that have little distance to the rows of a file, by passes over it.
+//! k-means: finds centroids close to the rows of a file, in passes over it.
 //!
-//! Contract (Lloyd, "Least squares quantization in PCM", IEEE Transactions on Information Theory
-//! 1982): a pass gives each row to the centroid nearest in f64, the first of equals, and moves each
-//! centroid to the mean of its rows. It ends when the centroids move less than the tolerance, as
-//! scikit-learn measures it, or after a number of iterations. A centroid without rows moves to the
-//! row that is farthest from its own. Means are sums without an order ([`sums`]), so the result
-//! depends on the base, the options and the seed alone: not on threads, memory, pieces or the
-//! processor.
+//! Contract: a pass assigns each row to its nearest centroid in f64, the first of equal ones, and
+//! moves each centroid to the mean of its rows. The run ends when the centroids move less than the
+//! tolerance, as measured by scikit-learn, or after a number of iterations. A centroid without rows
+//! moves to the row that is farthest from its own centroid. Means use order-independent sums
+//! ([`sums`]), so the result depends only on the base, the options and the seed, not on threads,
+//! memory, pieces or the processor. Source: Lloyd, "Least squares quantization in PCM", IEEE
+//! Transactions on Information Theory 1982.
 //!
-//! Spherical: rows are taken at norm 1, and so are centroids; a distance is then twice one minus
-//! the cosine.
+//! Spherical: rows and centroids are scaled to norm 1; a distance is then twice one minus the
+//! cosine.
 //!
-//! With [`KmeansOptions::batches`], centroids move for batches of drawn rows ([`batch`]).
+//! With [`KmeansOptions::batches`], centroids move after batches of random rows ([`batch`]).
 //!
-//! Bounds: one read an iteration, one for the last distances, and one for labels; a sum whose
-//! largest number was guessed too small by the sample is read for once more. Memory is 16 bytes a
-//! number of a centroid for each thread, 12 for all, and the scan's.
+//! Bounds: one read per iteration, one for the final distances, and one for labels. A pass is
+//! repeated if the sample underestimated the largest number. Memory is 16 bytes per number of a
+//! centroid and thread, 12 for all threads together, and that of the scan.
 
 mod batch;
 mod centroids;
@@ -51,52 +51,52 @@ pub use checkpoint::remove_checkpoint;
 pub use label::{LabelOutput, each_label, write_labels};
 pub(crate) use label::{LabelSpace, Labeller};
 
-/// Clusters, at most.
+/// The most clusters.
 const K_MAX: usize = 1 << 20;
-/// The sample may miss the largest number by this factor before a pass is repeated.
+/// The factor by which the sample may underestimate the largest number before a pass is repeated.
 const LARGEST_SLACK: f64 = 4.0;
 const OPERATION: &str = "cluster vectors";
 
-/// Where centroids start.
+/// The initial centroids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Init {
     /// Rows of a sample that are far from each other, by k-means++.
     FarRows,
     /// Rows of the whole base that are far from each other, by k-means||, in three passes.
     ParallelRows,
-    /// Rows of a sample at random.
+    /// Random rows of a sample.
     RandomRows,
     /// The vectors of a file.
     Given(VectorFile),
 }
 
-/// What is clustered, and how.
+/// The options of k-means.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KmeansOptions {
-    /// Clusters.
+    /// The number of clusters.
     pub k: usize,
-    /// Where centroids start.
+    /// The initial centroids.
     pub init: Init,
-    /// Batches of rows that are drawn, instead of passes over the base.
+    /// Batches of random rows, instead of passes over the base.
     pub batches: Option<Batches>,
-    /// Iterations, or batches, at most.
+    /// The most iterations, or batches.
     pub max_iterations: u32,
-    /// The sum of the squares by which centroids move in the last iteration, as a part of the mean
-    /// variance of the columns.
+    /// The run ends when the squares of the centroids' moves in an iteration sum to less than this
+    /// part of the mean variance of the columns.
     pub tolerance: f64,
-    /// Runs from different starts, of which the one with the least inertia is kept.
+    /// Runs from different starts; the one with the least inertia is kept.
     pub runs: u32,
-    /// What the starts are drawn with.
+    /// The seed of the starts.
     pub seed: u64,
-    /// Whether rows and centroids are taken at norm 1.
+    /// Whether rows and centroids are scaled to norm 1.
     pub is_spherical: bool,
-    /// A file that has the centroids between iterations, from which the same call goes on if it was
-    /// stopped; of one run by passes.
+    /// A file that stores the centroids between iterations, from which the same call continues
+    /// after an interruption. Only for a single run without batches.
     pub checkpoint: Option<PathBuf>,
 }
 
 impl KmeansOptions {
-    /// As scikit-learn has them: k-means++, 300 iterations, a tolerance of 1e-4, one run.
+    /// The defaults of scikit-learn: k-means++, 300 iterations, a tolerance of 1e-4, one run.
     pub fn new(k: usize) -> Self {
         KmeansOptions {
             k,
@@ -112,34 +112,34 @@ impl KmeansOptions {
     }
 }
 
-/// Centroids and what belongs to them.
+/// The result of k-means.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clustering {
-    /// Centroids, one after another.
+    /// The centroids, one after another.
     pub centroids: Vec<f64>,
-    /// Rows of each.
+    /// The number of rows in each cluster.
     pub row_counts: Vec<u64>,
-    /// The sum of the squares of the distances of all rows to their centroids.
+    /// The sum of the squared distances of all rows to their centroids.
     pub inertia: f64,
-    /// Iterations of the run that was kept.
+    /// Iterations of the kept run.
     pub iterations: u32,
-    /// Whether it ended because centroids no longer moved by more than the tolerance.
+    /// Whether it ended because the centroids moved less than the tolerance.
     pub has_converged: bool,
-    /// Whether rows and centroids were taken at norm 1.
+    /// Whether rows and centroids were scaled to norm 1.
     pub is_spherical: bool,
     /// Passes over the base, in all runs.
     pub passes: u32,
-    /// Bytes that were read.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// The phases of all runs, beside what was planned of them.
+    /// The phases of all runs, with their plans.
     pub phases: Vec<Phase>,
 }
 
 impl Clustering {
-    /// Centroids that are known, for labels of the rows of `base`; nothing is known of their rows.
+    /// Wraps known centroids, to label the rows of `base`; the statistics are empty.
     ///
     /// # Errors
-    /// Usage: they have another dimension.
+    /// Usage: the centroids have another dimension.
     pub fn of_centroids(
         centroids: Vec<f64>,
         dimension: usize,
@@ -169,14 +169,14 @@ impl Clustering {
     }
 }
 
-/// Clusters the rows of `base`. A checkpoint is left where it is: see [`remove_checkpoint`].
+/// Clusters the rows of `base`. A checkpoint is not removed: see [`remove_checkpoint`].
 ///
 /// # Errors
-/// Usage: more clusters than rows, a number that is none or infinite, centroids to start from that
-/// do not fit. Memory: the centroids do not fit. What reading fails with.
+/// Usage: more clusters than rows, NaN or an infinite number, unsuitable initial centroids. Memory:
+/// the centroids do not fit. Errors of reading.
 pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<Clustering> {
     let job = &job.steady();
-    // The distance of few rows to centroids that are given is asked for, too.
+    // Distances to given centroids may also be requested for fewer rows than clusters.
     let is_moved = options.max_iterations > 0 || !matches!(options.init, Init::Given(_));
     check(base, options, is_moved)?;
     let checkpoint = options.checkpoint.as_deref();
@@ -222,7 +222,7 @@ pub fn kmeans(job: &Job, base: &VectorFile, options: &KmeansOptions) -> Result<C
     })
 }
 
-/// `has_rows`: whether there have to be as many rows as clusters.
+/// `has_rows` requires at least as many rows as clusters.
 fn check(base: &VectorFile, options: &KmeansOptions, has_rows: bool) -> Result<()> {
     if base.element.is_id() {
         let cause = format!("it holds ids ({}), not vectors", base.element.name());
@@ -267,19 +267,18 @@ struct Run<'a> {
     base: &'a VectorFile,
     options: &'a KmeansOptions,
     centroids: Centroids,
-    /// No number of the base is larger, as far as is known.
+    /// The largest number of the base, as far as it is known.
     largest: f64,
     passes: u32,
     read_bytes: u64,
     phases: Vec<Phase>,
-    /// Iterations that were made before the run was stopped, and the squares of moves at which it
-    /// ends.
+    /// The iterations before an interruption, and the limit of moves at which the run ends.
     before: (u32, Option<f64>),
     _held: Reservation,
 }
 
 impl<'a> Run<'a> {
-    /// A run that goes on with centroids that were kept.
+    /// Continues a run with stored centroids.
     fn resume(
         job: &'a Job,
         base: &'a VectorFile,
@@ -316,12 +315,12 @@ impl<'a> Run<'a> {
     ) -> Result<Self> {
         let (k, dimension) = (options.k, base.dimension);
         let started = Instant::now();
-        // While they move, there are the old ones and the new ones.
+        // While centroids move, the old and the new ones are in memory.
         let held_bytes = 2 * Centroids::memory_bytes(k, dimension);
         let held = job.budget.reserve("centroids", held_bytes)?;
         let mut sample = Sample::read(job, base, k, seed)?;
         let largest = match options.is_spherical {
-            // Rounded, a number may be a little more than the norm.
+            // After rounding, a number may slightly exceed the norm.
             true => 2.0,
             false => sample.largest() * LARGEST_SLACK,
         };
@@ -409,7 +408,7 @@ impl<'a> Run<'a> {
         self.end(iterations, has_converged, last)
     }
 
-    /// The clustering of the centroids as they are; `last` is a pass with these, if one was made.
+    /// Builds the result for the current centroids; `last` is a pass with these, if there was one.
     fn end(
         mut self,
         iterations: u32,
@@ -417,7 +416,7 @@ impl<'a> Run<'a> {
         last: Option<Found>,
     ) -> Result<Clustering> {
         let last = match last {
-            // It was of these centroids.
+            // The pass used these centroids.
             Some(found) => found,
             None => self.pass("distances")?,
         };
@@ -434,7 +433,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Gives each row to its nearest centroid; once more, if a number was larger than was thought.
+    /// Assigns each row to its nearest centroid; repeats the pass if a number was larger than
+    /// expected.
     fn pass(&mut self, phase: &str) -> Result<Found> {
         loop {
             let units = self.units()?;
@@ -521,7 +521,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Rows that are added to what was found of their clusters.
+/// Adds rows to the results of their clusters.
 struct Adding<'a> {
     found: &'a mut Found,
     units: &'a RowUnits,
@@ -553,7 +553,7 @@ impl TakeNearest for Adding<'_> {
     }
 }
 
-/// Makes a vector one of norm 1; false if it is zero.
+/// Scales a vector to norm 1; returns false if it is zero.
 fn to_norm_one(vector: &mut [f64]) -> bool {
     let norm = dot(vector, vector).sqrt();
     if norm == 0.0 {
@@ -570,7 +570,7 @@ fn too_large(base: &VectorFile, number: f64) -> Error {
         .hint("scale the vectors so that all numbers are below 1e100")
 }
 
-/// What a thread works with.
+/// The state of a thread.
 struct Worker {
     tile: Tile,
     space: Space,

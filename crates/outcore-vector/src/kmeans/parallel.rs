@@ -1,18 +1,19 @@
-//! Centroids that start at rows of the whole base which are far from each other, found in a few
-//! passes.
+//! Initial centroids far from each other, chosen among all rows of the base in a few passes.
 //!
 //! Contract: k-means|| (Bahmani, Moseley, Vattani, Kumar and Vassilvitskii, "Scalable K-Means++",
-//! PVLDB 2012, algorithm 2). From one random row on, each of [`ROUNDS`] passes draws twice as many
-//! rows as there are centroids, with a probability in proportion to the square of their distance
-//! from those drawn before. A last pass counts the rows of the base that are nearest to each, and a
-//! k-means++ with these weights chooses the centroids among them. A pass draws exactly this many
-//! rows by Ohlsson's sequential Poisson sampling (Journal of Official Statistics 1998): those with
-//! the least random number divided by their weight; a row's random number is a function of seed,
-//! round and row. So the start depends on base and seed alone.
+//! PVLDB 2012, algorithm 2). It starts with one random row. Each of [`ROUNDS`] passes then samples
+//! twice as many rows as there are centroids, with probabilities proportional to the squared
+//! distance from the rows sampled before. A last pass counts the rows of the base that are nearest
+//! to each sampled row, and k-means++ with these weights chooses the centroids.
 //!
-//! Bounds: [`ROUNDS`] + 1 reads of the base; products with six times the centroids a row in all.
-//! Memory is 20 bytes a number of the drawn rows, which are four times the centroids, and 16 bytes
-//! a drawn row for each thread.
+//! A pass samples an exact number of rows by Ohlsson's sequential Poisson sampling (Journal of
+//! Official Statistics 1998): it takes those with the least random number divided by their weight.
+//! A row's random number is a function of seed, round and row. So the start depends only on base
+//! and seed.
+//!
+//! Bounds: [`ROUNDS`] + 1 reads of the base; in total, six times as many products per row as there
+//! are centroids. Memory is 20 bytes per number of the sampled rows, which are four times the
+//! centroids, and 16 bytes per sampled row and thread.
 
 use std::collections::BinaryHeap;
 
@@ -27,15 +28,15 @@ use super::to_norm_one;
 use crate::format::VectorFile;
 use crate::scan::{Scan, Tile};
 
-/// Passes that draw rows. Two are enough: "Scalable K-Means++", section 5.3, and Apache Spark's
+/// Passes that sample rows. Two are enough: "Scalable K-Means++", section 5.3, and Apache Spark's
 /// default.
 const ROUNDS: u64 = 2;
-/// Rows that a pass draws for each centroid.
+/// Rows that a pass samples per centroid.
 const DRAWN_EACH: usize = 2;
-/// The stream of random numbers.
+/// The random stream.
 const STREAM: u64 = 4;
 
-/// What is drawn with.
+/// The inputs of the sampling.
 #[derive(Clone, Copy)]
 pub(super) struct Seeding<'a> {
     pub(super) job: &'a Job,
@@ -45,26 +46,25 @@ pub(super) struct Seeding<'a> {
     pub(super) is_spherical: bool,
 }
 
-/// Passes and bytes that were read.
+/// Passes, and bytes read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Reads {
     pub(super) passes: u32,
     pub(super) read_bytes: u64,
 }
 
-/// A row that is drawn, after the random number divided by the weight, as bits, which have its
-/// order.
+/// A sampled row, ordered by its random number divided by its weight, as bits in the same order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct DrawnRow {
     weighed_bits: u64,
     row: u64,
 }
 
-/// Rows that a thread has drawn.
+/// Rows that a thread has sampled.
 type Drawn = BinaryHeap<DrawnRow>;
 
 impl Seeding<'_> {
-    /// `k` rows of the base, and what was read for them.
+    /// Chooses `k` rows of the base, and counts the reads.
     ///
     /// # Errors
     /// As [`super::kmeans`].
@@ -97,7 +97,7 @@ impl Seeding<'_> {
         Ok((sample.far_rows(self.job, self.k, self.seed)?, reads))
     }
 
-    /// Rows of the base, at norm 1 where that is asked for.
+    /// Reads rows of the base, scaled to norm 1 if requested.
     fn rows_at(&self, places: Vec<u64>, reads: &mut Reads) -> Result<Vec<f64>> {
         if places.is_empty() {
             return Ok(Vec::new());
@@ -115,7 +115,7 @@ impl Seeding<'_> {
         Ok(vectors)
     }
 
-    /// Draws rows that are far from the centroids; fewer, where not this many have any distance.
+    /// Samples rows far from the centroids; fewer if not enough rows have a nonzero distance.
     fn draw(
         &self,
         round: u64,
@@ -132,7 +132,7 @@ impl Seeding<'_> {
             centroids,
             reads,
             |drawn: &mut Drawn, row, _, distance| {
-                // At most the largest number, never infinite; 0 is not drawn.
+                // At most the largest float, never infinite; 0 is never drawn.
                 let number = ((random(seed, row) >> 11) + 1) as f64 / 2.0_f64.powi(53);
                 let weighed = (number / distance.min(f64::MAX)).min(f64::MAX);
                 if distance > 0.0 {
@@ -154,7 +154,7 @@ impl Seeding<'_> {
         Ok(places)
     }
 
-    /// The rows that are nearest to each centroid.
+    /// Counts the rows that are nearest to each centroid.
     fn weights(&self, centroids: &Centroids, reads: &mut Reads) -> Result<Vec<f64>> {
         let count = centroids.count();
         let state_bytes = (count * size_of::<u64>()) as u64;
@@ -180,7 +180,7 @@ impl Seeding<'_> {
         Ok(weights.into_iter().map(|count| count as f64).collect())
     }
 
-    /// Gives row, nearest centroid and distance of all rows to `each`.
+    /// Passes row, nearest centroid and distance of all rows to `each`.
     fn pass<S: Default + Send>(
         &self,
         phase: &str,
@@ -217,7 +217,7 @@ impl Seeding<'_> {
     }
 }
 
-/// Keeps the least `most`.
+/// Keeps the `most` least ones.
 fn keep(drawn: &mut Drawn, offered: DrawnRow, most: usize) {
     if drawn.len() < most {
         drawn.push(offered);

@@ -1,15 +1,15 @@
-//! Where the centroids start: rows of the base, chosen far from each other or at random.
+//! Initial centroids: rows of a sample, chosen far from each other or at random.
 //!
-//! Contract: the choice depends on the seed and the base alone. Rows are drawn from a sample: one
-//! row, at a random place, of each of as many equal stretches of the base as the sample has rows;
-//! all rows, if the base is no larger.
+//! Contract: the choice depends only on the seed and the base. The base is divided into as many
+//! equal stretches as the sample has rows, and one random row of each stretch is taken; a small
+//! base is used completely.
 //!
-//! Bounds: a sample of 4096 rows, or eight a centroid, in memory; on one thread, as many distances
-//! as the sample has rows for each centroid and draw.
+//! Bounds: a sample of 4096 rows, or eight per centroid, in memory. One thread computes as many
+//! distances as the sample has rows, for each centroid and draw.
 //!
-//! Source: Arthur and Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA 2007; of
-//! several candidates for each centroid the best is kept, as the authors' own program does
-//! (section 5) and scikit-learn.
+//! Source: Arthur and Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA 2007. The
+//! best of several candidates is kept for each centroid, as in the authors' own program (section 5)
+//! and in scikit-learn.
 
 use outcore::read::sample::random;
 use outcore::{Error, Job, Result};
@@ -21,27 +21,28 @@ use crate::exact::squared_distance;
 use crate::format::VectorFile;
 use crate::product::vectorized;
 
-/// Rows of a sample, at least, where the base has this many.
+/// The least number of rows in a sample, if the base has as many.
 const SAMPLE_ROWS_MIN: u64 = 4096;
-/// Rows of a sample for each centroid.
+/// Rows of a sample per centroid.
 const SAMPLE_ROWS_EACH: u64 = 8;
-/// For more centroids than these one draw each has to do: every draw looks at the whole sample.
+/// With more centroids, only one candidate is drawn for each, because every draw visits the whole
+/// sample.
 const TRIED_CENTROIDS_MAX: usize = 1024;
-/// Numbers of the streams of random numbers.
+/// Numbers of the random streams.
 const PLACES: u64 = 0;
 const DRAWS: u64 = 1;
 
 /// A sample of the base.
 pub(super) struct Sample {
     numbers: Vec<f64>,
-    /// How many rows of the base each stands for.
+    /// The number of rows of the base that each sampled row represents.
     weights: Vec<f64>,
     dimension: usize,
     pub(super) read_bytes: u64,
     _held: Option<(Reservation, Reservation)>,
 }
 
-/// Rows of a sample.
+/// The number of rows in a sample.
 fn sample_rows(base: &VectorFile, k: usize) -> u64 {
     base.rows
         .min(SAMPLE_ROWS_MIN.max(SAMPLE_ROWS_EACH * k as u64))
@@ -51,7 +52,7 @@ impl Sample {
     /// Reads a sample for `k` centroids.
     ///
     /// # Errors
-    /// Memory: it does not fit. Usage: a number that is none or infinite. What reading fails with.
+    /// Memory: it does not fit. Usage: NaN or an infinite number. Errors of reading.
     pub(super) fn read(job: &Job, base: &VectorFile, k: usize, seed: u64) -> Result<Self> {
         let (rows, dimension) = (sample_rows(base, k), base.dimension);
         let places = (0..rows).map(|stretch| {
@@ -76,7 +77,7 @@ impl Sample {
         })
     }
 
-    /// Rows that stand for some of the base; their memory is the caller's to reserve.
+    /// A sample of weighted rows; the caller reserves their memory.
     pub(super) fn of_weighted(numbers: Vec<f64>, weights: Vec<f64>, dimension: usize) -> Self {
         Sample {
             numbers,
@@ -87,13 +88,13 @@ impl Sample {
         }
     }
 
-    /// The largest number in it, whatever its sign.
+    /// The largest absolute value in it.
     pub(super) fn largest(&self) -> f64 {
         let sizes = self.numbers.iter().map(|number| number.abs());
         sizes.fold(0.0, f64::max)
     }
 
-    /// Its vectors, to be changed.
+    /// Its vectors, mutable.
     pub(super) fn vectors_mut(&mut self) -> impl Iterator<Item = &mut [f64]> {
         self.numbers.chunks_exact_mut(self.dimension)
     }
@@ -106,7 +107,7 @@ impl Sample {
         &self.numbers[index * self.dimension..][..self.dimension]
     }
 
-    /// `k` rows at random.
+    /// Chooses `k` random rows.
     pub(super) fn random_rows(&self, k: usize, seed: u64) -> Vec<f64> {
         let mut rows: Vec<usize> = (0..self.rows()).collect();
         for place in 0..k {
@@ -121,8 +122,8 @@ impl Sample {
             .collect()
     }
 
-    /// `k` rows, each drawn with a probability in proportion to the square of its distance from
-    /// those before it; the best of some draws is taken.
+    /// Chooses `k` rows. Each is drawn with a probability proportional to its squared distance from
+    /// the previous ones; the best of several draws is taken.
     pub(super) fn far_rows(&self, job: &Job, k: usize, seed: u64) -> Result<Vec<f64>> {
         let rows = self.rows();
         let seed = random(seed, DRAWS);
@@ -166,7 +167,7 @@ impl Sample {
     }
 }
 
-/// The first place at which the sum of `weights` is more than `wanted`; the last, if it never is.
+/// The first place at which the running sum of `weights` exceeds `wanted`, or the last place.
 fn place_of(wanted: f64, weights: &[f64]) -> usize {
     let mut sum = 0.0;
     let found = weights.iter().position(|weight| {
@@ -176,7 +177,7 @@ fn place_of(wanted: f64, weights: &[f64]) -> usize {
     found.unwrap_or(weights.len() - 1)
 }
 
-/// The error for a file of starting centroids that does not fit.
+/// The error for an unsuitable file of initial centroids.
 pub(super) fn misfit(file: &VectorFile, base: &VectorFile, k: usize) -> Error {
     let cause = format!(
         "it holds {} of {}, and the job needs {k} of {}",

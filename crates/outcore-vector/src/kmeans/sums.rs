@@ -1,33 +1,33 @@
-//! Sums of vectors that are the same in whatever order they are added.
+//! Sums of vectors that do not depend on the order of addition.
 //!
-//! Contract (Demmel and Nguyen, "Fast Reproducible Floating-Point Summation", ARITH 2013, section
-//! 3): a number is split into a multiple of a coarse unit, a multiple of a fine unit and a rest
-//! that is dropped. The units are chosen by the largest number and by how many there are, so that
-//! both sums stay exact in f64; exact sums have no order. What is dropped is below 2^-52 of the
-//! largest number for each number that is added.
+//! Contract: a number is split into a multiple of a coarse unit, a multiple of a fine unit, and a
+//! rest that is dropped. The units are chosen from the largest number and the count of numbers, so
+//! that both sums are exact in f64 and therefore independent of the order. The dropped rest is
+//! below 2^-52 of the largest number, for each number that is added. Source: Demmel and Nguyen,
+//! "Fast Reproducible Floating-Point Summation", ARITH 2013, section 3.
 //!
-//! Bounds: six additions a number; two f64 a number of a sum.
+//! Bounds: six additions per number; two f64 per number of a sum.
 
 use pulp::Simd;
 
-/// The units for some largest number.
+/// The units for a given largest number.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Units {
-    /// Adding and taking away this rounds to the coarse unit.
+    /// Adding and subtracting this rounds to the coarse unit.
     coarse: f64,
-    /// The same for the fine unit.
+    /// Adding and subtracting this rounds to the fine unit.
     fine: f64,
-    /// Numbers may not be larger.
+    /// The largest number that may be added.
     largest: f64,
 }
 
-/// Exponents of the largest number are kept to where neither unit overflows or vanishes. Where no
-/// number reaches 2^-800, those below 2^-860 count as 0.
+/// Exponents of the largest number are limited so that neither unit overflows or vanishes. If no
+/// number reaches 2^-800, numbers below 2^-860 count as 0.
 const EXPONENT_MIN: i32 = -800;
 /// See [`EXPONENT_MIN`].
 pub(super) const EXPONENT_MAX: i32 = 900;
 
-/// The units of numbers, and of squares of distances.
+/// The units of numbers, and of squared distances.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RowUnits {
     pub(super) numbers: Units,
@@ -35,7 +35,7 @@ pub(super) struct RowUnits {
 }
 
 impl Units {
-    /// For `count` numbers of at most `largest`; nothing if that is beyond 2^900.
+    /// Units for `count` numbers of at most `largest`; `None` if that is beyond 2^900.
     pub(super) fn new(largest: f64, count: u64) -> Option<Self> {
         let exponent = exponent_above(largest).max(EXPONENT_MIN);
         if exponent > EXPONENT_MAX {
@@ -45,8 +45,8 @@ impl Units {
         // `count` numbers below 2^exponent sum to less than 2^53 units.
         let coarse = exponent + bits - 52;
         let fine = coarse - 1 + bits - 52;
-        // Numbers of this size have the unit as their last bit, whatever is added that is much
-        // smaller.
+        // Numbers of this size have the unit as their last bit, even after adding a much smaller
+        // number.
         let anchor = |unit: i32| 1.5 * 2.0_f64.powi(unit + 52);
         Some(Units {
             coarse: anchor(coarse),
@@ -55,11 +55,11 @@ impl Units {
         })
     }
 
-    /// For the numbers of `count` rows of `dimension` numbers of at most `largest`, and for squares
-    /// of distances between such rows.
+    /// Units for the numbers of `count` rows of `dimension` numbers of at most `largest`, and for
+    /// squared distances between such rows.
     pub(super) fn of_rows(largest: f64, dimension: usize, count: u64) -> Option<RowUnits> {
         let numbers = Units::new(largest, count)?;
-        // No distance is more than that between opposite corners.
+        // No distance exceeds that between opposite corners.
         let most = 4.0 * dimension as f64 * numbers.largest * numbers.largest;
         Some(RowUnits {
             numbers,
@@ -72,7 +72,7 @@ impl Units {
         self.largest
     }
 
-    /// The two parts of a number.
+    /// Splits a number into its two parts.
     #[inline(always)]
     fn split(&self, number: f64) -> (f64, f64) {
         let coarse = (number + self.coarse) - self.coarse;
@@ -94,7 +94,7 @@ fn exponent_above(largest: f64) -> i32 {
     exponent
 }
 
-/// A sum so far.
+/// A running sum.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Sum {
     coarse: f64,
@@ -109,7 +109,7 @@ impl Sum {
         self.fine += fine;
     }
 
-    /// Adds what another thread has summed with the same units.
+    /// Adds the sum of another thread, which has the same units.
     pub(super) fn merge(&mut self, other: &Sum) {
         self.coarse += other.coarse;
         self.fine += other.fine;
@@ -120,17 +120,17 @@ impl Sum {
     }
 }
 
-/// Sums of the vectors of each of some clusters so far.
+/// Running sums of the vectors in each cluster.
 #[derive(Debug, Clone)]
 pub(super) struct Sums {
-    /// Of each cluster the coarse parts of its numbers, then the fine ones: so neighbours are added
-    /// together.
+    /// For each cluster, the coarse parts of its numbers, followed by the fine ones, so that
+    /// neighbours are added together.
     parts: Vec<f64>,
     dimension: usize,
 }
 
 impl Sums {
-    /// Memory of the sums of `count` clusters.
+    /// Memory for the sums of `count` clusters.
     pub(super) fn memory_bytes(count: usize, dimension: usize) -> u64 {
         2 * count as u64 * dimension as u64 * size_of::<f64>() as u64
     }
@@ -167,7 +167,7 @@ impl Sums {
         }
     }
 
-    /// Adds what another thread has summed with the same units.
+    /// Adds the sums of another thread, which have the same units.
     pub(super) fn merge(&mut self, other: &Sums) {
         let parts = self.parts.iter_mut().zip(&other.parts);
         parts.for_each(|(part, other)| *part += other);

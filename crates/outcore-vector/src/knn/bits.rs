@@ -1,7 +1,7 @@
-//! Vectors of packed bits, and in how many bits they differ.
+//! Vectors of packed bits, and their Hamming distances.
 //!
-//! Contract: eight dimensions are a byte, as NumPy's `packbits` and faiss' binary indexes have
-//! them. Distances are whole numbers and exact; a byte that is not there counts as 0 on both sides.
+//! Contract: a byte holds eight dimensions, as in NumPy's `packbits` and faiss' binary indexes.
+//! Distances are exact integers; missing bytes count as 0 on both sides.
 
 use outcore::{Job, Result};
 
@@ -15,21 +15,21 @@ pub(super) struct Bits {
     words_each: usize,
 }
 
-/// Words of a row.
+/// Words per row.
 fn words_of(file: &VectorFile) -> usize {
     file.dimension.div_ceil(size_of::<u64>())
 }
 
 impl Bits {
-    /// What `count` of them take, while they are loaded too.
+    /// The memory for `count` of them, including loading.
     pub(super) fn memory_bytes(file: &VectorFile, count: usize) -> u64 {
         2 * (count * words_of(file) * size_of::<u64>()) as u64
     }
 
-    /// The vectors of `file`; their memory is the caller's to reserve.
+    /// Loads the vectors of `file`; the caller reserves their memory.
     ///
     /// # Errors
-    /// What reading fails with.
+    /// Errors of reading.
     pub(super) fn load(job: &Job, file: &VectorFile) -> Result<Self> {
         let words_each = words_of(file);
         let scan = Scan::plan(job, file, 0, 0)?;
@@ -53,7 +53,7 @@ impl Bits {
         Ok(Bits { words, words_each })
     }
 
-    /// In how many bits each query differs from a row.
+    /// The number of bits in which each query differs from a row.
     pub(super) fn distances(&self, row: &[u64], out: &mut [u32]) {
         vectorized(|| {
             for (query, out) in self.words.chunks_exact(self.words_each).zip(out) {
@@ -64,10 +64,10 @@ impl Bits {
     }
 }
 
-/// Gives number and words of each row of a piece to `work`; `words` is space for them.
+/// Passes the number and the words of each row of a piece to `work`; `words` is a buffer for them.
 ///
 /// # Errors
-/// Corrupt: a row of another dimension. What `work` fails with.
+/// Corrupt: a row of another dimension. Errors of `work`.
 pub(super) fn each_row(
     piece: Piece<'_>,
     words: &mut Vec<u64>,

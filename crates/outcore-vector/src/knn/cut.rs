@@ -1,9 +1,9 @@
-//! Which rows a product in f32 leaves out.
+//! Decides which rows a product in f32 rules out.
 //!
 //! Contract: a row of norm r and a query are measured in f64 unless `fl(q . x) + factor * r < h -
-//! level` in f32. If that holds, the distance is certainly larger than the one that the [`Cut`] was
-//! made of. With g the error factor, T that distance and r upwards from `sqrt(n (1 + g))`, where n
-//! is the sum of squares in f32:
+//! level` in f32. If that holds, the distance is certainly larger than the one from which the
+//! [`Cut`] was made. Let g be the error factor, T that distance, n the sum of squares in f32, and r
+//! an upper bound of `sqrt(n (1 + g))`. Then:
 //!
 //! | metric | the row is farther than T if | factor | level | h |
 //! |---|---|---|---|---|
@@ -11,43 +11,43 @@
 //! | ip | q.x < -T | g r_q | T | 0 |
 //! | cos, q scaled to norm 1 | q.x < (1 - T) r_x | g - (1 - T) + 2 g abs(1 - T) | 0 | 0 |
 //!
-//! and all are widened by what [`crate::exact`] says of comparing in f32 and of underflow. Queries
-//! of norms above 1e15 are always measured; below that, and with a finite r, no product overflows.
+//! All values are widened for the errors of comparisons in f32 and of underflow ([`crate::exact`]).
+//! Queries with norms above 1e15 are always measured; with smaller norms and a finite r, no product
+//! overflows.
 //!
-//! A record of an index ([`crate::index::record`]) has codes x' whose product stands in for that of
-//! x, where |x - x'| is at most its residual e. So `q . x` may be off by `r_q e` more, and x' may
-//! have a norm of r + e: for l2 and ip, the norm that stands beside the factor becomes `r + e (1 +
-//! 1 / g)`; for cos, whose factor is not g, h becomes `-e (1 + g)`.
+//! A record of an index ([`crate::index::record`]) has codes x' whose product replaces that of x.
+//! The norm of `x - x'` is at most the residual e. So `q . x` may be off by another `r_q e`, and x'
+//! may have a norm of r + e. For l2 and ip, the norm that is multiplied by the factor therefore
+//! becomes `r + e (1 + 1 / g)`. For cos, whose factor is not g, h becomes `-e (1 + g)`.
 
 use super::Metric;
 use crate::exact::{error_factor, round_up, underflow};
 use crate::index::record::Facts;
 use crate::product::vectorized;
 
-/// Queries with a larger norm are beyond what f32 can tell.
+/// Queries with a larger norm cannot be compared in f32.
 const NORM_MAX: f64 = 1e15;
-/// A square that is less than this many times what may underflow in it says too little about a
+/// If a square is less than this many times what may underflow in it, it is too imprecise for a
 /// norm: 2^26.
 const BLURRED: f32 = 67_108_864.0;
 /// The unit roundoff of f32.
 const UNIT: f64 = 1.0 / 16_777_216.0;
 
-/// What a query compares products with.
+/// The values of a query that are compared with products.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
     pub(super) factor: f32,
     pub(super) level: f32,
 }
 
-/// What queries compare products with, each number of all queries side by side.
+/// The values of all queries, in one array per kind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cuts<'c> {
     pub(super) factors: &'c [f32],
     pub(super) levels: &'c [f32],
 }
 
-/// Bounds of a row before it is measured: an upper bound of its norm, and the number that its
-/// products are compared with.
+/// The values of a row before it is measured: an upper bound of its norm, and h.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RowBound {
     pub(super) norm: f32,
@@ -55,8 +55,8 @@ pub(super) struct RowBound {
 }
 
 impl Cut {
-    /// One that leaves out what is farther than `distance` from a query of this norm. `distance` is
-    /// smaller for what is nearer.
+    /// A cut that rules out rows farther than `distance` from a query of this norm. Smaller
+    /// `distance` values are nearer.
     pub(super) fn of(metric: Metric, dimension: usize, norm: f64, distance: f64) -> Self {
         let keeps_all = Cut {
             factor: f32::INFINITY,
@@ -92,8 +92,8 @@ impl Cut {
     }
 }
 
-/// Of each row, an upper bound of its norm, and h; of a row whose norm f32 cannot tell well enough
-/// for a cosine, NaN.
+/// Computes, for each row, an upper bound of its norm, and h. The bound is NaN if f32 is too
+/// imprecise for a cosine.
 pub(super) fn bound_rows(metric: Metric, dimension: usize, squares: &[f32], out: &mut [RowBound]) {
     let (error, tiny) = (error_factor(dimension), underflow(dimension));
     let (upper, lower) = (
@@ -101,9 +101,9 @@ pub(super) fn bound_rows(metric: Metric, dimension: usize, squares: &[f32], out:
         (1.0 - error - 8.0 * UNIT) as f32,
     );
     let tiny = round_up(tiny);
-    // With a positive cosine the factor is negative, so a bound that is far above the norm would
-    // leave rows out. Below this square, `tiny` is no longer small beside it; above the largest
-    // number, it is infinite.
+    // With a positive cosine the factor is negative, so a bound far above the norm would rule out
+    // rows wrongly. Below this square, `tiny` is no longer small compared with it; above the
+    // largest number, the bound is infinite.
     let floor = tiny * BLURRED;
     vectorized(|| {
         for (square, out) in squares.iter().zip(out) {
@@ -113,7 +113,7 @@ pub(super) fn bound_rows(metric: Metric, dimension: usize, squares: &[f32], out:
             };
             let is_blurred = metric == Metric::Cos && !(floor..=f32::MAX).contains(square);
             let norm = (square * upper + tiny).sqrt() * upper;
-            // No comparison with what is not a number leaves a row out.
+            // A comparison with NaN never rules out a row.
             *out = RowBound {
                 norm: if is_blurred { f32::NAN } else { norm },
                 h,
@@ -122,7 +122,7 @@ pub(super) fn bound_rows(metric: Metric, dimension: usize, squares: &[f32], out:
     });
 }
 
-/// As [`bound_rows`], of rows that are known by their records.
+/// The same as [`bound_rows`] for rows known by their records.
 pub(super) fn bound_records(
     metric: Metric,
     dimension: usize,
@@ -134,7 +134,7 @@ pub(super) fn bound_records(
         round_up(1.0 + error + 8.0 * UNIT),
         (1.0 - error - 8.0 * UNIT) as f32,
     );
-    // What a residual is multiplied with, beside rounding of the result.
+    // The factor of a residual, widened for rounding of the result.
     let times = match metric {
         Metric::Cos => round_up((1.0 + 2.0 * error) * (1.0 + 32.0 * UNIT)),
         Metric::L2 | Metric::Ip | Metric::Hamming => {
@@ -157,8 +157,8 @@ pub(super) fn bound_records(
     });
 }
 
-/// The least and the largest distance that a row may have from a query, of which `norm` is what is
-/// multiplied, by its record and the product of its codes.
+/// The least and the largest possible distance between a row and a query, from the row's record and
+/// the product of its codes. `norm` is the norm of the multiplied query.
 pub(super) fn interval(
     metric: Metric,
     dimension: usize,
@@ -183,7 +183,7 @@ pub(super) fn interval(
             (sum - 2.0 * most - slack, sum - 2.0 * least + slack)
         }
         Metric::Ip => (0.0 - most, 0.0 - least),
-        // It has no direction, and the distance 1 from all.
+        // A zero vector has no direction; its distance is 1 from all.
         Metric::Cos if facts.is_zero() => (1.0, 1.0),
         Metric::Cos => {
             let root = square.sqrt();
@@ -201,8 +201,8 @@ pub(super) fn interval(
     }
 }
 
-/// The first row, from `from` on, that is not left out for every query; `products` has those of a
-/// row side by side.
+/// Finds the first row, from `from` on, that is not ruled out for every query; `products` has the
+/// products of a row side by side.
 pub(super) fn next_kept(
     Cuts { factors, levels }: Cuts<'_>,
     products: &[f32],
@@ -226,7 +226,7 @@ pub(super) fn next_kept(
     })
 }
 
-/// Whether a row is not left out for a query.
+/// Whether a row is not ruled out for a query.
 pub(super) fn is_kept(cut: Cut, product: f32, bound: RowBound) -> bool {
     let is_out = product + cut.factor * bound.norm < bound.h - cut.level;
     !is_out

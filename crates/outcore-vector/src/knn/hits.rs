@@ -1,15 +1,15 @@
-//! All results of a search within a radius: in memory, or on scratch where they are more than it
-//! holds.
+//! All results of a radius search: in memory, or on scratch if they do not fit.
 //!
-//! Contract: threads gather results in [`Gathered`] chunks and give full ones to the [`Collector`],
-//! in no order. Of the memory they have an eighth: the first that does not fit there sends all to
-//! files on the job's scratch drives, by turns, and all later ones follow. In a job without scratch
-//! they may fill the memory; then it fails, and the error says how many there were. [`Hits::each`]
-//! shows them by query and row; from scratch they come through the engine's sort. The files count
-//! as scratch and go with the [`Hits`].
+//! Contract: threads collect results in [`Gathered`] chunks and pass full chunks to the
+//! [`Collector`], in no order. Results have an eighth of the memory. When a chunk does not fit
+//! there, all results, including later ones, go to files on the job's scratch drives, alternately.
+//! In a job without scratch, results may fill the memory; if they do not fit, the search fails, and
+//! the error reports their number. [`Hits::each`] returns results by query and row; from scratch
+//! they come through the engine's sort. The files count as scratch and are removed with the
+//! [`Hits`].
 //!
-//! Bounds: 40 bytes a result in memory, or 24 bytes a result to scratch and what sorting them
-//! takes; 16 bytes a query.
+//! Bounds: 40 bytes per result in memory, or 24 bytes per result on scratch and the memory of a
+//! sort; 16 bytes per query.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,31 +32,31 @@ pub struct Hit {
     pub distance: f64,
 }
 
-/// Query, row, and the bits of the distance: in this order they are sorted.
+/// Query, row, and the bits of the distance; sorted in this order.
 type PackedHit = [u64; 3];
 
-/// Results that a thread has before others see them, and that are shown at a time.
+/// Results that a thread holds before it passes them on, and that are returned at a time.
 const CHUNK_HITS: usize = 4096;
-/// In the order in which they came, and then in that of [`Hits::each`].
+/// Memory of a chunk in the order of arrival, and in the order of [`Hits::each`].
 const CHUNK_BYTES: u64 = (CHUNK_HITS * (size_of::<PackedHit>() + size_of::<[u64; 2]>())) as u64;
-/// Length of a buffer of a file on scratch, and what all of its buffers take.
+/// The length of a buffer of a scratch file, and the memory of all its buffers.
 const BUFFER_BYTES: usize = 64 << 10;
 const BUFFERS_BYTES: u64 = 6 * BUFFER_BYTES as u64;
 const SEARCH: &str = "search within a radius";
 
-/// What one thread has found and not yet given away.
+/// Results of one thread that have not been passed on yet.
 pub(super) struct Gathered(Vec<PackedHit>);
 
 impl Gathered {
-    /// Memory that it needs.
+    /// Its memory.
     pub(super) const BYTES: u64 = (CHUNK_HITS * size_of::<PackedHit>()) as u64;
 
-    /// Nothing yet.
+    /// Creates an empty chunk.
     pub(super) fn new() -> Self {
         Gathered(Vec::with_capacity(CHUNK_HITS))
     }
 
-    /// Takes one more.
+    /// Adds a result.
     ///
     /// # Errors
     /// As [`Collector::take`].
@@ -69,37 +69,37 @@ impl Gathered {
     }
 }
 
-/// Takes the results of all threads.
+/// Collects the results of all threads.
 pub(super) struct Collector<'a> {
     job: &'a Job,
-    /// Makes the files on scratch, if there is any.
+    /// Creates scratch files, if there is scratch.
     scratch: Option<Scratch<'a>>,
-    /// Memory for results and for the buffers of those files.
+    /// Memory for results and for the buffers of scratch files.
     share_bytes: u64,
     state: Mutex<State>,
 }
 
 struct State {
-    /// Of each query, the results so far, at the number behind its own.
+    /// The number of results of each query so far, at the index after the query's own.
     counts: Vec<u64>,
     chunks: Vec<Vec<PackedHit>>,
-    /// Memory of the chunks.
+    /// The reserved memory of chunks.
     held: Vec<Reservation>,
     stored: Option<Stored>,
     _limits: Reservation,
 }
 
-/// Makes files on scratch.
+/// Creates scratch files.
 #[derive(Clone, Copy)]
 struct Scratch<'a> {
     appender: &'a Appender,
     volume: &'a Volume,
 }
 
-/// Results on scratch: a file on each drive.
+/// Results on scratch: one file per drive.
 struct Stored {
     files: Vec<StoredFile>,
-    /// Whose turn it is.
+    /// The next drive to use.
     next: usize,
     len_bytes: u64,
     limit_bytes: u64,
@@ -110,14 +110,14 @@ struct StoredFile {
     path: PathBuf,
     file: VolumeFile,
     appended: AppendedFile,
-    /// What the drive may still take.
+    /// The bytes that the drive may still take.
     room_bytes: u64,
 }
 
-/// Gives `search` what takes its results, and gives these back in order.
+/// Runs `search` with a collector, and returns its results in order.
 ///
 /// # Errors
-/// What `search` fails with. Memory: `limits` or results do not fit.
+/// Errors of `search`. Memory: `limits` or results do not fit.
 pub(super) fn collect<T>(
     job: &Job,
     queries: u64,
@@ -154,7 +154,8 @@ impl<'a> Collector<'a> {
         queries: u64,
         limits: Reservation,
     ) -> Result<Self> {
-        // What does not fit can go to scratch, so that more queries are searched for in a pass.
+        // Results that do not fit can go to scratch, so the rest of the memory serves more queries
+        // per pass.
         let share_bytes = job.budget.free_bytes() / 8;
         Ok(Collector {
             job,
@@ -170,10 +171,10 @@ impl<'a> Collector<'a> {
         })
     }
 
-    /// Takes all that a thread has.
+    /// Takes the results of a thread.
     ///
     /// # Errors
-    /// Memory: it does not fit, and there is no scratch. What writing fails with.
+    /// Memory: they do not fit, and there is no scratch. Errors of writing.
     pub(super) fn take(&self, gathered: &mut Gathered) -> Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State {
@@ -219,7 +220,7 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Memory that is still to be kept free for results.
+    /// Memory that must stay free for results.
     pub(super) fn wanted_bytes(&self) -> u64 {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let held_bytes = match state.stored {
@@ -229,8 +230,8 @@ impl<'a> Collector<'a> {
         self.share_bytes.saturating_sub(held_bytes)
     }
 
-    /// Reserves one chunk more than `count`: of what the memory has, or of the share where the rest
-    /// can go to scratch, so that nobody who comes later lacks what was planned for him.
+    /// Reserves one chunk in addition to `count`. With scratch, chunks are limited to their share
+    /// of the memory, so that memory planned for others stays free.
     fn reserve_chunk(&self, count: usize) -> Result<Reservation> {
         let all_bytes = (count as u64 + 1) * CHUNK_BYTES;
         if self.scratch.is_some() && all_bytes + buffers_bytes(self.job) > self.share_bytes {
@@ -240,7 +241,7 @@ impl<'a> Collector<'a> {
         self.job.budget.reserve("results", CHUNK_BYTES)
     }
 
-    /// Makes the files on scratch, if there is any, after this error.
+    /// Creates the scratch files, after this error; returns an error if there is no scratch.
     fn store(&self, error: Error, counts: &[u64]) -> Result<Stored> {
         let Some(Scratch { appender, volume }) = self.scratch else {
             return Err(too_many(error, counts.iter().sum()));
@@ -255,8 +256,8 @@ impl<'a> Collector<'a> {
         })
     }
 
-    /// All results; and the files that are to have these lengths once they are written, if they are
-    /// in any.
+    /// Returns all results, and the scratch files with the lengths that they will have once they
+    /// are written.
     fn finish(self) -> Result<(Hits, Vec<(VolumeFile, u64)>)> {
         let state = self.state.into_inner();
         let state = state.unwrap_or_else(PoisonError::into_inner);
@@ -293,16 +294,16 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// What the buffers of all files on scratch take.
+/// Memory for the buffers of all scratch files.
 fn buffers_bytes(job: &Job) -> u64 {
     BUFFERS_BYTES * job.options.drives.len() as u64
 }
 
 impl Stored {
-    /// Adds results to the file whose turn it is, or to the next that has room.
+    /// Appends results to the next file that has room, starting with the one whose turn it is.
     ///
     /// # Errors
-    /// No space: scratch has reached its limit. What writing fails with.
+    /// No space: scratch has reached its limit. Errors of writing.
     fn append(&mut self, hits: &[PackedHit]) -> Result<()> {
         let bytes: &[u8] = bytemuck::cast_slice(hits);
         let all_bytes = self.len_bytes + bytes.len() as u64;
@@ -358,7 +359,7 @@ pub struct Hits {
 #[derive(Debug)]
 enum Place {
     Memory(Vec<Vec<PackedHit>>, Vec<Reservation>),
-    /// Files, each with the directory that goes with it, and the bytes in all of them.
+    /// Files, each with its directory, and their total bytes.
     Scratch(Vec<(PathBuf, PrivateDir)>, u64),
 }
 
@@ -366,21 +367,21 @@ enum Place {
 pub type TakeHits<'t> = dyn FnMut(&[Hit]) -> Result<()> + 't;
 
 impl Hits {
-    /// Of each query, where its results begin among all; and where the last ones end.
+    /// The start of each query's results among all, followed by the end of the last.
     pub fn limits(&self) -> &[u64] {
         &self.limits
     }
 
-    /// How many there are.
+    /// The number of results.
     pub fn count(&self) -> u64 {
         self.limits.last().copied().unwrap_or(0)
     }
 
-    /// Shows all results to `take`, by query and row. Gives the phases of their sort, where they
+    /// Passes all results to `take`, by query and row. Returns the phases of their sort, if they
     /// were on scratch.
     ///
     /// # Errors
-    /// What `take` fails with. What sorting fails with.
+    /// Errors of `take` and of the sort.
     pub fn each(self, job: &Job, take: &mut TakeHits<'_>) -> Result<Vec<Phase>> {
         let mut shown = Vec::with_capacity(CHUNK_HITS);
         let mut show = |hits: &mut dyn Iterator<Item = PackedHit>| {
@@ -429,7 +430,7 @@ impl Hits {
     }
 }
 
-/// Says how many results there were when one more did not fit.
+/// Adds the number of results to the error for one more that did not fit.
 fn too_many(error: Error, results: u64) -> Error {
     if error.kind() != Kind::Memory {
         return error;

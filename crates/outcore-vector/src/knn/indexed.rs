@@ -1,18 +1,17 @@
-//! A search through an index: its records are read instead of the base, and only rows that may be
-//! near are read from there.
+//! Searches through an index: reads its records instead of the base, and only those rows of the
+//! base that may be near.
 //!
-//! Contract: the result is that of the pass over the base, to the byte. A record bounds the
-//! distance of its row from a query on both sides ([`cut::interval`]). A row is left out if `k`
-//! others are certainly nearer; what is left is read from the base, those first that may be
-//! nearest, measured in f64 and ranked as always.
+//! Contract: the result has the same bytes as that of a pass over the base. A record gives a lower
+//! and an upper bound on the distance of its row from a query ([`cut::interval`]). A row is ruled
+//! out if `k` others are certainly nearer. The remaining candidates are read from the base, the
+//! most promising first, measured in f64 and ranked as usual.
 //!
-//! Where the bounds leave out too little, reading single rows would take longer than reading them
-//! all. The search gives up as soon as there are more candidates than [`candidates_max`], and the
-//! base is read instead: vectors whose records prove nothing are found out within the first few
-//! thousand.
+//! If the bounds rule out too few rows, reading single rows would take longer than reading all. The
+//! search stops as soon as there are more candidates than [`candidates_max`], and the base is read
+//! instead. Vectors whose records prove nothing are noticed within the first few thousand.
 //!
-//! Bounds: one read of the index for each group of queries, and a block or two for each candidate.
-//! Memory is that of the other search, and 24 bytes for each candidate.
+//! Bounds: one read of the index for each group of queries, and one or two blocks per candidate.
+//! Memory is that of the other search, and 24 bytes per candidate.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,14 +30,13 @@ use crate::index::record::Facts;
 use crate::product::{Matrix, products};
 use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase, strange, strange_in};
 
-/// A number of candidates that is never too large, if the memory holds them.
+/// A number of candidates that is always acceptable, if they fit into memory.
 const CANDIDATES_FEW: u64 = 4096;
-/// Candidates are read in blocks of this size.
+/// The block size for reading candidates.
 const BLOCK_BYTES: u64 = 4096;
-/// The part of the base, counted in blocks that candidates need, beyond which it is read as a
-/// whole.
+/// If the blocks of candidates exceed 1/`PART` of the base, the whole base is read.
 const PART: u64 = 8;
-/// The part of the memory that candidates may fill.
+/// Candidates may take 1/`MEMORY_PART` of the memory.
 const MEMORY_PART: u64 = 16;
 
 /// A row that may be near a query.
@@ -46,11 +44,11 @@ const MEMORY_PART: u64 = 16;
 struct Candidate {
     query: usize,
     row: u64,
-    /// The least that its distance may be.
+    /// A lower bound on its distance.
     least: f64,
 }
 
-/// How many candidates a search of `base` may have before reading all of it is better.
+/// The most candidates for which a search of `base` is cheaper than reading all of it.
 pub(super) fn candidates_max(job: &Job, base: &VectorFile) -> usize {
     let blocks = (base.row_bytes() as u64).div_ceil(BLOCK_BYTES) + 1;
     let worth = (base.data_bytes() / (blocks * BLOCK_BYTES) / PART).max(CANDIDATES_FEW);
@@ -58,13 +56,13 @@ pub(super) fn candidates_max(job: &Job, base: &VectorFile) -> usize {
     worth.min(fitting) as usize
 }
 
-/// What a thread searches records with.
+/// A thread's state for searching records.
 struct Scanner {
     numbers: Vec<f32>,
     facts: Vec<Facts>,
     bounds: Vec<RowBound>,
     scores: Vec<f32>,
-    /// The rows with the least of what their distances are at most.
+    /// The rows with the least upper bounds on their distances.
     nearest: Nearest,
     candidates: Vec<Candidate>,
     candidates_max: usize,
@@ -79,7 +77,8 @@ impl Scanner {
         (scores + rows + candidates) as u64 + Nearest::memory_bytes(count, k)
     }
 
-    /// Takes a candidate, if need be for some that are none any more; false if there are too many.
+    /// Keeps a candidate; if there is no room, first drops those that are ruled out by now. Returns
+    /// false if there are still too many.
     fn keep(&mut self, candidate: Candidate) -> bool {
         if self.candidates.len() == self.candidates_max {
             let nearest = &self.nearest;
@@ -94,7 +93,7 @@ impl Scanner {
     }
 }
 
-/// What a thread of a search through an index needs, for this many queries.
+/// Memory of a thread that searches through an index, for this many queries.
 pub(super) fn memory_bytes(job: &Job, base: &VectorFile, count: usize, k: usize) -> u64 {
     let each = candidates_max(job, base).div_ceil(Scan::threads_wanted(job, base));
     Scanner::memory_bytes(count, k, each)
@@ -108,7 +107,8 @@ struct Pair {
 }
 
 impl Group<'_> {
-    /// Searches the records of `index`, which is that of `base`; false if too many rows are left.
+    /// Searches the records of `index`, which belongs to `base`; returns false if too many rows
+    /// remain.
     pub(super) fn search_index(
         &self,
         job: &Job,
@@ -134,7 +134,7 @@ impl Group<'_> {
             })
         };
         let are_too_many = AtomicBool::new(false);
-        // A scan that is given up says nothing of what it has read.
+        // A scan that stops early does not report the bytes it has read.
         let seen_bytes = AtomicU64::new(0);
         let passed = scan.run(job, "search", state, |state, piece| {
             seen_bytes.fetch_add(piece.bytes.len() as u64, Ordering::Relaxed);
@@ -186,7 +186,7 @@ impl Group<'_> {
         let mut nearest = Nearest::new(&self.queries, k);
         let measured = self.measure(job, base, &candidates, &most, &mut nearest, found);
         match measured {
-            // Rows do not fit beside the candidates; a pass reads them in pieces.
+            // The rows do not fit next to the candidates; a pass reads them in pieces.
             Err(error) if error.kind() == Kind::Memory => return Ok(false),
             measured => measured?,
         }
@@ -195,7 +195,7 @@ impl Group<'_> {
         Ok(true)
     }
 
-    /// Finds candidates in records; false if there are too many.
+    /// Finds candidates in records; returns false if there are too many.
     fn visit_records(
         &self,
         state: &mut Scanner,
@@ -229,7 +229,8 @@ impl Group<'_> {
         Ok(true)
     }
 
-    /// Keeps the rows of a tile that may be near some of the queries; false if there are too many.
+    /// Keeps the rows of a tile that may be near some of the queries; returns false if there are
+    /// too many.
     fn visit_products(&self, state: &mut Scanner, rows: Range<u64>, queries: Range<usize>) -> bool {
         let (metric, dimension) = (self.queries.metric, self.queries.dimension);
         let (first, rows) = (rows.start, (rows.end - rows.start) as usize);
@@ -264,8 +265,8 @@ impl Group<'_> {
         true
     }
 
-    /// Measures those of the candidates, which are sorted, that may be among the nearest; at first
-    /// those that may be nearest of all, since they say which of the others may.
+    /// Measures those of the sorted candidates that may be among the nearest. It starts with the
+    /// most promising ones, because they rule out others.
     fn measure(
         &self,
         job: &Job,
@@ -302,7 +303,7 @@ impl Group<'_> {
         }
     }
 
-    /// Measures pairs of rows and queries, which are sorted.
+    /// Measures sorted pairs of rows and queries.
     fn measure_rows(
         &self,
         job: &Job,

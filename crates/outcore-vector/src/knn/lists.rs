@@ -1,19 +1,19 @@
-//! A search through an index with lists: of each query, the lists whose centroids are nearest are
-//! read, and nothing else.
+//! Searches through an index with lists: reads only the lists whose centroids are nearest to a
+//! query.
 //!
-//! Contract: the nearest lists of a query are those that a search among the centroids finds, by the
-//! metric of the search. The result is exact within the lists that are read: distances in f64,
-//! equal ones by row of the base. A query whose lists have fewer than `k` rows reads further lists
-//! until they have as many, and twice as many lists where a subset leaves fewer of them. A search
-//! of all lists finds what a search of the base finds.
+//! Contract: the nearest lists of a query are found by a search among the centroids, with the
+//! metric of the search. The result is exact within the lists that are read: distances are in f64,
+//! ties are ordered by row of the base. If a query's lists have fewer than `k` rows, further lists
+//! are read. If a subset leaves too few rows, the number of lists is doubled. A search of all lists
+//! has the same result as a search of the base.
 //!
-//! What lists leave out is told by [`Recall`], measured and not guessed: the part of the exact
-//! neighbours of some queries that was found.
+//! [`Recall`] measures what the lists miss: the share of the exact neighbours of some queries that
+//! was found.
 //!
-//! Bounds: one read of the union of the lists for each group of queries, and for a subset that
-//! leaves lists few rows one more each time that the lists of some are doubled, for these queries
-//! alone. Memory is that of the search of the base, the lists of each query (8 bytes a list), and a
-//! copy of the queries of a list for each thread.
+//! Bounds: one read of the union of the lists for each group of queries. If a subset leaves too few
+//! rows, the lists of the affected queries are read once more after each doubling. Memory is that
+//! of the search of the base, the lists of each query (8 bytes per list), and a copy of the queries
+//! of a list for each thread.
 
 use outcore::{Error, Job, Phase, PhasePlan, Result};
 use outcore_io::memory::Reservation;
@@ -26,17 +26,18 @@ use crate::index::lists::ListFile;
 use crate::product::Matrix;
 use crate::scan::{Piece, Scan, Tile, add_phase};
 
-/// What a search of a few lists has found of the exact neighbours.
+/// How many of the exact neighbours a search of a few lists has found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Recall {
-    /// The part of the exact neighbours that was found.
+    /// The share of the exact neighbours that was found.
     pub share: f64,
-    /// The queries of which this was measured, from the first on.
+    /// The number of queries for which this was measured, from the first one on.
     pub queries: u64,
 }
 
 impl Recall {
-    /// Searches the base for the neighbours of the first queries, of which the lists have `ids`.
+    /// Searches the base for the neighbours of the first queries, and compares them with `ids`, the
+    /// neighbours in the lists.
     pub(super) fn measure(
         job: &Job,
         base: &VectorFile,
@@ -66,7 +67,7 @@ impl Recall {
     }
 }
 
-/// Adds the phases of a search that is part of another, under one name.
+/// Adds the phases of an inner search, under one name.
 fn add_phases(to: &mut Vec<Phase>, name: &'static str, phases: Vec<Phase>) {
     for phase in phases {
         let predicted = phase.predicted.map(|plan| PhasePlan { name, ..plan });
@@ -79,13 +80,13 @@ fn add_phases(to: &mut Vec<Phase>, name: &'static str, phases: Vec<Phase>) {
     }
 }
 
-/// A search for the lists of queries.
+/// Chooses the lists of queries.
 struct ListSearch<'s> {
     job: &'s Job,
     lists: &'s ListFile,
     queries: &'s VectorFile,
     metric: Metric,
-    /// How many rows the lists of a query have at least.
+    /// The least number of rows in a query's lists.
     rows_min: u64,
 }
 
@@ -95,23 +96,23 @@ pub(super) struct ListScan<'s> {
     pub(super) steps: &'s str,
 }
 
-/// Which lists are read for which queries.
+/// The lists that are read for each query.
 pub(super) struct Probes {
-    /// Of each list, the queries that it is read for.
+    /// For each list, the queries that need it.
     queries_of: Vec<Vec<u32>>,
-    /// Of each query, how many lists are read for it.
+    /// For each query, its number of lists.
     reach: Vec<usize>,
     _held: Vec<Reservation>,
 }
 
-/// Memory of a centroid that is found for a query, while lists are chosen.
+/// Memory per centroid and query while lists are chosen.
 const FOUND_BYTES: u64 = 96;
-/// Memory of a list that is read for a query.
+/// Memory per list and query.
 const PROBE_BYTES: u64 = 8;
 
 impl Probes {
-    /// What the lists of `count` queries take for all threads together, and a copy of some queries
-    /// for each.
+    /// Memory for the lists of `count` queries, for all threads together, and for each thread's
+    /// copy of queries.
     pub(super) fn memory_bytes(lists: &ListFile, probes: usize, count: usize) -> (u64, u64) {
         let dimension = lists.centroids.dimension;
         let each_thread = count.min(QUERIES_AT_ONCE) * dimension * size_of::<f32>();
@@ -120,8 +121,8 @@ impl Probes {
         (each_thread as u64, of_queries + of_lists as u64)
     }
 
-    /// Chooses the lists of each query with a `reach` above 0: that many, and more where they hold
-    /// too few rows.
+    /// Chooses `reach` lists for each query, and more if they have too few rows. Queries with a
+    /// `reach` of 0 are skipped.
     fn find(
         search: &ListSearch<'_>,
         mut reach: Vec<usize>,
@@ -135,7 +136,8 @@ impl Probes {
         };
         let mut from = 0;
         while from < reach.len() {
-            // Of many lists, few queries at a time: their centroids' order is in memory.
+            // With many lists, only a few queries at a time, because the order of their centroids
+            // is in memory.
             let wanted = reach[from..].iter().copied().max().unwrap_or(0);
             let each_bytes = wanted.max(1) as u64 * FOUND_BYTES;
             let fitting = (job.budget.free_bytes() / 4 / each_bytes).max(1) as usize;
@@ -213,16 +215,16 @@ impl Probes {
     }
 }
 
-/// What a thread searches lists with.
+/// A thread's state for searching lists.
 struct ListSearcher {
     searcher: Searcher,
-    /// Some of the queries of a list, to be multiplied.
+    /// The queries of a list in f32, for products.
     narrow: Vec<f32>,
 }
 
 impl Group<'_> {
-    /// Searches the `probes` nearest lists of each query, and twice as many for as long as these
-    /// have fewer than `k` rows that may be results.
+    /// Searches the `probes` nearest lists of each query, and doubles the number while these have
+    /// fewer than `k` possible results.
     pub(super) fn search_lists(
         &self,
         job: &Job,
@@ -251,7 +253,7 @@ impl Group<'_> {
                 .filter(|query| reach[*query] > 0)
                 .collect::<Vec<_>>()
             {
-                // A subset may leave a list few rows.
+                // A subset may leave few rows of a list.
                 let is_short = nearest::kth(&each, query, self.k).is_infinite();
                 if is_short && reach[query] < lists.count() {
                     reach[query] = (2 * reach[query]).min(lists.count());
@@ -268,7 +270,7 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// The nearest rows of each query in its lists, thread by thread.
+    /// Finds the nearest rows of each query in its lists, for each thread.
     fn search_probes(
         &self,
         job: &Job,
@@ -311,7 +313,7 @@ impl Group<'_> {
         Ok(each.collect())
     }
 
-    /// Searches rows of one list for the queries that it is read for.
+    /// Searches rows of one list for the queries that need it.
     fn visit_list(
         &self,
         ListSearcher { searcher, narrow }: &mut ListSearcher,
@@ -368,7 +370,7 @@ impl Group<'_> {
     }
 }
 
-/// What cannot be asked of an index with lists, or only of one.
+/// Rejects options that an index with lists does not support, or that need one.
 pub(super) fn check(options: &KnnOptions, lists: Option<&ListFile>) -> Result<usize> {
     let refused = |cause: &str, hint: &str| {
         let error = Error::usage("search neighbours", cause.to_string());
@@ -396,7 +398,7 @@ pub(super) fn check(options: &KnnOptions, lists: Option<&ListFile>) -> Result<us
 }
 
 impl Queries {
-    /// Some of the queries, to be multiplied, one after another.
+    /// Copies some of the queries in f32, one after another.
     fn copy(&self, queries: &[u32], out: &mut Vec<f32>) {
         out.clear();
         for query in queries {

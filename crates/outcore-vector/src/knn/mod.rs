@@ -1,21 +1,22 @@
-//! The exact nearest neighbours of queries, in one pass over the base, or a few.
+//! Finds the exact nearest neighbours of queries, in one or a few passes over the base.
 //!
-//! Contract: [`knn`] gives each query the `k` rows of the base with the least distance in f64
-//! ([`crate::exact`]), equal distances by row; the result depends on the two files alone. A product
-//! in f32 of all queries with a tile of rows leaves out every row that is farther than the `k`th
-//! best so far even if the product is off by all that [`cut`] allows; the rows that are left, some
-//! `k ln(N / k)` a query, are measured in f64 at once, while they are in memory. Threads tell each
-//! other the distance of their `k`th best, which only ever leaves out more.
+//! Contract: [`knn`] returns for each query the `k` rows of the base with the least distance in f64
+//! ([`crate::exact`]), ties ordered by row. The result depends only on the two files. A product in
+//! f32 of all queries with a tile of rows rules out every row that is farther than the `k`th best
+//! so far, even with the largest error that [`cut`] allows. The remaining rows, about `k ln(N / k)`
+//! per query, are measured in f64 while they are in memory. Threads share the distance of their
+//! `k`th best; this only rules out more rows.
 //!
-//! Through an index ([`indexed`]), a quarter as much is read, and the result is the same. Through
-//! one with lists ([`lists`]), some of the rows are read, and the result is exact among them.
+//! A search through an index ([`indexed`]) reads a quarter of the bytes and has the same result. A
+//! search through an index with lists ([`lists`]) reads a part of the rows, and the result is exact
+//! among them.
 //!
-//! Distances: the square of the Euclidean distance; the inner product, the largest being nearest;
-//! one minus the cosine; the number of bits that differ, which is counted for every row ([`bits`]).
+//! Distances: the squared Euclidean distance; the inner product, where the largest is nearest; one
+//! minus the cosine; the number of bits that differ, which is counted for every row ([`bits`]).
 //!
-//! Bounds: one read of the base for each group of queries, and the fewest groups that fit into the
-//! memory. Memory is 12 bytes a number of a query of the group, 16 bytes a neighbour for each
-//! thread and 48 for its result, and the scan's.
+//! Bounds: one read of the base for each group of queries, with as few groups as the memory allows.
+//! Memory is 12 bytes per number of a query in the group, 16 bytes per neighbour and thread, 48 per
+//! neighbour of the result, and that of the scan.
 
 mod bits;
 mod cut;
@@ -49,21 +50,22 @@ use queries::Queries;
 pub use range::{Found, RangeOptions, Within, pairs, range_search};
 pub use subset::{RowMarks, Subset};
 
-/// What is near.
+/// The distance measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metric {
-    /// The square of the Euclidean distance.
+    /// The squared Euclidean distance.
     L2,
     /// The inner product; the largest is nearest.
     Ip,
-    /// One minus the cosine of the angle; 1 where a vector is zero.
+    /// One minus the cosine of the angle; 1 if a vector is zero.
     Cos,
     /// The number of bits that differ; vectors of u8 are packed bits.
     Hamming,
 }
 
 impl Metric {
-    /// The metric of a name: `l2` (or `euclidean`), `ip` (`dot`), `cos` (`cosine`) or `hamming`.
+    /// Returns the metric with this name: `l2` (or `euclidean`), `ip` (`dot`), `cos` (`cosine`) or
+    /// `hamming`.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "l2" | "euclidean" => Some(Metric::L2),
@@ -75,31 +77,31 @@ impl Metric {
     }
 }
 
-/// What is looked for.
+/// Options of a search.
 #[derive(Debug, Clone)]
 pub struct KnnOptions {
-    /// Neighbours of each query.
+    /// Neighbours per query.
     pub k: usize,
-    /// What is near.
+    /// The distance measure.
     pub metric: Metric,
-    /// The queries are rows of the base, from the first on: none is its own neighbour.
+    /// Whether the queries are the first rows of the base; a row is then not its own neighbour.
     pub excludes_self: bool,
-    /// The rows of the base that may be neighbours; all without it.
+    /// The rows of the base that may be neighbours; all if `None`.
     pub subset: Option<Arc<Subset>>,
-    /// An index of the base ([`crate::index`]), to be read in its stead. It changes no result,
-    /// unless `probes` are fewer than its lists.
+    /// An index of the base ([`crate::index`]) that is read instead. It changes the result only if
+    /// it has more lists than `probes`.
     pub index: Option<PathBuf>,
-    /// Of an index with lists, how many are read for each query; all without a number.
+    /// For an index with lists, the number of lists to read per query; all if `None`.
     pub probes: Option<usize>,
-    /// Of this many queries the recall is measured, where not all lists are read.
+    /// The number of queries for which recall is measured, if not all lists are read.
     pub recall_queries: usize,
 }
 
-/// The recall is measured of this many queries, unless another number is asked for.
+/// The default number of queries for which recall is measured.
 pub const RECALL_QUERIES: usize = 100;
 
 impl KnnOptions {
-    /// The `k` nearest of all rows.
+    /// Searches all rows for the `k` nearest.
     pub fn new(k: usize, metric: Metric) -> Self {
         KnnOptions {
             k,
@@ -116,32 +118,32 @@ impl KnnOptions {
 /// The neighbours of all queries, query by query, the nearest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Neighbours {
-    /// Neighbours of each query.
+    /// Neighbours per query.
     pub k: usize,
-    /// Rows of the base; [`NO_ROW`] where a subset has fewer than were asked for.
+    /// Rows of the base; [`NO_ROW`] if a subset has fewer than `k`.
     pub ids: Vec<u64>,
-    /// Their distances; infinite for no row, as far away as can be.
+    /// Their distances; infinite for [`NO_ROW`].
     pub distances: Vec<f64>,
     /// Passes over the base.
     pub passes: u32,
-    /// Bytes that were read.
+    /// Bytes read.
     pub read_bytes: u64,
     /// Distances that were measured in f64.
     pub measured: u64,
-    /// Rows that were read from the base because an index could not leave them out.
+    /// Rows read from the base because an index could not rule them out.
     pub gathered: u64,
-    /// Whether an index left out so little that the base was read as a whole.
+    /// Whether an index ruled out so few rows that the whole base was read.
     pub index_failed: bool,
-    /// Lists that were read, for each group of queries.
+    /// Lists read, counted for each group of queries.
     pub lists_read: u64,
-    /// What was found of the exact neighbours, where not all lists were read.
+    /// The measured recall, if not all lists were read.
     pub recall: Option<Recall>,
-    /// The phases of the search, beside what was planned of them.
+    /// The phases of the search, with their plans.
     pub phases: Vec<Phase>,
 }
 
 impl Neighbours {
-    /// Before anything is searched.
+    /// An empty result.
     fn none_yet(k: usize) -> Self {
         Neighbours {
             k,
@@ -161,18 +163,18 @@ impl Neighbours {
 
 /// Queries that are multiplied at a time.
 const QUERIES_AT_ONCE: usize = 256;
-/// A group of fewer queries is not split for the sake of more threads.
+/// Groups are not made smaller than this to allow more threads.
 const GROUP_MIN: usize = 64;
-/// Memory of a neighbour that was found, including what the caller makes of it.
+/// Memory per neighbour of the result, including the caller's copy.
 const RESULT_BYTES: u64 = 48;
-/// More would be a table, not a search.
+/// The most neighbours per query.
 const K_MAX: usize = 1 << 16;
 
-/// The `k` nearest rows of `base` of each row of `queries`.
+/// Finds the `k` nearest rows of `base` for each row of `queries`.
 ///
 /// # Errors
-/// Usage: dimensions that differ, more neighbours than the base has rows, a number that is none.
-/// Memory: not even one query fits, or the result does not. What reading fails with.
+/// Usage: dimensions that differ, more neighbours than the base has rows, NaN or an infinite
+/// number. Memory: not even one query fits, or the result does not. Errors of reading.
 pub fn knn(
     job: &Job,
     base: &VectorFile,
@@ -194,14 +196,14 @@ pub fn knn(
     })
 }
 
-/// Takes the neighbours of some queries, those that follow on those before.
+/// Takes the neighbours of the next queries.
 pub type TakeNeighbours<'t> = dyn FnMut(&Neighbours) -> Result<()> + 't;
 
-/// The same, where `take` gets the neighbours of the queries of each pass as soon as they are
-/// found, so that they need not fit into the memory together. What comes back has none.
+/// The same, but `take` receives the neighbours of the queries of each pass as soon as they are
+/// found, so the whole result need not fit into memory. The returned value has no neighbours.
 ///
 /// # Errors
-/// As [`knn`], and what `take` fails with.
+/// As [`knn`]; errors of `take`.
 pub fn knn_each(
     job: &Job,
     base: &VectorFile,
@@ -287,7 +289,8 @@ pub fn knn_each(
                         steps: &steps,
                     };
                     match group.search_lists(job, lists, &part, probes, &pass, &mut found) {
-                        // A subset may make some queries read so many lists that fewer queries fit.
+                        // With a subset, some queries may need so many lists that fewer queries
+                        // fit.
                         Err(error) if error.kind() == Kind::Memory && part.rows > 1 => {
                             group_max = part.rows.div_ceil(2) as usize;
                             continue;
@@ -311,9 +314,9 @@ pub fn knn_each(
     Ok(found)
 }
 
-/// The queries of the next pass, and that pass: as many as leave memory for all threads, but no
-/// fewer than [`GROUP_MIN`] for their sake. `memory` is what this many need for each thread, and
-/// for all together.
+/// Chooses the queries of the next pass, and the pass: as many queries as leave memory for all
+/// threads, but at least [`GROUP_MIN`] of them. `memory` returns the need of so many queries for
+/// each thread, and for all together.
 fn plan<'b>(
     job: &Job,
     base: &'b VectorFile,
@@ -337,7 +340,7 @@ fn plan<'b>(
     }
 }
 
-/// Whether the rows of one are queries for the other.
+/// Checks that the two files can be searched together.
 fn check_files(base: &VectorFile, queries: &VectorFile, metric: Metric) -> Result<()> {
     for file in [base, queries] {
         if file.element.is_id() {
@@ -366,7 +369,7 @@ fn check_files(base: &VectorFile, queries: &VectorFile, metric: Metric) -> Resul
     Ok(())
 }
 
-/// Fails for what can never be searched for, before anything is read.
+/// Rejects impossible searches before anything is read.
 ///
 /// # Errors
 /// Usage, as [`knn`].
@@ -385,8 +388,7 @@ pub fn check(base: &VectorFile, queries: &VectorFile, options: &KnnOptions) -> R
     check_k(base, options, base.rows)
 }
 
-/// Fails unless a subset has as many rows as neighbours are asked for: for results that have no
-/// place for [`NO_ROW`].
+/// Fails if a subset has fewer rows than `k`, for results that cannot hold [`NO_ROW`].
 ///
 /// # Errors
 /// Usage.
@@ -397,7 +399,7 @@ pub fn check_chosen(base: &VectorFile, options: &KnnOptions) -> Result<()> {
     }
 }
 
-/// Fails unless there are as many neighbours among `rows` rows.
+/// Fails if `rows` rows have fewer than `k` neighbours.
 fn check_k(base: &VectorFile, options: &KnnOptions, rows: u64) -> Result<()> {
     let others = rows.saturating_sub(u64::from(options.excludes_self));
     if options.k == 0 || options.k as u64 > others || options.k > K_MAX {
@@ -429,24 +431,24 @@ fn check_k(base: &VectorFile, options: &KnnOptions, rows: u64) -> Result<()> {
     Ok(())
 }
 
-/// Queries that are searched for in one pass.
+/// Queries that are searched in one pass.
 struct Group<'a> {
     queries: Queries,
     worst: Worst,
     allowed: Option<&'a Subset>,
-    /// The row of the base that is the first query, if they are rows of the base.
+    /// The row of the base that is the first query, if queries are rows of the base.
     first_query: Option<u64>,
     k: usize,
 }
 
-/// What a thread searches with.
+/// A thread's state for a search.
 struct Searcher {
     tile: Tile,
     scores: Vec<f32>,
     nearest: Nearest,
-    /// Of each row of a tile, an upper bound of its norm and its part of the comparison.
+    /// For each row of a tile, its bounds for the comparison.
     bounds: Vec<RowBound>,
-    /// Space for a row of bits, and its distance from each query.
+    /// A buffer for a row of bits, and the row's distance from each query.
     words: Vec<u64>,
     differing: Vec<u32>,
     measured: u64,
@@ -463,7 +465,7 @@ impl Searcher {
 }
 
 impl Group<'_> {
-    /// What a thread searches rows of `file` with.
+    /// Creates a thread's state for rows of `file`.
     fn searcher(&self, file: &VectorFile, held: Reservation) -> Searcher {
         let count = self.queries.count();
         Searcher {

@@ -1,9 +1,9 @@
-//! The nearest rows so far, of each query: a heap a thread, and what threads tell each other of
-//! them.
+//! The nearest rows of each query so far: one heap per query and thread, and the distances that
+//! threads share.
 //!
-//! Contract: a heap keeps the `k` least of (distance, row). [`Worst`] has, of each query, the least
-//! of all threads' `k`th distances: at least `k` rows are as near, so whatever is farther is not a
-//! neighbour. Its order of updates changes what is measured, never what is found.
+//! Contract: a heap keeps the `k` least of (distance, row). [`Worst`] has, for each query, the
+//! least `k`th distance of all threads. At least `k` rows are as near, so any farther row is not a
+//! neighbour. The order of its updates changes which rows are measured, but never the result.
 
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use super::cut::{Cut, Cuts, RowBound, is_kept, next_kept};
 use super::queries::Queries;
 use super::{NO_ROW, Neighbours};
 
-/// Distances as integers in the same order.
+/// Converts distances to integers in the same order.
 fn key(distance: f64) -> u64 {
     let bits = (distance + 0.0).to_bits();
     match bits >> 63 {
@@ -29,7 +29,7 @@ fn distance_of(key: u64) -> f64 {
     })
 }
 
-/// What threads tell each other.
+/// The distances that threads share.
 pub(super) struct Worst(Vec<AtomicU64>);
 
 impl Worst {
@@ -39,10 +39,10 @@ impl Worst {
     }
 }
 
-/// One thread's neighbours.
+/// The neighbours that one thread has found.
 pub(super) struct Nearest {
     heaps: Vec<BinaryHeap<(u64, u64)>>,
-    /// The distance, as a key, that each cut was made of.
+    /// The distance, as a key, from which each cut was made.
     known: Vec<u64>,
     factors: Vec<f32>,
     levels: Vec<f32>,
@@ -83,7 +83,7 @@ impl Nearest {
         (self.factors[query], self.levels[query]) = (cut.factor, cut.level);
     }
 
-    /// Takes over what other threads have found.
+    /// Takes over the distances of other threads.
     pub(super) fn learn(&mut self, queries: &Queries, worst: &Worst) {
         for query in 0..self.known.len() {
             let told = worst.0[query].load(Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl Nearest {
         }
     }
 
-    /// The next row that some of the queries cannot leave out; see [`next_kept`].
+    /// The next row that is not ruled out for some query; see [`next_kept`].
     pub(super) fn next_hit(
         &self,
         queries: Range<usize>,
@@ -109,7 +109,7 @@ impl Nearest {
         next_kept(cuts, products, bounds, from)
     }
 
-    /// Whether a query cannot leave out a row.
+    /// Whether a row is not ruled out for a query.
     pub(super) fn may_take(&self, query: usize, product: f32, bound: RowBound) -> bool {
         is_kept(
             Cut {
@@ -154,7 +154,7 @@ impl Nearest {
     }
 }
 
-/// The `k`th least distance of all threads; infinite, if they have fewer.
+/// The `k`th least distance over all threads; infinite if they have fewer.
 pub(super) fn kth(each: &[Nearest], query: usize, k: usize) -> f64 {
     let heaps = each.iter().flat_map(|nearest| nearest.heaps[query].iter());
     let mut all: Vec<u64> = heaps.map(|(key, _)| *key).collect();
@@ -164,7 +164,7 @@ pub(super) fn kth(each: &[Nearest], query: usize, k: usize) -> f64 {
     }
 }
 
-/// The nearest of all threads to a query, as keys and rows.
+/// The nearest rows to a query over all threads, as keys and rows.
 pub(super) fn of_query(each: &[Nearest], query: usize, k: usize) -> Vec<(u64, u64)> {
     let heaps = each.iter().flat_map(|nearest| nearest.heaps[query].iter());
     let mut all: Vec<(u64, u64)> = heaps.copied().collect();
@@ -173,8 +173,7 @@ pub(super) fn of_query(each: &[Nearest], query: usize, k: usize) -> Vec<(u64, u6
     all
 }
 
-/// Adds what [`of_query`] has given for each query to `found`, and [`NO_ROW`] where these are fewer
-/// than `k`.
+/// Appends the results of [`of_query`] for each query to `found`, filled with [`NO_ROW`] up to `k`.
 pub(super) fn add(
     each: impl IntoIterator<Item = Vec<(u64, u64)>>,
     queries: &Queries,
@@ -190,7 +189,7 @@ pub(super) fn add(
     }
 }
 
-/// Adds the nearest of all threads to `found`, query by query.
+/// Appends the nearest rows over all threads to `found`, query by query.
 pub(super) fn merge(each: Vec<Nearest>, queries: &Queries, k: usize, found: &mut Neighbours) {
     let all = (0..queries.count()).map(|query| of_query(&each, query, k));
     add(all, queries, k, found);

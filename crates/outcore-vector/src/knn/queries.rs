@@ -1,7 +1,7 @@
-//! Queries in memory: as f64, to measure with, and as f32, to multiply with.
+//! Queries in memory: as f64 for measuring, and as f32 for products.
 //!
-//! Contract: under the cosine, the f32 are those of the query scaled to norm 1. A zero vector has
-//! no direction: its distance from all others is 1, as if it were at right angles to them.
+//! Contract: for the cosine, the f32 numbers are those of the query scaled to norm 1. A zero vector
+//! has no direction: its distance from all others is 1, as for orthogonal vectors.
 
 use outcore::{Job, Result};
 use outcore_io::memory::Reservation;
@@ -20,13 +20,13 @@ pub(super) struct Queries {
     wide: Vec<f64>,
     narrow: Vec<f32>,
     norms: Vec<f64>,
-    /// Of packed bits, which have none of the others.
+    /// The queries as packed bits, which have none of the other fields.
     pub(super) bits: Option<Bits>,
     _held: Reservation,
 }
 
 impl Queries {
-    /// What `count` queries take, while they are loaded too.
+    /// The memory for `count` queries, including loading.
     pub(super) fn memory_bytes(file: &VectorFile, metric: Metric, count: usize) -> u64 {
         if metric == Metric::Hamming {
             return Bits::memory_bytes(file, count) + (count * size_of::<f64>()) as u64;
@@ -35,10 +35,10 @@ impl Queries {
         (count as u64) * (file.dimension * number_bytes + size_of::<f64>()) as u64
     }
 
-    /// The vectors of `file`.
+    /// Loads the vectors of `file`.
     ///
     /// # Errors
-    /// What reading fails with.
+    /// Errors of reading.
     pub(super) fn load(job: &Job, file: &VectorFile, metric: Metric) -> Result<Self> {
         let rows = file.rows as usize;
         let held_bytes = Self::memory_bytes(file, metric, rows);
@@ -77,12 +77,12 @@ impl Queries {
         })
     }
 
-    /// How many there are.
+    /// The number of queries.
     pub(super) fn count(&self) -> usize {
         self.norms.len()
     }
 
-    /// The norm of what is multiplied for a query.
+    /// The norm of the f32 form of a query.
     pub(super) fn norm(&self, query: usize) -> f64 {
         match self.metric {
             Metric::Cos => 1.0,
@@ -90,13 +90,13 @@ impl Queries {
         }
     }
 
-    /// Some of them, to be multiplied.
+    /// The f32 form of some of them.
     pub(super) fn block(&self, from: usize, most: usize) -> Matrix<'_> {
         let all = Matrix::dense(&self.narrow, self.dimension);
         all.part(from, most.min(self.count() - from))
     }
 
-    /// The distance of `row` from a query, which is smaller for what is nearer.
+    /// The distance of `row` from a query; smaller values are nearer.
     pub(super) fn distance(&self, query: usize, row: &[f64]) -> f64 {
         let wide = &self.wide[query * self.dimension..][..self.dimension];
         vectorized(|| match self.metric {
@@ -111,7 +111,7 @@ impl Queries {
         })
     }
 
-    /// The distance as it is given out.
+    /// The distance in the form of the result.
     pub(super) fn shown(&self, distance: f64) -> f64 {
         match self.metric {
             Metric::Ip => 0.0 - distance,

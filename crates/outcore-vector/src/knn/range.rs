@@ -1,14 +1,14 @@
-//! All rows within a distance of queries, and all pairs of rows within one.
+//! Finds all rows within a distance of queries, and all pairs of rows within one.
 //!
-//! Contract: [`range_search`] gives each query every row of the base whose distance in f64
-//! ([`crate::exact`]) is at most the radius, ordered by row; [`pairs`] gives every two rows of a
-//! base that are as near to each other, each pair once. Both depend on the files alone. As in a
-//! search for the nearest, a product in f32 leaves out what is certainly farther, and the rest is
-//! measured in f64.
+//! Contract: [`range_search`] returns for each query every row of the base whose distance in f64
+//! ([`crate::exact`]) is at most the radius, ordered by row. [`pairs`] returns all pairs of rows of
+//! a base within the radius, each pair once. Both depend only on the files. As in a
+//! nearest-neighbour search, a product in f32 rules out rows that are certainly farther, and the
+//! rest is measured in f64.
 //!
-//! Bounds: one read of the base for each group of queries; for pairs, of what follows the group.
-//! Memory is 20 bytes a number of a query, and what is kept for results: an eighth of the memory
-//! where more of them can go to scratch, half of it where they cannot.
+//! Bounds: one read of the base for each group of queries; for pairs, only of the rows after the
+//! group's first. Memory is 20 bytes per number of a query, and the share for results: an eighth of
+//! the memory if further results can go to scratch, otherwise half.
 
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ use crate::format::VectorFile;
 use crate::product::products;
 use crate::scan::{Piece, Scan, TILE_ROWS, Tile, add_phase};
 
-/// What is looked for.
+/// Options of a search.
 #[derive(Debug, Clone)]
 pub struct RangeOptions {
-    /// What is near.
+    /// The distance measure.
     pub metric: Metric,
-    /// The largest distance, the square of the Euclidean or one minus the cosine; the least inner
+    /// The largest distance (squared Euclidean, or one minus the cosine), or the least inner
     /// product.
     pub radius: f64,
     /// As in [`super::KnnOptions`].
@@ -40,7 +40,7 @@ pub struct RangeOptions {
 }
 
 impl RangeOptions {
-    /// All rows within the radius.
+    /// Searches all rows within the radius.
     pub fn new(metric: Metric, radius: f64) -> Self {
         RangeOptions {
             metric,
@@ -50,7 +50,7 @@ impl RangeOptions {
         }
     }
 
-    /// The radius as a distance that is smaller for what is nearer.
+    /// The radius as a distance; smaller values are nearer.
     fn bound(&self) -> Result<f64> {
         if !self.radius.is_finite() {
             let cause = format!("a radius of {}", self.radius);
@@ -70,27 +70,27 @@ impl RangeOptions {
 
 const OPERATION: &str = "search within a radius";
 
-/// What was found, and how.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Found {
     /// All results.
     pub hits: Hits,
     /// Passes over the base.
     pub passes: u32,
-    /// Bytes that were read.
+    /// Bytes read.
     pub read_bytes: u64,
     /// Distances that were measured in f64.
     pub measured: u64,
-    /// The phases of the search, beside what was planned of them.
+    /// The phases of the search, with their plans.
     pub phases: Vec<Phase>,
 }
 
-/// Results as faiss has them, in memory, which is reserved for as long as this lives.
+/// Results in faiss' form, in memory that is reserved for the lifetime of this value.
 #[derive(Debug)]
 pub struct Within {
-    /// Of each query, where its results begin; and where the last ones end.
+    /// The start of each query's results, followed by the end of the last.
     pub limits: Vec<u64>,
-    /// Rows of the base, in order for each query.
+    /// Rows of the base, ascending for each query.
     pub ids: Vec<u64>,
     /// Their distances.
     pub distances: Vec<f64>,
@@ -98,10 +98,10 @@ pub struct Within {
 }
 
 impl Within {
-    /// The arrays of these results.
+    /// Builds the arrays of these results.
     ///
     /// # Errors
-    /// Memory: they do not fit. What sorting fails with.
+    /// Memory: they do not fit. Errors of the sort.
     pub fn of(job: &Job, hits: Hits) -> Result<Self> {
         let count = hits.count();
         let limits_bytes = size_of_val(hits.limits()) as u64;
@@ -123,7 +123,7 @@ impl Within {
         Ok(within)
     }
 
-    /// The query and row of each result, one after another.
+    /// Returns the query and row of each result, one after another.
     ///
     /// # Errors
     /// Memory: they do not fit.
@@ -141,11 +141,11 @@ impl Within {
     }
 }
 
-/// Every row of `base` within the radius of each row of `queries`.
+/// Finds every row of `base` within the radius of each row of `queries`.
 ///
 /// # Errors
-/// Usage: dimensions that differ, a number that is none. Memory: the results do
-/// not fit, and the job has no scratch. What reading and writing fail with.
+/// Usage: dimensions that differ, NaN or an infinite number. Memory: the results do not fit, and
+/// the job has no scratch. Errors of reading and writing.
 pub fn range_search(
     job: &Job,
     base: &VectorFile,
@@ -162,7 +162,7 @@ pub fn range_search(
     search(job, base, queries, options, allowed, leaves_out)
 }
 
-/// Every two rows of `base` within the radius of each other, as results of the smaller row.
+/// Finds all pairs of rows of `base` within the radius; each pair is a result of its smaller row.
 ///
 /// # Errors
 /// As [`range_search`].
@@ -171,12 +171,12 @@ pub fn pairs(job: &Job, base: &VectorFile, options: &RangeOptions) -> Result<Fou
     search(job, base, base, options, None, LeavesOut::UpToItself)
 }
 
-/// Rows that are not results of a query which is a row of the base.
+/// Rows that are excluded from the results of a query that is a row of the base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LeavesOut {
     Nothing,
     Itself,
-    /// Itself and those before it.
+    /// The query itself, and the rows before it.
     UpToItself,
 }
 
@@ -258,28 +258,28 @@ struct Spent {
     phases: Vec<Phase>,
 }
 
-/// Queries that are searched for in one pass.
+/// Queries that are searched in one pass.
 struct Group<'a> {
     collector: &'a Collector<'a>,
     queries: Queries,
-    /// Of each, what products are compared with.
+    /// For each query, the value that products are compared with.
     factors: Vec<f32>,
     levels: Vec<f32>,
     bound: f64,
     allowed: Option<&'a Subset>,
     /// The number of the first query among all.
     first_query: u64,
-    /// The row of the base that is the first query, if they are rows of the base.
+    /// The row of the base that is the first query, if queries are rows of the base.
     first_row: u64,
     leaves_out: LeavesOut,
 }
 
-/// What a thread searches with.
+/// A thread's state for a search.
 struct Finder {
     tile: Tile,
     scores: Vec<f32>,
     bounds: Vec<RowBound>,
-    /// Space for a row of bits, and its distance from each query.
+    /// A buffer for a row of bits, and the row's distance from each query.
     words: Vec<u64>,
     differing: Vec<u32>,
     gathered: Gathered,
@@ -327,7 +327,7 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// One more result, of a query of this group.
+    /// A result of a query in this group.
     fn hit(&self, query: usize, row: u64, distance: f64) -> Hit {
         Hit {
             query: self.first_query + query as u64,
@@ -386,7 +386,7 @@ impl Group<'_> {
                 if self.is_left_out(from, rows.first + count as u64 - 1)
                     && self.leaves_out == LeavesOut::UpToItself
                 {
-                    // So are all rows of the tile, and for all later queries.
+                    // All rows of the tile are left out, also for all later queries.
                     break;
                 }
                 let scores_len = block.rows * count;

@@ -1,7 +1,7 @@
 //! The rows of a base that may be results.
 //!
-//! Contract: read once from a file with a byte for each row, or told by somebody who knows them; in
-//! memory they are a bit each.
+//! Contract: a subset is read once from a file with one byte per row, or filled by the caller. In
+//! memory it has one bit per row.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,36 +13,36 @@ use outcore_io::units;
 use crate::format::{Element, VectorFile};
 use crate::scan::Scan;
 
-/// The rows that may be neighbours, a bit each.
+/// The rows that may be neighbours, one bit per row.
 #[derive(Debug)]
 pub struct Subset {
     bits: Vec<u64>,
-    /// How many rows there are altogether, and how many of them are in it.
+    /// The number of all rows, and of those in the subset.
     rows: u64,
     count: u64,
     _held: Reservation,
 }
 
-/// Rows on their way into a [`Subset`], from any thread.
+/// A [`Subset`] that is being filled, from any thread.
 #[derive(Debug)]
 pub struct RowMarks(Vec<AtomicU64>);
 
 impl RowMarks {
-    /// Takes a row in.
+    /// Adds a row.
     ///
     /// # Panics
-    /// For a row that the base has not.
+    /// For a row that the base does not have.
     pub fn add(&self, row: u64) {
         self.0[(row / 64) as usize].fetch_or(1 << (row % 64), Ordering::Relaxed);
     }
 }
 
 impl Subset {
-    /// Those with a value other than 0 in the file at `path`.
+    /// Reads the rows with a value other than 0 in the file at `path`.
     ///
     /// # Errors
-    /// Usage: it is not an array of bool or u8 with a value for each row of `base`. What reading
-    /// fails with.
+    /// Usage: the file is not an array of bool or u8 with a value for each row of `base`. Errors of
+    /// reading.
     pub fn read(job: &Job, path: &Path, base: &VectorFile) -> Result<Self> {
         let mut mask = VectorFile::open_typed(job, path, Some("u8"))?;
         if (mask.dimension, mask.element.bytes()) == (1, 1) {
@@ -75,10 +75,10 @@ impl Subset {
         })
     }
 
-    /// The rows of `base` that `mark` adds.
+    /// Builds a subset of the rows of `base` that `mark` adds.
     ///
     /// # Errors
-    /// What `mark` fails with. Memory.
+    /// Errors of `mark`. Memory.
     pub fn marked(
         job: &Job,
         base: &VectorFile,
@@ -98,12 +98,12 @@ impl Subset {
         })
     }
 
-    /// How many rows are in it.
+    /// The number of rows in the subset.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Fails unless it is one of rows of `base`.
+    /// Fails unless it was made for `base`.
     pub(super) fn check(&self, base: &VectorFile) -> Result<()> {
         if self.rows == base.rows {
             return Ok(());
@@ -116,7 +116,7 @@ impl Subset {
         Err(Error::usage("read subset", cause).path(&base.path))
     }
 
-    /// Whether a row is one of them.
+    /// Whether it contains a row.
     pub(super) fn has(&self, row: u64) -> bool {
         self.bits[(row / 64) as usize] >> (row % 64) & 1 == 1
     }

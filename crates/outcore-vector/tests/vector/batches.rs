@@ -1,8 +1,8 @@
-//! Mini-batches and the seeding by k-means||: against plain loops, Lloyd, and themselves with other
+//! Mini-batches and k-means|| seeding, compared with plain loops, with Lloyd's method, and across
 //! threads and memory.
 //!
-//! Contract: a batch moves centroids to the mean of all rows so far; what is drawn depends on the
-//! seed alone.
+//! Contract: a batch moves centroids to the mean of all rows so far; random choices depend only on
+//! the seed.
 
 use outcore::Kind;
 use outcore_vector::format::VectorFile;
@@ -14,7 +14,7 @@ const MEMORY: u64 = 64 << 20;
 
 fn run(base: &VectorFile, options: &KmeansOptions, (memory, threads): (u64, usize)) -> Clustering {
     let mut found = kmeans(&job(memory, threads), base, options).unwrap();
-    // They have times.
+    // Phases contain times, which differ between runs.
     assert!(!std::mem::take(&mut found.phases).is_empty());
     found
 }
@@ -29,8 +29,8 @@ fn a_centroid_is_the_mean_of_all_rows_that_it_was_given() {
     let mut counts = vec![0_u64; 4];
     let mut found: Option<Clustering> = None;
     for (at, rows) in numbers.chunks(300 * DIMENSION).enumerate() {
-        // Algorithm 1 of Sculley's: centroids are chosen for the whole batch, then each row moves
-        // its own a little.
+        // Sculley's algorithm 1: centroids are chosen for the whole batch, then each row moves its
+        // own a little.
         let chosen = rows.chunks_exact(DIMENSION).map(|row| {
             let distances = centroids.chunks_exact(DIMENSION).map(|centroid| {
                 let pairs = centroid.iter().zip(row);

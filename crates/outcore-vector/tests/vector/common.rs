@@ -1,7 +1,6 @@
-//! What the tests of vectors share.
+//! Shared helpers of the vector tests.
 //!
-//! Contract: files are made of seeded numbers in a directory of their own, which goes with its
-//! owner.
+//! Contract: files have seeded random numbers, in a directory that is removed with its owner.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +21,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// Between 0 and 1.
+    /// A number between 0 and 1.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -33,7 +32,7 @@ impl Random {
     }
 }
 
-/// Ways in which vectors are spread.
+/// Distributions of vectors.
 pub(crate) const SPREADS: [&str; 5] = ["uniform", "gaussian", "clustered", "duplicates", "far"];
 
 /// `rows` vectors, as f32.
@@ -45,7 +44,7 @@ pub(crate) fn vectors(spread: &str, rows: usize, dimension: usize, seed: u64) ->
             made.push(match spread {
                 "uniform" => random.unit() as f32,
                 "gaussian" => random.gauss() as f32,
-                // Ten clusters that are narrow beside their distance from 0.
+                // Ten clusters that are narrow compared with their distance from 0.
                 "clustered" => {
                     ((row % 10 * 7 + column) % 13) as f32 * 100.0 + random.gauss() as f32 * 1e-3
                 }
@@ -81,7 +80,7 @@ impl Place {
         self.path(name)
     }
 
-    /// A file of big-ann's format.
+    /// Writes a file in big-ann's format.
     pub(crate) fn fbin(&self, name: &str, numbers: &[f32], dimension: usize) -> VectorFile {
         let rows = (numbers.len() / dimension) as u32;
         let mut bytes = [rows, dimension as u32].map(u32::to_le_bytes).concat();
@@ -110,7 +109,7 @@ pub(crate) fn subset(mask: &Path, base: &VectorFile) -> Option<Arc<Subset>> {
     Some(Arc::new(subset))
 }
 
-/// The results of a search in memory.
+/// Returns the results of a search in memory.
 pub(crate) fn within(job: &Job, found: outcore::Result<Found>) -> Within {
     Within::of(job, found.unwrap().hits).unwrap()
 }

@@ -1,8 +1,8 @@
-//! Every operation of each job on vectors fails once: the result is that of a run without a fault,
-//! or there is a named error and nothing is left; a run of k-means that was stopped goes on from
-//! its checkpoint.
+//! Every operation of each vector job fails once. The result is that of a run without a fault, or
+//! there is a specific error and no output remains; an interrupted k-means run continues from its
+//! checkpoint.
 //!
-//! Contract: the number of the operation that fails runs from 1 until a job does with fewer.
+//! Contract: the number of the failing operation runs from 1 until a job needs fewer operations.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn faulty(plan: &str, scratch: &Path) -> (Job, Arc<FaultDevice>) {
     (Job::on(options, Arc::clone(&device) as _), device)
 }
 
-/// What a job gives and writes, as text; outputs are at the second path.
+/// Runs a job and returns its result as text; it writes to the second path.
 type Work = fn(&Job, &Files, &Path) -> Result<String>;
 
 struct Files {
@@ -201,7 +201,7 @@ fn each_failed_operation_is_a_named_error_or_a_right_result_and_leaves_nothing()
         let wanted = work(&job, &files, &output).unwrap();
         let wanted_bytes = std::fs::read(&output).ok();
         let _ = std::fs::remove_file(&output);
-        // That one has hundreds of operations, and most of them are alike.
+        // This job has hundreds of operations, most of which are alike.
         let step = if *name == "pairs beyond the memory" {
             23
         } else {
@@ -282,7 +282,7 @@ fn a_run_of_k_means_that_was_stopped_goes_on_as_if_it_was_not() {
         remove_checkpoint(&job(32 << 20, 1), &options).unwrap();
         assert!(!kept.exists());
     }
-    // One that is there is of another run, or damaged.
+    // An existing checkpoint of another run, or a damaged one, is rejected.
     let options = KmeansOptions {
         checkpoint: Some(kept.clone()),
         max_iterations: 12,

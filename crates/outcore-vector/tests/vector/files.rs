@@ -1,7 +1,7 @@
-//! Files of vectors hold what was written, whatever their format.
+//! Files of vectors read back as written, in every format.
 //!
-//! Contract: each format is compared with bytes made here; what is damaged or lies about itself is
-//! an error that names it.
+//! Contract: each format is compared with bytes that the test builds. A damaged or inconsistent
+//! file is an error that reports it.
 
 use outcore::Kind;
 use outcore_vector::convert::convert;

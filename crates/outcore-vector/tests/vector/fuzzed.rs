@@ -1,6 +1,6 @@
-//! The check of the fuzz target of files of vectors, on a fixed number of damaged inputs.
+//! Runs the fuzz check for files of vectors on a fixed number of damaged inputs.
 //!
-//! Contract: as [`mutations`] says; `make fuzz` looks further.
+//! Contract: as in [`mutations`]; `make fuzz` tests more inputs.
 
 #[path = "../../../outcore/tests/support/mutations.rs"]
 #[allow(unreachable_pub)]

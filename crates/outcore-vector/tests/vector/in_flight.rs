@@ -1,7 +1,7 @@
-//! Reads stay in flight while vectors are searched and clustered, by the virtual clock of in-memory
-//! drives.
+//! Reads stay in flight while vectors are searched and clustered, measured with the virtual clock
+//! of in-memory drives.
 //!
-//! Contract: a file is on one drive, and more than the memory.
+//! Contract: the file is on one drive, and larger than the memory.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::depth;
 const ROWS: usize = 200_000;
 const DIMENSION: usize = 32;
 const MEMORY_KIB: u64 = 16 << 10;
-/// The least median of reads in flight.
+/// The least acceptable median of reads in flight.
 const DEPTH_LEAST: usize = 4;
 
 #[test]

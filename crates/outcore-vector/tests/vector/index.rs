@@ -1,8 +1,7 @@
-//! A search through an index finds what the pass over the base finds, and an index that is not its
-//! base's is refused.
+//! A search through an index has the result of a pass over the base; an index of another base is
+//! rejected.
 //!
-//! Contract: ids and distances are equal to the bit, whether the index leaves out much, little or
-//! nothing.
+//! Contract: ids and distances are bit-identical, whether the index rules out many, few or no rows.
 
 use std::path::PathBuf;
 
@@ -21,7 +20,7 @@ fn indexed(place: &Place, base: &VectorFile) -> PathBuf {
     path
 }
 
-/// Both searches, which have to agree, and the one through the index.
+/// Runs both searches, which must agree, and returns the one through the index.
 fn both(
     place: &Place,
     (base, queries): (&VectorFile, &VectorFile),

@@ -1,7 +1,7 @@
-//! k-means against plain Lloyd in f64, and against itself with other threads, memory and pieces.
+//! k-means compared with plain Lloyd in f64, and with itself for other threads, memory and pieces.
 //!
-//! Contract: from the same start, centroids and inertia are those of a loop over all rows and
-//! centroids, but for rounding; results of the same options are equal to the last bit.
+//! Contract: from the same start, centroids and inertia equal those of a loop over all rows and
+//! centroids, except for rounding. Results with the same options are bit-identical.
 
 use outcore::Kind;
 use outcore_vector::format::VectorFile;
@@ -28,7 +28,7 @@ fn nearest(row: &[f64], centroids: &[f64]) -> (usize, f64) {
     least.unwrap()
 }
 
-/// Plain Lloyd: centroids after so many iterations, and the inertia of these.
+/// Plain Lloyd: returns the centroids after so many iterations, and their inertia.
 fn lloyd(
     rows: &[f64],
     mut centroids: Vec<f64>,
@@ -66,7 +66,7 @@ fn given(place: &Place, k: usize, base: &[f32], dimension: usize) -> Init {
 
 fn run(base: &VectorFile, options: &KmeansOptions, (memory, threads): (u64, usize)) -> Clustering {
     let mut found = kmeans(&job(memory, threads), base, options).unwrap();
-    // They have times.
+    // Phases contain times, which differ between runs.
     assert!(!std::mem::take(&mut found.phases).is_empty());
     found
 }
@@ -95,7 +95,7 @@ fn a_few_iterations_are_those_of_plain_lloyd() {
             let (centroids, inertia) = lloyd(&wide(&numbers), start, dimension, iterations);
             assert_eq!(found.row_counts.iter().sum::<u64>(), rows as u64);
             if found.row_counts.contains(&0) || *spread == "duplicates" {
-                // Plain Lloyd leaves centroids without rows where they are.
+                // Plain Lloyd does not move centroids without rows.
                 assert!(found.inertia <= inertia * (1.0 + 1e-9), "{spread}");
                 continue;
             }

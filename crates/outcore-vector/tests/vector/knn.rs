@@ -1,7 +1,7 @@
-//! Nearest neighbours are those that a loop over all pairs finds in f64.
+//! Nearest neighbours equal those of a loop over all pairs in f64.
 //!
 //! Contract: ids and distances are compared with that loop for each metric, with duplicates, ties
-//! and numbers at the edge of f32.
+//! and numbers at the limits of f32.
 
 use outcore::Kind;
 use outcore_vector::exact::{dot, squared_distance};
@@ -11,7 +11,7 @@ use outcore_vector::knn::{KnnOptions, Metric, NO_ROW, Neighbours, RangeOptions, 
 
 use crate::common::*;
 
-/// All distances of a query, sorted, ties by row.
+/// Returns all distances of a query, sorted, ties by row.
 pub(crate) fn naive(
     base: &[f32],
     query: &[f32],
@@ -83,7 +83,7 @@ fn neighbours_are_those_of_all_pairs_in_f64_for_any_metric_threads_and_memory() 
     {
         let (rows, k) = (3_000, 10);
         let mut base = vectors(spread, rows, dimension, 1);
-        // No zero vectors: they have no cosine.
+        // No zero vectors, because they have no cosine.
         base.iter_mut()
             .step_by(dimension)
             .for_each(|number| *number += 1.0);
@@ -206,7 +206,7 @@ fn a_subset_and_the_query_itself_are_left_out() {
     }
 }
 
-/// As faiss and scikit-learn have it; through an index, too.
+/// As in faiss and scikit-learn; also through an index.
 #[test]
 fn a_zero_vector_has_the_cosine_distance_one_from_all() {
     let place = Place::new();

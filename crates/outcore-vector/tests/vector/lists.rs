@@ -1,8 +1,8 @@
-//! A search of some lists of an index finds what a naive search of these lists finds; a search of
-//! all, what the base has.
+//! A search of some lists of an index equals a naive search of these lists; a search of all lists
+//! equals one of the base.
 //!
-//! Contract: ids and distances are equal to the bit. The index's bytes depend on the base and the
-//! options alone.
+//! Contract: ids and distances are bit-identical. The index's bytes depend only on the base and the
+//! options.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::common::*;
 
 const METRICS: [Metric; 3] = [Metric::L2, Metric::Ip, Metric::Cos];
 
-/// A job that may spill beside `place`.
+/// A job with scratch next to `place`.
 fn spilling(place: &Place, memory_bytes: u64, threads: usize) -> Job {
     let scratch = place.path("scratch");
     std::fs::create_dir_all(&scratch).unwrap();
@@ -47,7 +47,7 @@ fn distance(metric: Metric, a: &[f64], b: &[f64]) -> f64 {
     }
 }
 
-/// The nearest of some rows by distance, then by number.
+/// Sorts some rows by distance, then by number.
 fn nearest(
     metric: Metric,
     query: &[f64],
@@ -68,7 +68,7 @@ fn wide(numbers: &[f32], dimension: usize) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// The centroids in the index.
+/// Reads the centroids in the index.
 fn centroids(index: &Path, lists: usize, dimension: usize) -> Vec<Vec<f64>> {
     let bytes = std::fs::read(index).unwrap();
     let (numbers, _) = bytes[4096..][..lists * dimension * 8].as_chunks::<8>();
@@ -90,7 +90,7 @@ fn bits(found: &Neighbours) -> Vec<u64> {
         .collect()
 }
 
-/// The list of each row: that of the nearest centroid.
+/// Returns the list of each row: that of its nearest centroid.
 fn lists_of(rows: &[Vec<f64>], centroids: &[Vec<f64>], is_spherical: bool) -> Vec<u64> {
     let list_of = |row: &Vec<f64>| {
         let norm = match is_spherical {
@@ -104,7 +104,7 @@ fn lists_of(rows: &[Vec<f64>], centroids: &[Vec<f64>], is_spherical: bool) -> Ve
     rows.iter().map(list_of).collect()
 }
 
-/// The first `probes` of `lists`, and further ones until there are `k` rows.
+/// Returns the first `probes` of `lists`, and further ones until there are `k` rows.
 fn lists_read(lists: &[(u64, f64)], list_of: &[u64], (probes, k): (usize, usize)) -> Vec<u64> {
     let (mut read, mut count) = (Vec::new(), 0);
     for (list, _) in lists {
@@ -281,7 +281,7 @@ fn a_subset_is_searched_in_lists_until_each_query_has_its_neighbours() {
     let index = listed(&place, &base, LISTS, false);
     let centroids = centroids(&index, LISTS, dimension);
     let list_of = lists_of(&rows, &centroids, false);
-    // Many rows, a few in each list, and only rows of one list.
+    // Many rows, a few in each list, and rows of only one list.
     let masks: [&dyn Fn(usize) -> bool; 3] = [&|row| row % 3 != 0, &|row| row % 90 == 0, &|row| {
         list_of[row] == 4
     }];
@@ -310,8 +310,8 @@ fn a_subset_is_searched_in_lists_until_each_query_has_its_neighbours() {
                     (0..).zip(centroids.iter().cloned()),
                     LISTS,
                 );
-                // Lists until they have K rows of any kind, then twice as many until K of them are
-                // in the subset.
+                // Takes lists until they have K rows in total, then doubles their number until K of
+                // the rows are in the subset.
                 let mut read = lists_read(&lists, &list_of, (probes, K));
                 loop {
                     let is_in = |row: &usize| mask(*row) && read.contains(&list_of[*row]);

@@ -1,7 +1,7 @@
-//! The tests of vectors, as one program.
+//! All vector tests in one program.
 //!
-//! Contract: a module for files, one for searches, one for searches through an index, one for
-//! radii, one for clusters and one for batches of rows; what they share is in `common`.
+//! Contract: one module each for files, searches, searches through an index, radii, clusters and
+//! batches of rows; `common` has shared helpers.
 
 #![allow(missing_docs, clippy::unwrap_used, unreachable_pub)]
 

@@ -1,6 +1,6 @@
-//! Rows within a radius, and pairs of rows, are those that a loop over all pairs finds in f64.
+//! Rows within a radius, and pairs of rows, equal those of a loop over all pairs in f64.
 //!
-//! Contract: radii are distances that occur, so that results lie on the border itself.
+//! Contract: radii are distances that occur, so that some results are exactly at the radius.
 
 use outcore::{Kind, ScratchDrive};
 use outcore_vector::format::VectorFile;
@@ -13,7 +13,7 @@ use crate::knn::naive;
 
 const METRICS: [Metric; 3] = [Metric::L2, Metric::Ip, Metric::Cos];
 
-/// Vectors that all have a direction.
+/// Vectors without zero vectors, so that each has a direction.
 fn directed(spread: &str, rows: usize, dimension: usize, seed: u64) -> Vec<f32> {
     let mut numbers = vectors(spread, rows, dimension, seed);
     numbers
@@ -23,7 +23,7 @@ fn directed(spread: &str, rows: usize, dimension: usize, seed: u64) -> Vec<f32> 
     numbers
 }
 
-/// The distance of the neighbour at `place` from the first query, as it is given out.
+/// The reported distance of the neighbour at `place` from the first query.
 fn radius(base: &[f32], query: &[f32], metric: Metric, place: usize) -> f64 {
     let distance = naive(base, query, metric, |_| true)[place].0;
     if metric == Metric::Ip {
@@ -115,7 +115,7 @@ fn pairs_are_those_of_all_rows_each_once_in_order() {
 fn several_passes_find_the_same_pairs_and_read_only_what_follows() {
     let dimension = 256;
     let mut base = vectors("gaussian", 3_000, dimension, 4);
-    // Every row of the second half is a copy with one number changed a little.
+    // Every row of the second half is a copy with one number slightly changed.
     base.copy_within(..1_500 * dimension, 1_500 * dimension);
     base[1_500 * dimension..]
         .iter_mut()
@@ -167,7 +167,7 @@ fn results_beyond_the_memory_are_the_same_by_way_of_scratch() {
             std::fs::create_dir_all(drive).unwrap();
         }
         small.options.drives = drives.iter().map(ScratchDrive::new).collect();
-        // The results themselves are above the limit, or what their sort needs beside them.
+        // The limit is too small for the results, or for their sort.
         let stored_bytes = found_count * 24;
         for limit_bytes in [stored_bytes / 2, stored_bytes + stored_bytes / 2] {
             let mut limited = small.clone();
@@ -299,7 +299,7 @@ fn what_is_left_out_and_what_does_not_fit_is_told() {
     );
     assert_eq!(error.unwrap_err().kind(), Kind::Usage);
     let zeros = place.fbin("zeros.fbin", &[1.0, 2.0, 0.0, 0.0], 2);
-    // A zero vector is at right angles to all.
+    // A zero vector is orthogonal to all others.
     for (radius, count) in [(0.99, 0), (1.0, 1)] {
         let near = RangeOptions::new(Metric::Cos, radius);
         let found = within(&large, pairs(&large, &zeros, &near));

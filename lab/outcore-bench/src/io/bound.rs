@@ -1,13 +1,17 @@
-//! What holds the rest up: processor, depth, drive, link or memory; and which settings are enough.
+//! Finds what limits the rates (processor, depth, drive, link or memory), and which settings are
+//! enough.
 //!
-//! Contract: pure but for [`Limits::measure`], which copies memory for a moment and reads the
-//! drives' links from /sys. The bound of a measurement is the first that fits: its threads ran
-//! nearly all the time (processor); the drives' links are nearly full (link); it moved most of what
-//! memory can be copied at (memory); half the requests in flight gave clearly less (queue); more in
-//! flight gave no more, or half of it as much (the drives). A limit below the rate that was
-//! measured is none, and is never named: then the next one is looked at, and at the end that none
-//! was found. The recommended setting is the one with the fewest threads, then bytes in flight,
-//! that reaches [`ENOUGH`] of the best that was seen.
+//! Contract: pure except for [`Limits::measure`], which copies memory for a moment and reads the
+//! drives' links from /sys. The bound of a measurement is the first of these that applies:
+//! - processor: its threads ran nearly all the time;
+//! - link: the drives' links are nearly full;
+//! - memory: it moved most of the rate at which memory can be copied;
+//! - queue: half the requests in flight gave clearly less;
+//! - the drives: more in flight gave no more, or half of it as much.
+//!
+//! A limit below the measured rate cannot be the bound, so the next one is examined; if none is
+//! left, the bound is unknown. The recommended setting is the one with the fewest threads, then
+//! bytes in flight, that reaches [`ENOUGH`] of the best rate.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -22,7 +26,7 @@ use super::target::{Target, number_of};
 use crate::report::{Cell, Report, Section, Table};
 
 const ENOUGH: f64 = 0.95;
-/// Share of its time that a thread which has nothing to wait for runs.
+/// Share of its time for which a thread runs if it never waits.
 const BUSY: f64 = 0.9;
 /// Share of a link's nominal rate that data reach.
 const LINK_FULL: f64 = 0.85;
@@ -30,13 +34,13 @@ const MEMORY_FULL: f64 = 0.7;
 const COPY_BYTES: usize = 32 << 20;
 const COPY_TIME: Duration = Duration::from_millis(300);
 
-/// What the machine around the drives can do.
+/// Limits of the machine around the drives.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Limits {
     processors: usize,
-    /// Bytes a second that all processors together copy.
+    /// Bytes per second that all processors together copy.
     copied_bytes_per_s: f64,
-    /// Nominal rate of each drive's link, where the system knows it.
+    /// Nominal rate of each drive's link, if the system knows it.
     links_bytes_per_s: Vec<Option<f64>>,
 }
 
@@ -64,7 +68,7 @@ impl Limits {
         })
     }
 
-    /// All links together, if all are known and each drive has its own.
+    /// Sum of all links, if all are known and each drive has its own.
     fn links_sum(&self) -> Option<f64> {
         self.links_bytes_per_s.iter().copied().sum()
     }
@@ -134,16 +138,16 @@ fn pcie_rate(dir: &Path) -> Option<f64> {
     pcie_bytes_per_s(&read("current_link_speed")?, &read("current_link_width")?)
 }
 
-/// `16.0 GT/s PCIe` and `4` as bytes a second.
+/// Converts `16.0 GT/s PCIe` and `4` to bytes per second.
 fn pcie_bytes_per_s(speed: &str, width: &str) -> Option<f64> {
     let transfers: f64 = speed.split_whitespace().next()?.parse().ok()?;
     let lanes: f64 = width.trim().parse().ok()?;
-    // The first two generations send ten bits for eight, later ones 130 for 128.
+    // The first two generations send ten bits per eight, later ones 130 per 128.
     let coding = if transfers < 6.0 { 0.8 } else { 128.0 / 130.0 };
     Some(transfers * 1e9 * lanes * coding / 8.0)
 }
 
-/// What a measurement was held up by.
+/// The limit of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bound {
     Processor,
@@ -169,7 +173,8 @@ impl Bound {
     }
 }
 
-/// What decides between settings: requests a second of small random blocks, else bytes.
+/// The value that decides between settings: requests per second for small random blocks, otherwise
+/// bytes.
 fn value(measured: &Measured) -> f64 {
     match measured.shot.is_random {
         true => measured.moved.requests_per_s(),
@@ -177,7 +182,7 @@ fn value(measured: &Measured) -> f64 {
     }
 }
 
-/// A rate that nearly reaches a limit, and does not refute it by going beyond.
+/// Whether a rate nearly reaches a limit without exceeding it, which would refute the limit.
 fn is_held_by(rate: f64, limit: f64, share: f64) -> bool {
     rate >= share * limit && rate <= limit
 }
@@ -211,8 +216,8 @@ fn bound_of(best: &Measured, like: &[&Measured], limits: &Limits) -> Bound {
     if deepest == Some(in_flight(best)) && before > 0.0 && before < ENOUGH * value(best) {
         return Bound::Queue;
     }
-    // The drives are known to be at their end only where more in flight was no better, or much less
-    // as good.
+    // The drives are known to be the limit only if more in flight was no better, or half as much in
+    // flight was as good.
     let bytes = |m: &Measured| u64::from(in_flight(m)) * m.shot.block_bytes;
     let is_level = |m: &&Measured| {
         bytes(m) > bytes(best) || (bytes(m) * 2 <= bytes(best) && value(m) >= ENOUGH * value(best))
@@ -223,7 +228,7 @@ fn bound_of(best: &Measured, like: &[&Measured], limits: &Limits) -> Bound {
     }
 }
 
-/// The cheapest setting that is good enough.
+/// The cheapest setting that reaches enough of the best rate.
 fn enough<'m>(like: &[&'m Measured], best: f64) -> Option<&'m Measured> {
     let cost = |m: &Measured| {
         let shot = m.shot;
@@ -237,7 +242,7 @@ fn enough<'m>(like: &[&'m Measured], best: f64) -> Option<&'m Measured> {
     good.min_by_key(|m| cost(m)).copied()
 }
 
-/// Headlines, what bounds each kind of load, and one setting for each.
+/// Adds the headlines, the bound of each kind of load, and one setting for each.
 pub(super) fn conclude(
     findings: &[Measured],
     limits: &Limits,
@@ -378,12 +383,12 @@ mod tests {
     fn a_limit_below_the_measured_rate_is_never_named_as_its_bound() {
         let slow = [measured(32, 400_000, 0.5), measured(64, 405_000, 0.5)];
         let like: Vec<&Measured> = slow.iter().collect();
-        // 1.66 GB/s over a link that is said to carry 1.5.
+        // 1.66 GB/s over a link with a nominal rate of 1.5.
         assert_eq!(
             bound_of(&slow[1], &like, &limits(Some(1.5e9))),
             Bound::Drives
         );
-        // 24.6 GB/s, where memory was copied at 20.
+        // 24.6 GB/s, while memory was copied at 20.
         let fast = [measured(32, 5_900_000, 0.5), measured(64, 6_000_000, 0.5)];
         let like: Vec<&Measured> = fast.iter().collect();
         assert_eq!(bound_of(&fast[1], &like, &limits(None)), Bound::Drives);

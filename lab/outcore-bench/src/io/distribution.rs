@@ -1,16 +1,20 @@
-//! Distribution by number of buckets, in memory alone and between the drives.
+//! Distribution by number of buckets, in memory only and between the drives.
 //!
 //! Contract: every processor has the engine's own bucketer ([`outcore::primitives::bucketer`]) and
-//! distributes 64-bit keys into a number of buckets. In memory the keys are a block read again and
-//! again and full buffers are emptied on the spot: what the processor can do. With I/O a block is
-//! read, distributed, and every full buffer is written, as in the first pass of a sort: the front
-//! half of each drive's stretch is read in order, the back half written in order, drives in turns.
-//! Only where writing is allowed on all drives. Source: PALID (SPAA 2025), section 3 and its figure
-//! of distribution against the number of buckets.
+//! distributes 64-bit keys into a number of buckets.
+//! - In memory, the keys are a block that is read repeatedly, and full buffers are emptied on the
+//!   spot. This measures the processor.
+//! - With I/O, a block is read and distributed, and every full buffer is written, as in the first
+//!   pass of a sort. The front half of each drive's stretch is read in order and the back half is
+//!   written in order, alternating between the drives. This requires permission to write on all
+//!   drives.
 //!
-//! Bounds: bucket buffers of [`BUFFERS_BYTES`] for all threads together, as far as 4 KiB each
-//! allow; reads and writes under way of [`LARGE_BYTES`] and a buffer each, [`LARGE_DEPTH`] and
-//! twice that a drive.
+//! Source: PALID (SPAA 2025), section 3 and its figure of distribution against the number of
+//! buckets.
+//!
+//! Bounds: bucket buffers of [`BUFFERS_BYTES`] for all threads together, with at least 4 KiB per
+//! buffer. Per drive, [`LARGE_DEPTH`] reads of [`LARGE_BYTES`] and twice as many writes of a buffer
+//! are under way.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,16 +37,16 @@ use crate::load::in_threads;
 use crate::report::{Cell, Section, Table};
 use crate::watch::Watch;
 
-/// Bucket buffers of all threads.
+/// Bytes of the bucket buffers of all threads.
 const BUFFERS_BYTES: usize = 128 << 20;
 const BUFFER_BYTES_MAX: usize = 128 << 10;
 const BUFFER_BYTES_MIN: usize = 4096;
-/// Keys looked at for each bucket.
+/// Keys sampled per bucket.
 const SAMPLES: usize = 16;
 const WAIT: Duration = Duration::from_millis(50);
 const OPERATION: &str = "measure distribution";
 
-/// The section.
+/// The report's section.
 pub(super) fn by_buckets(
     options: &IoOptions,
     field: &Field<'_>,
@@ -133,7 +137,7 @@ pub(super) fn by_buckets(
     Ok(section)
 }
 
-/// One measurement, and what its threads share.
+/// One measurement, and the state that its threads share.
 struct Pass<'a> {
     watch: Watch<'a>,
     targets: &'a [Target],
@@ -149,7 +153,7 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Bytes a second that all threads distributed; nothing if a drive is too small.
+    /// Bytes per second that all threads distributed; `None` if a drive is too small.
     fn run(&self, has_io: bool) -> Result<Option<f64>> {
         let half_bytes = self.places.iter().map(|place| place.span_bytes / 2).min();
         if has_io && half_bytes.unwrap_or(0) < LARGE_BYTES {
@@ -187,7 +191,7 @@ impl Pass<'_> {
         Bucketer::new(sample.collect(), self.buckets, pool)
     }
 
-    /// Buffers for the buckets and `more`, which the system has given memory to already.
+    /// Buffers for the buckets and `more`, with memory that the system has already provided.
     fn pool(&self, more: usize) -> Result<Pool> {
         let count = self.buckets + 1 + more;
         let budget = Budget::new((count * self.buffer_bytes) as u64);
@@ -203,7 +207,7 @@ impl Pass<'_> {
         let keys: Vec<u64> = (0..LARGE_BYTES / 8)
             .map(|_| next_random(&mut random))
             .collect();
-        // Everybody is here before anybody fails, or the others would wait for ever.
+        // Every thread arrives here before any may fail; otherwise the others would wait forever.
         gate.wait();
         let mut bucketer = ready?;
         let started = Instant::now();
@@ -246,7 +250,7 @@ impl Pass<'_> {
             };
             let keys: &mut [u64] = bytemuck::cast_slice_mut(&mut block[..]);
             if is_foreign {
-                // What was on a device need not be keys that fill all buckets.
+                // Data found on a device need not be keys that fill all buckets.
                 let mut random = seed;
                 keys.iter_mut()
                     .for_each(|key| *key ^= next_random(&mut random));
@@ -269,18 +273,19 @@ impl Pass<'_> {
     }
 }
 
-/// One thread's way to the drives.
+/// One thread's queue to the drives.
 struct ThreadQueue<'a> {
     pass: &'a Pass<'a>,
     queue: Box<dyn Queue>,
     done: Vec<Completion>,
-    /// Blocks that were read: the bytes, and the place they are from.
+    /// Blocks that were read: the bytes, and their drive and offset.
     arrived: VecDeque<(Buf, usize, u64)>,
     reads_in_flight: usize,
 }
 
 impl ThreadQueue<'_> {
-    /// Where piece `number` of `piece_bytes` lies: drives in turns, in one half of each stretch.
+    /// The drive and offset of piece `number` of `piece_bytes`: alternating between the drives, in
+    /// one half of each stretch.
     fn place_of(&self, number: u64, piece_bytes: u64, is_back: bool) -> (usize, u64) {
         let places = &self.pass.places;
         let drive = (number % places.len() as u64) as usize;
@@ -316,8 +321,8 @@ impl ThreadQueue<'_> {
         self.send(Op::Write, at, buf);
     }
 
-    /// The next block that was read, whether its device was there before us, and a number for it;
-    /// nothing if none is under way.
+    /// The next block that was read, whether its device held data before the measurement, and a
+    /// number for the block; `None` if no read is under way.
     fn next_block(&mut self) -> Result<Option<(Buf, bool, u64)>> {
         loop {
             if let Some((buf, drive, offset_bytes)) = self.arrived.pop_front() {

@@ -1,10 +1,11 @@
-//! Each drive by itself while all work together: rate, latency, requests in flight, alarms.
+//! Each drive while all work together: rate, latency, requests in flight, alarms.
 //!
 //! Contract: two loads on the engine's volume, from one thread: 4 KiB at random and 1 MiB in order.
-//! The volume's own meters tell submission latency (from submission to the start of the transfer)
-//! from device latency (from there to its end), by drive. The mean in flight follows from Little's
-//! law: transfers a second times mean device latency. A drive whose device latency has a median
-//! [`SLOW_RATIO`] that of the others raises an alarm by name. Source: Falcon Fig. 5 and 9.
+//! The volume's own meters separate, per drive, submission latency (from submission to the start of
+//! the transfer) from device latency (from there to its end). The mean number in flight follows
+//! from Little's law: transfers per second times mean device latency. A drive whose median device
+//! latency is [`SLOW_RATIO`] times that of the others raises an alarm by name. Source: Falcon Fig.
+//! 5 and 9.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use crate::report::{Cell, Section, Table};
 /// A drive is slow if its latency exceeds that of the others by this factor.
 const SLOW_RATIO: f64 = 1.5;
 
-/// The section, and a sentence for each drive that is slower than the others.
+/// The report's section, and a sentence for each drive that is slower than the others.
 pub(super) fn each_drive(
     field: &Field<'_>,
     device: &Arc<dyn Device>,
@@ -176,7 +177,7 @@ fn at(latencies: &Latencies, percent: f64) -> f64 {
     latencies.percentile_ns(percent) as f64 / 1e9
 }
 
-/// What is usual among the drives; of two the faster is the measure.
+/// The usual latency of the drives; with two drives, that of the faster one.
 fn usual(medians: &[f64]) -> f64 {
     let mut sorted = medians.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -186,7 +187,7 @@ fn usual(medians: &[f64]) -> f64 {
         .unwrap_or(0.0)
 }
 
-/// Which of the drives are slow beside the others.
+/// Which of the drives are slow compared with the others.
 fn slow_ones(medians: &[f64]) -> Vec<bool> {
     let usual = usual(medians);
     let is_slow = |value: &f64| medians.len() > 1 && *value > SLOW_RATIO * usual;

@@ -1,12 +1,12 @@
-//! Loads of several threads on several drives at once, with the latency of each drive.
+//! Loads of several threads on several drives at the same time, with the latency of each drive.
 //!
 //! Contract: each thread has a queue of its own and keeps [`Shot::depth`] requests in flight on
-//! each of the drives. Sequential loads of several threads share a drive in stretches, random ones
-//! have all of it. Latencies are counted by drive in histograms of three digits (Tene's
-//! HdrHistogram), 0.1 us to 100 s. In a rehearsal nothing is done but counted: so a run knows how
-//! many steps its time is for.
+//! each of the drives. Sequential loads of several threads divide a drive into stretches; random
+//! ones use all of it. Latencies are counted per drive in histograms of three digits (Tene's
+//! HdrHistogram), 0.1 us to 100 s. A rehearsal only counts the steps, so that a run can divide its
+//! time among them.
 //!
-//! Bounds: memory is threads x drives x depth x block, at most [`WINDOW_BYTES_MAX`]: deeper loads
+//! Bounds: memory is threads x drives x depth x block, at most [`WINDOW_BYTES_MAX`]; deeper loads
 //! of large blocks are made shallower.
 
 use std::cell::Cell;
@@ -21,23 +21,23 @@ use super::target::Target;
 use crate::load::{in_threads, latencies};
 use crate::watch::Watch;
 
-/// Buffers of one load, of all threads.
+/// Bytes of the buffers of one load, over all threads.
 const WINDOW_BYTES_MAX: u64 = 512 << 20;
 
 /// One measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Shot {
-    /// Reads among the requests, from 0 to 1.
+    /// Share of reads among the requests, from 0 to 1.
     pub read_share: f64,
-    /// At random places.
+    /// At random places instead of in order.
     pub is_random: bool,
-    /// Bytes of a request.
+    /// Bytes per request.
     pub block_bytes: u64,
     /// Queue depth: requests in flight per thread and drive.
     pub depth: u32,
-    /// Threads.
+    /// Number of threads.
     pub threads: u32,
-    /// The first drives, this many.
+    /// Number of drives; the first ones are used.
     pub drives: usize,
 }
 
@@ -63,7 +63,7 @@ impl Shot {
         }
     }
 
-    /// As fio calls it.
+    /// Its name in fio.
     pub(crate) fn name(&self) -> &'static str {
         match (self.is_random, self.read_share) {
             (false, share) if share >= 1.0 => "sequential read",
@@ -76,36 +76,36 @@ impl Shot {
     }
 }
 
-/// What one drive did in a measurement.
+/// Results of one drive in a measurement.
 #[derive(Debug, Clone)]
 pub(crate) struct DriveResult {
     /// Bytes moved.
     pub bytes: u64,
-    /// Requests served.
+    /// Requests completed.
     pub requests: u64,
-    /// From submission to completion, in nanoseconds.
+    /// Latency from submission to completion, in nanoseconds.
     pub latency_ns: Histogram<u64>,
 }
 
-/// What came of a measurement.
+/// Results of a measurement.
 #[derive(Debug, Clone)]
 pub(crate) struct Measured {
-    /// What was asked for, the depth as it was.
+    /// The requested measurement, with the depth that was used.
     pub shot: Shot,
-    /// All together; seconds are those of the slowest thread.
+    /// Totals; the seconds are those of the slowest thread.
     pub moved: Moved,
-    /// By drive.
+    /// Results per drive.
     pub lanes: Vec<DriveResult>,
 }
 
 impl Measured {
-    /// Processor time of a request.
+    /// Processor time per request.
     pub(crate) fn cpu_us_per_request(&self) -> Option<f64> {
         let cpu_seconds = self.moved.cpu_seconds?;
         (self.moved.requests > 0).then(|| cpu_seconds * 1e6 / self.moved.requests as f64)
     }
 
-    /// Share of its threads' time that they ran.
+    /// Share of its threads' time for which they ran.
     pub(crate) fn cpu_share(&self) -> Option<f64> {
         let room_seconds = self.moved.seconds * f64::from(self.shot.threads);
         (room_seconds > 0.0).then_some(self.moved.cpu_seconds? / room_seconds)
@@ -123,17 +123,17 @@ impl Measured {
 
 /// The drives under measurement.
 pub(super) struct Field<'a> {
-    /// What they are.
+    /// The drives.
     pub(super) targets: &'a [Target],
     device: Arc<dyn Device>,
     watch: Watch<'a>,
-    /// Time of a measurement; 0 in a rehearsal.
+    /// Time per measurement; 0 in a rehearsal.
     step_s: Cell<f64>,
     steps: Cell<u32>,
 }
 
 impl<'a> Field<'a> {
-    /// Drives on `device`, in rehearsal.
+    /// The drives on `device`, in rehearsal.
     pub(super) fn new(device: &Arc<dyn Device>, targets: &'a [Target], watch: Watch<'a>) -> Self {
         Field {
             targets,
@@ -149,7 +149,7 @@ impl<'a> Field<'a> {
         self.steps.get()
     }
 
-    /// Whether nothing is really done.
+    /// Whether steps are only counted.
     pub(super) fn is_rehearsal(&self) -> bool {
         self.step_s.get() == 0.0
     }
@@ -160,23 +160,23 @@ impl<'a> Field<'a> {
         self.steps.set(0);
     }
 
-    /// Who watches.
+    /// The watcher.
     pub(super) fn watch(&self) -> Watch<'a> {
         self.watch
     }
 
-    /// Time of a measurement.
+    /// Time per measurement.
     pub(super) fn step_s(&self) -> f64 {
         self.step_s.get()
     }
 
-    /// Counts a step that is done elsewhere; whether it is to be done.
+    /// Counts a step that runs elsewhere. Returns whether it must be run.
     pub(super) fn step(&self) -> bool {
         self.steps.set(self.steps.get() + 1);
         !self.is_rehearsal()
     }
 
-    /// Where the first `drives` are read and written.
+    /// The ranges of the first `drives` drives that are read and written.
     pub(super) fn places(&self, drives: usize) -> Vec<FileRange> {
         self.targets[..drives]
             .iter()
@@ -184,11 +184,11 @@ impl<'a> Field<'a> {
             .collect()
     }
 
-    /// Measures; `None` where the drives do not take such blocks or the file is shorter, and in a
-    /// rehearsal.
+    /// Measures. Returns `None` in a rehearsal, or if the drives do not accept such blocks or the
+    /// file is too short.
     ///
     /// # Errors
-    /// The drives' own, interrupted.
+    /// Errors of the drives, interrupted.
     pub(super) fn measure(&self, shot: Shot) -> Result<Option<Measured>> {
         if !self.step() {
             return Ok(None);
@@ -197,7 +197,7 @@ impl<'a> Field<'a> {
         self.measure_on(&self.device, &places, shot)
     }
 
-    /// The same on other places of another device.
+    /// Measures on other places of another device.
     ///
     /// # Errors
     /// As [`Field::measure`].
@@ -231,11 +231,11 @@ impl<'a> Field<'a> {
         Ok(done.map(|(moved, lanes)| Measured { shot, moved, lanes }))
     }
 
-    /// Fills every file of our own, so that there is something to read; at most for `limit_s`.
-    /// Gives what is there then, by drive.
+    /// Fills every file of our own, so that there is data to read, for at most `limit_s`. Returns
+    /// the filled bytes per drive.
     ///
     /// # Errors
-    /// The drives' own, interrupted.
+    /// Errors of the drives, interrupted.
     pub(super) fn lay_out(&self, limit_s: f64, block_bytes: u64) -> Result<Vec<u64>> {
         let own: Vec<usize> = (0..self.targets.len())
             .filter(|at| self.targets[*at].whose == super::target::Whose::Own)
@@ -279,7 +279,8 @@ impl<'a> Field<'a> {
                 ..load
             };
             let ready = Runner::new(device, &places, load);
-            // Everybody is here before anybody fails, or the others would wait for ever.
+            // Every thread arrives here before any may fail; otherwise the others would wait
+            // forever.
             gate.wait();
             let mut seen = Seen::new(watch, targets, places.len());
             let moved = ready?.run(&mut seen)?;
@@ -291,7 +292,7 @@ impl<'a> Field<'a> {
         for result in results {
             let (moved, of_thread) = match result {
                 Ok(done) => done,
-                // The drive does not take blocks of this size or alignment.
+                // The drive does not accept this block size or alignment.
                 Err(error)
                     if error.raw_errno() == Some(rustix::io::Errno::INVAL.raw_os_error()) =>
                 {
@@ -337,7 +338,7 @@ fn share(place: &FileRange, load: &Load, number: u32, threads: u32) -> FileRange
     }
 }
 
-/// Counts what one thread sees.
+/// Counts the completions of one thread.
 struct Seen<'a> {
     watch: Watch<'a>,
     targets: &'a [Target],

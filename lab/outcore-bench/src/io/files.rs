@@ -1,15 +1,16 @@
-//! Three servers as programs see them: threads that create, open, read, append to and delete files.
+//! Three servers from the view of programs: threads that create, open, read, append to and delete
+//! files.
 //!
 //! Contract: the operations, sizes and numbers of threads of Filebench's fileserver, webserver and
-//! webproxy, from blocking threads, each file wholly on one drive, the drives in turns. As
-//! Filebench does, open and close count as operations. Unlike it all files begin at the mean size
-//! instead of sizes spread around it, and there are [`FILES`] of them, so that they are made in a
-//! moment. Files are read and written past the page cache where the file system can. Only in
-//! directories of our own, and only where writing is allowed. Source: Falcon (ATC 2017) Fig. 19;
-//! Filebench's workloads fileserver.f, webserver.f, webproxy.f.
+//! webproxy, from blocking threads. Each file is wholly on one drive, alternating between the
+//! drives. As in Filebench, open and close count as operations. Unlike in Filebench, all files
+//! begin at the mean size instead of sizes spread around it, and there are only [`FILES`] of them,
+//! so that they are made quickly. Files are read and written past the page cache if the file system
+//! supports it. The measurement needs permission to write and uses only its own directories.
+//! Source: Falcon (ATC 2017) Fig. 19; Filebench's workloads fileserver.f, webserver.f, webproxy.f.
 //!
-//! Bounds: threads x [`IO_BYTES`] of buffers; files of [`FILES`] x their size, and at most
-//! [`FILE_BYTES_MAX`] each.
+//! Bounds: threads x [`IO_BYTES`] of buffers; [`FILES`] x their size on the drives, and at most
+//! [`FILE_BYTES_MAX`] per file.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,18 +33,18 @@ use crate::load::{in_threads, latencies};
 use crate::report::{Cell, Section, Table};
 use crate::watch::Watch;
 
-/// Files of a server.
+/// Number of files of a server.
 const FILES: usize = 1000;
-/// Bytes of one read or write, and of an append.
+/// Bytes per read or write, and per append.
 const IO_BYTES: u64 = 128 << 10;
 const APPEND_BYTES: u64 = 16 << 10;
-/// A file of this length is not appended to any more.
+/// Length from which on a file is not appended to.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// A log begins anew there.
+/// Length at which a log restarts.
 const LOG_BYTES_MAX: u64 = 64 << 20;
 const OPERATION: &str = "measure server mix";
 
-/// What a thread of a server does in turn.
+/// One step of a server's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// Create a file, write all of it, close it.
@@ -52,18 +53,18 @@ enum Step {
     MakeShort,
     /// Open a file, append, close.
     Append,
-    /// Open, read all, close.
+    /// Open a file, read all of it, close it.
     Read,
-    /// Delete.
+    /// Delete a file.
     Delete,
-    /// Look at its length.
+    /// Query the length of a file.
     Stat,
     /// Append to the log that all threads share.
     Log,
 }
 
 impl Step {
-    /// Filebench's operations in it.
+    /// The number of Filebench's operations in it.
     const fn operations(self) -> u64 {
         match self {
             Step::Make | Step::MakeShort | Step::Append | Step::Read => 3,
@@ -130,7 +131,7 @@ const SERVERS: [Server; 3] = [
     },
 ];
 
-/// The section.
+/// The report's section.
 pub(super) fn servers(options: &IoOptions, field: &Field<'_>) -> Result<Section> {
     let mut section = Section::new(
         "servers",
@@ -195,15 +196,15 @@ pub(super) fn servers(options: &IoOptions, field: &Field<'_>) -> Result<Section>
     Ok(section)
 }
 
-/// What the threads of a server did.
+/// Results of a server's threads.
 struct Seen {
     operations: u64,
     read_bytes: u64,
     written_bytes: u64,
     seconds: f64,
-    /// Open, read all, close.
+    /// Latency of open, read all, close.
     read_ns: Histogram<u64>,
-    /// Create, write all, close.
+    /// Latency of create, write all, close.
     write_ns: Histogram<u64>,
 }
 
@@ -224,39 +225,39 @@ impl Seen {
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;
         self.seconds = self.seconds.max(other.seconds);
-        // Both have the same bounds.
+        // Both have the same bounds, so this cannot fail.
         let _ = self.read_ns.add(&other.read_ns);
         let _ = self.write_ns.add(&other.write_ns);
     }
 }
 
-/// Which files are there and which are not; a thread takes the one it works on out.
+/// Which files exist and which do not. A thread takes its current file out.
 #[derive(Default)]
 struct Names {
     there: Vec<usize>,
     missing: Vec<usize>,
 }
 
-/// A server under way.
+/// A running server.
 struct Mix<'a> {
     watch: Watch<'a>,
     targets: &'a [Target],
     step_s: f64,
     server: &'static Server,
     device: OsDevice,
-    /// A directory of ours on each drive.
+    /// A directory of our own on each drive.
     dirs: Vec<PathBuf>,
     names: Mutex<Names>,
     log: FileId,
     log_bytes: AtomicU64,
-    /// Somebody has failed: the others may stop.
+    /// A thread has failed, so the others may stop.
     is_broken: AtomicBool,
 }
 
 impl Drop for Mix<'_> {
     fn drop(&mut self) {
         self.device.close(self.log);
-        // What is not there, or cannot be removed, goes with the directory.
+        // A file that is missing or cannot be removed is removed with the directory.
         let _ = self.device.remove(&self.log_path());
         for file in 0..FILES {
             let _ = self.device.remove(&self.path(file).1);
@@ -317,11 +318,11 @@ impl<'a> Mix<'a> {
         Ok(all)
     }
 
-    /// One thread: makes its part of the files, waits for the others, and does its steps until the
-    /// time is over.
+    /// The work of one thread: makes its part of the files, waits for the others, and does its
+    /// steps until the time is over.
     fn work(&self, number: usize, gate: &Barrier) -> Result<Seen> {
         let ready = self.prepare(number);
-        // Everybody is here before anybody fails, or the others would wait for ever.
+        // Every thread arrives here before any may fail; otherwise the others would wait forever.
         gate.wait();
         let mut hand = ready?;
         let mut seen = Seen::new();
@@ -355,7 +356,7 @@ impl<'a> Mix<'a> {
         Ok(hand)
     }
 
-    /// Takes a file that is there, or one that is not.
+    /// Takes a file that exists, or one that does not.
     fn take(&self, is_there: bool, random: &mut u64) -> Option<usize> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let list = match is_there {
@@ -390,7 +391,7 @@ impl<'a> Mix<'a> {
             return Ok(());
         }
         let is_making = matches!(step, Step::Make | Step::MakeShort);
-        // Nothing to create or delete just now: the others have it all in hand.
+        // Nothing can be created or deleted at the moment, because other threads hold the files.
         let Some(file) = self.take(!is_making, random) else {
             return Ok(());
         };
@@ -442,9 +443,9 @@ impl<'a> Mix<'a> {
     }
 }
 
-/// One thread's way to the drives, a request at a time.
+/// One thread's queue to the drives, with one request at a time.
 struct Hand {
-    // Declared first: it is dropped first, and waits for what is in flight.
+    // Declared first, so that it is dropped first and waits for the requests in flight.
     queue: Box<dyn Queue>,
     pool: Pool,
     done: Vec<Completion>,

@@ -1,10 +1,10 @@
-//! Writes through the page cache beside direct ones, and the mixes of requests of three servers.
+//! Writes through the page cache compared with direct ones, and the request mixes of three servers.
 //!
-//! Contract: only where writing is allowed on all drives, buffered writes only in directories; else
-//! the sections are empty. Every time includes the sync at its end, so that what only reached the
-//! page cache is not counted as written; the stretch written to is at most 128 MiB a drive, so that
-//! this sync stays short. Source: Falcon Fig. 15 (buffered writes) and Fig. 19 (Filebench:
-//! fileserver, webserver, webproxy).
+//! Contract: runs only if writing is allowed on all drives, buffered writes only in directories;
+//! otherwise the sections are empty. Every time includes the sync at its end, so that data that
+//! only reached the page cache does not count as written. The written stretch is at most 128 MiB
+//! per drive, so that this sync stays short. Source: Falcon Fig. 15 (buffered writes) and Fig. 19
+//! (Filebench: fileserver, webserver, webproxy).
 
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ use super::{IoOptions, LOAD_COLUMNS, load_row};
 use crate::report::{Cell, Section, Table};
 
 const STRETCH_BYTES: u64 = 128 << 20;
-/// Filebench's personalities as requests: name, reads among them, bytes of each, in flight in all.
+/// Filebench's personalities as requests: name, share of reads, bytes per request, requests in
+/// flight in total.
 const SERVERS: [(&str, f64, u64, u32); 3] = [
     // One file of 128 KiB written, one appended to, one read.
     ("fileserver", 1.0 / 3.0, 128 << 10, 50),
@@ -37,7 +38,7 @@ fn may_write(options: &IoOptions, field: &Field<'_>) -> bool {
     options.is_write_ok && field.targets.iter().all(|target| target.is_writable)
 }
 
-/// Files opened on a device for as long as this lives.
+/// Files that stay open on a device during the lifetime of this value.
 struct Opened {
     device: Arc<dyn Device>,
     places: Vec<FileRange>,
@@ -77,7 +78,8 @@ pub(super) fn buffered_beside_direct(options: &IoOptions, field: &Field<'_>) -> 
         "The same writes past the page cache and through it, the sync at the end included, over at \
          most 128 MiB a drive, one thread, 16 in flight on each drive. Falcon Fig. 15.",
     );
-    // A device that we have open for writing is nobody else's, so it is not opened again buffered.
+    // A device that we have open for writing is opened exclusively, so it cannot be opened again as
+    // buffered.
     let is_own = |target: &Target| target.whose == Whose::Own;
     if !may_write(options, field) || !field.targets.iter().all(is_own) {
         return Ok(section);

@@ -1,9 +1,8 @@
-//! `outcore bench io`: what drives can do, from single requests to the whole machine, in one
-//! report.
+//! `outcore bench io`: measures drives, from single requests to the whole machine, in one report.
 //!
-//! Contract: [`run`] measures for about [`IoOptions::budget_s`] seconds, reads only unless allowed
-//! to write, and leaves nothing behind (see [`target`]). Everything goes through the engine's own
-//! drives and volume. A rehearsal counts the steps first, so that the time is shared evenly.
+//! Contract: [`run`] measures for about [`IoOptions::budget_s`] seconds, only reads unless writing
+//! is allowed, and leaves nothing behind (see [`target`]). All I/O uses the engine's own drives and
+//! volume. A rehearsal counts the steps first, so that the time is shared evenly.
 //!
 //! - block sizes, threads and depth: LLNL poster ("Threading Opportunities in High-Performance
 //!   Flash-Memory Storage"): block transfers, peak and speed-up
@@ -13,7 +12,7 @@
 //!   webserver, webproxy)
 //! - distribution by number of buckets, with and without I/O: PALID's figure of it
 //! - one submitter: Falcon's 3.7 GB/s of 4 KiB on a null device
-//! - each drive: Falcon Fig. 5, 9: latency and requests in flight by drive
+//! - each drive: Falcon Fig. 5, 9: latency and requests in flight per drive
 
 mod bound;
 mod distribution;
@@ -43,31 +42,31 @@ use crate::watch::Watch;
 use field::{Field, Measured, Shot};
 use target::{Consent, Target, Whose};
 
-/// Share of the time that laying out files may take.
+/// Share of the time that filling files may take.
 const LAY_OUT_SHARE: f64 = 0.25;
-/// Share of the rest that is kept for what is not a step.
+/// Share of the rest that is reserved for work that is not a step.
 const SPARE_SHARE: f64 = 0.1;
-/// Where the time is not shared with anything.
+/// Limit in seconds if the time is not shared.
 const LAY_OUT_MAX_S: f64 = 3600.0;
 const STEP_MIN_S: f64 = 0.05;
 const STEP_MAX_S: f64 = 10.0;
 
-/// What to measure, on what, for how long.
+/// Options of the measurement.
 #[derive(Debug, Clone)]
 pub struct IoOptions {
     /// Directories, block devices, files, drives files.
     pub targets: Vec<PathBuf>,
-    /// Whether data may be written to be measured.
+    /// Whether the measurement may write data.
     pub is_write_ok: bool,
-    /// About how long it may take.
+    /// Approximate time in seconds.
     pub budget_s: f64,
-    /// All block sizes, depths and numbers of threads instead of some.
+    /// All block sizes, depths and numbers of threads instead of a selection.
     pub is_full: bool,
-    /// Size of the file on each drive, at most.
+    /// Largest size of the file on each drive.
     pub file_bytes: u64,
     /// Direct or buffered.
     pub io: IoMode,
-    /// Measure these alone.
+    /// Measure only these loads.
     pub loads: Vec<NamedLoad>,
 }
 
@@ -85,7 +84,7 @@ impl Default for IoOptions {
     }
 }
 
-/// A load as a user writes it: `randread:4KiB:32` or `write:1MiB:8:2`.
+/// A load in the user's notation: `randread:4KiB:32` or `write:1MiB:8:2`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedLoad {
     text: String,
@@ -137,11 +136,11 @@ impl FromStr for NamedLoad {
     }
 }
 
-/// Measures.
+/// Runs the measurement.
 ///
 /// # Errors
-/// Usage: what must not be measured; no space; the drives' own; interrupted. Nothing is left
-/// behind.
+/// Usage (a target that must not be measured), no space, errors of the drives, interrupted. Nothing
+/// is left behind.
 pub fn run(options: &IoOptions, watch: Watch<'_>) -> Result<Report> {
     let started = Instant::now();
     let os = OsDevice::new(options.io);
@@ -156,7 +155,7 @@ pub fn run(options: &IoOptions, watch: Watch<'_>) -> Result<Report> {
     watch.say("lay out files to read");
     let limit_s = match options.loads.is_empty() {
         true => options.budget_s * LAY_OUT_SHARE,
-        // All of the size that was asked for: a smaller file may be faster.
+        // The full requested size, because a smaller file may be faster.
         false => LAY_OUT_MAX_S,
     };
     let spans = Field::new(&device, &targets, watch).lay_out(limit_s, 1 << 20)?;
@@ -187,7 +186,7 @@ fn step_s(options: &IoOptions, field: &Field<'_>, started: Instant) -> f64 {
     step_s.clamp(STEP_MIN_S, STEP_MAX_S)
 }
 
-/// Everything, in order; once in rehearsal and once for good.
+/// Runs all sections in order: once in rehearsal and once measured.
 fn sections(
     options: &IoOptions,
     field: &Field<'_>,
@@ -291,8 +290,8 @@ fn describe(report: &mut Report, options: &IoOptions, targets: &[Target], engine
     }
 }
 
-/// A sentence about the first targets that lie on one file system, if there are any: they are not
-/// drives of their own.
+/// A sentence about the first targets that are on the same file system, if there are any, because
+/// they are not separate drives.
 fn on_one_drive(targets: &[Target]) -> Option<String> {
     let are_together = |one: &Target, other: &Target| {
         one.whose != Whose::BlockDevice && one.facts.file_system == other.facts.file_system
@@ -309,11 +308,11 @@ fn on_one_drive(targets: &[Target]) -> Option<String> {
     })
 }
 
-/// Fills the files of our own among `targets`, however long it takes; gives what may be read of
+/// Fills the files of our own among `targets` without a time limit. Returns how much may be read of
 /// each.
 ///
 /// # Errors
-/// The drives' own, interrupted.
+/// Errors of the drives, interrupted.
 pub(crate) fn lay_out(
     device: &Arc<dyn Device>,
     targets: &[Target],
@@ -322,7 +321,7 @@ pub(crate) fn lay_out(
     Field::new(device, targets, watch).lay_out(LAY_OUT_MAX_S, 1 << 20)
 }
 
-/// The loads that a user asked for, and nothing else.
+/// Only the loads that the user asked for.
 fn named_loads(options: &IoOptions, field: &Field<'_>) -> Result<Section> {
     let mut section = Section::new(
         "loads",

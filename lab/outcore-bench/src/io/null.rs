@@ -1,12 +1,12 @@
-//! The maximum submission rate of threads: a volume over null devices, whose requests complete at
-//! once.
+//! The maximum submission rate of threads: a volume over null devices, whose requests complete
+//! immediately.
 //!
-//! Contract: in-process; every request goes through the volume: mapped, sorted into its drive's
-//! list, given a slot, and back at the next look with nothing moved. What is left is the
-//! processor's time for a request, which bounds what one thread can get out of any number of
-//! drives. Several threads have a submitter each, and share the drives' slots; or one passes all
-//! requests to server threads of the volume. Source: Falcon (ATC 2017) reports 3.7 GB/s of 4 KiB
-//! requests on a null block device.
+//! Contract: in-process. Every request goes through the volume: it is mapped, queued at its drive,
+//! given a slot, and completed at the next poll without moving data. The remaining cost is the
+//! processor's time per request, which bounds what one thread can get from any number of drives.
+//! Several threads either have one submitter each and share the drives' slots, or one thread passes
+//! all requests to server threads of the volume. Source: Falcon (ATC 2017) reports 3.7 GB/s of 4
+//! KiB requests on a null block device.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -27,13 +27,13 @@ use crate::load::in_threads;
 use crate::report::{Cell, Section, Table};
 use crate::watch::Watch;
 
-/// Of 4 KiB requests, in the paper.
+/// Rate of 4 KiB requests in the paper.
 const PAPER_BYTES_PER_S: f64 = 3.7e9;
 const OPERATION: &str = "measure the submitter";
-/// Bytes of each file: whatever is asked for lies in it.
+/// Bytes of each file; large enough for every request.
 const FILE_BYTES: u64 = 1 << 40;
 
-/// Drives that answer at once and move nothing. Each file is a drive of its own.
+/// Drives that complete immediately and move no data. Each file is a drive of its own.
 #[derive(Debug)]
 struct NullDevice {
     start: Instant,
@@ -142,8 +142,8 @@ impl Queue for NullQueue {
     }
 }
 
-/// Requests a second that `threads`, each with a submitter, get through a volume of `drives` that
-/// do nothing, which `servers` of its own serve, if any.
+/// Requests per second that `threads` threads, each with a submitter, get through a volume of
+/// `drives` null drives. `servers` threads of the volume serve it, if that is not 0.
 fn submit_for(
     (drives, threads, servers): (usize, usize, usize),
     limit_s: f64,
@@ -153,7 +153,7 @@ fn submit_for(
     let in_flight = drives * SMALL_DEPTH as usize;
     let device: Arc<dyn Device> = Arc::new(NullDevice::default());
     let options = StripeOptions {
-        // Each batch, half of what is in flight, is above the low mark.
+        // Half of the requests in flight go in one batch, which is above the low mark.
         volume_pressure: Some(BackPressure {
             high: in_flight + 1,
             low: in_flight / 2,
@@ -171,7 +171,7 @@ fn submit_for(
         .try_fold(0.0, |sum, seen| Ok(sum + seen?.requests_per_s()))
 }
 
-/// The section.
+/// The report's section.
 pub(super) fn one_submitter(field: &Field<'_>) -> Result<Section> {
     let mut section = Section::new(
         "null",

@@ -1,10 +1,10 @@
-//! The engine's striped volume under load: one submitting thread, whole requests, meters by drive.
+//! The engine's striped volume under load: one submitting thread, whole requests, meters per drive.
 //!
 //! Contract: the loads are those of [`outcore_store::load`]. The stripe sweep measures sequential
 //! 64 KiB requests over stripes from 4 KiB on, with and without merging of neighbours (Falcon Fig.
-//! 17): small stripes cost nothing only if neighbours are merged again before a drive sees them.
+//! 17). Small stripes cost nothing only if neighbours are merged again before they reach a drive.
 //!
-//! Bounds: memory is requests in flight times their length.
+//! Bounds: memory is the number of requests in flight times their length.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use super::target::Target;
 use crate::report::{Cell, Section, Table};
 use crate::watch::Watch;
 
-/// Bytes of a request of the stripe sweep, as in the paper.
+/// Bytes per request of the stripe sweep, as in the paper.
 const REQUEST_BYTES: u64 = 64 << 10;
 
-/// A volume over the measured files, for reading alone.
+/// A read-only volume over the measured files.
 pub(super) fn volume_over(
     device: &Arc<dyn Device>,
     targets: &[Target],
@@ -44,7 +44,7 @@ pub(crate) fn member_of(target: &Target) -> Member {
     }
 }
 
-/// Enough for `in_flight` requests that all go to one drive.
+/// Options with room for `in_flight` requests that all go to one drive.
 pub(super) fn open_wide(in_flight: usize) -> StripeOptions {
     let marks = BackPressure {
         high: in_flight + 1,
@@ -57,7 +57,7 @@ pub(super) fn open_wide(in_flight: usize) -> StripeOptions {
     }
 }
 
-/// Reads for a while from one thread, with `in_flight` requests before they are split.
+/// Reads for a while from one thread, with `in_flight` requests (counted before they are split).
 pub(super) fn reads(
     volume: &StripedVolume,
     (is_random, block_bytes): (bool, u64),

@@ -1,8 +1,8 @@
-//! Block sizes, threads, depths and numbers of drives, each over its values, with all else fixed.
+//! Sweeps over block sizes, threads, depths and numbers of drives, with everything else fixed.
 //!
-//! Contract: every point is one measurement; what the drives do not take (512-byte blocks on 4 KiB
-//! sectors) is a dash. All findings are kept for the verdict.
-//! Source: the LLNL poster's tables with peak and speed-up; PALID Fig. 8a, 8b; Falcon Fig. 16, 18.
+//! Contract: every point is one measurement. A setting that the drives do not accept (512-byte
+//! blocks on 4 KiB sectors) is shown as a dash. All results are kept for the verdict. Source: the
+//! LLNL poster's tables with peak and speed-up; PALID Fig. 8a, 8b; Falcon Fig. 16, 18.
 
 use std::cell::RefCell;
 
@@ -15,15 +15,15 @@ use super::field::{Field, Measured, Shot};
 use super::{IoOptions, target::Target};
 use crate::report::{Cell, Section, Table};
 
-/// Bytes of a random request, unless they are swept.
+/// Bytes of a random request, unless swept.
 pub(super) const SMALL_BYTES: u64 = 4096;
-/// Bytes of a sequential one.
+/// Bytes of a sequential request, unless swept.
 pub(super) const LARGE_BYTES: u64 = 1 << 20;
-/// Requests in flight on a drive, unless they are swept.
+/// Requests in flight per drive, unless swept.
 pub(super) const SMALL_DEPTH: u32 = 32;
 pub(super) const LARGE_DEPTH: u32 = 8;
 
-/// What is swept, and what was found so far.
+/// The drives, and the results so far.
 pub(super) struct Sweep<'f, 'a> {
     field: &'f Field<'a>,
     is_full: bool,
@@ -44,7 +44,7 @@ impl<'f, 'a> Sweep<'f, 'a> {
         }
     }
 
-    /// Everything that was measured.
+    /// All results.
     pub(super) fn into_findings(self) -> Vec<Measured> {
         self.findings.into_inner()
     }
@@ -141,7 +141,7 @@ impl<'f, 'a> Sweep<'f, 'a> {
         Ok(section)
     }
 
-    /// The poster's table: threads down, depth across, with peak and speed-up.
+    /// The poster's table: threads as rows, depths as columns, with peak and speed-up.
     pub(super) fn threads_and_depths(&self) -> Result<Section> {
         let mut section = Section::new(
             "depths",
@@ -171,7 +171,7 @@ impl<'f, 'a> Sweep<'f, 'a> {
         for op in ops {
             let shot = Shot::new(*op, true, SMALL_BYTES, 1, self.drives());
             let is_write = *op == Op::Write;
-            // Writes are swept by depth alone unless there is time.
+            // Without time for more, writes are swept only by depth.
             let threads = if is_write && !self.is_full {
                 &threads[..1]
             } else {

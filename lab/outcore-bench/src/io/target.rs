@@ -1,13 +1,17 @@
-//! What is measured: a file of our own in a directory, a file that is there, or a block device.
+//! The target of a measurement: a file of our own in a directory, an existing file, or a block
+//! device.
 //!
-//! Contract: in a directory a file is made inside a private one, and both go when the [`Target`] is
-//! dropped, however the run ends; what a killed run left is swept by the next. A file that was
-//! there is only ever read. A block device is refused while anything has it mounted, holds it or
-//! swaps on it; it is written to only where its first and last MiB are empty, and never in these,
-//! so that nothing of anybody is lost, and that it may be measured again. Writes everywhere need
-//! consent ([`Consent`]).
+//! Contract:
+//! - In a directory, the measurement makes a file inside a private directory. Dropping the
+//!   [`Target`] removes both, however the run ends; the next run removes the remains of a killed
+//!   run.
+//! - An existing file is only read.
+//! - A block device is rejected while it is mounted, held or used for swap. It is written only if
+//!   its first and last MiB are empty, and never in these, so that no data is lost and the device
+//!   may be measured again.
+//! - All writes need consent ([`Consent`]).
 //!
-//! Bounds: a file of our own is at most a quarter of the free space.
+//! Bounds: a file of our own uses at most a quarter of the free space.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -19,11 +23,11 @@ use outcore_io::drive::load::FileRange;
 use outcore_io::drive::{Access, Device, FileFacts, FileId, PrivateDir};
 
 const OPERATION: &str = "choose what to measure";
-/// What stays untouched at the beginning and at the end of a device that is written to.
+/// Bytes at the beginning and at the end of a device that are never written.
 const DEVICE_EDGE_BYTES: u64 = 1 << 20;
-/// With less than this a measurement says nothing.
+/// Below this size a measurement is meaningless.
 const FILE_BYTES_MIN: u64 = 4 << 20;
-/// What tells whose a device is: name, place, bytes.
+/// Signatures that identify the owner of a device: name, place, bytes.
 const SIGNATURES: [(&str, usize, &[u8]); 9] = [
     ("an ext file system", 1080, b"\x53\xef"),
     ("an XFS file system", 0, b"XFSB"),
@@ -36,44 +40,44 @@ const SIGNATURES: [(&str, usize, &[u8]); 9] = [
     ("a partition table", 510, b"\x55\xaa"),
 ];
 
-/// Whether data may be written to be measured.
+/// Whether the measurement may write data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Consent {
-    /// Only a file of our own is laid out, to be read.
+    /// Only a file of our own is written, to be read later.
     ReadOnly,
     /// Files of our own and empty devices are overwritten.
     WriteOk,
-    /// The same, by somebody who opens them anew: a device that is open for writing is nobody
-    /// else's.
+    /// As `WriteOk`, but the caller opens the targets again through another engine device: a block
+    /// device that is open for writing is exclusive.
     WriteElsewhere,
 }
 
-/// What a target is.
+/// The kind of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
     /// A file of our own.
     Own,
-    /// A file that was there.
+    /// An existing file.
     File,
     /// A block device.
     BlockDevice,
 }
 
-/// One drive that is measured.
+/// One measured drive.
 pub(crate) struct Target {
-    /// For people.
+    /// Name for people.
     pub(crate) name: String,
-    /// The directory, file or device that was named.
+    /// The directory, file or device that the user gave.
     pub(crate) named: PathBuf,
     /// The file that is read and written.
     pub(crate) path: PathBuf,
-    /// Whose it is.
+    /// Its kind.
     pub(crate) whose: Whose,
-    /// Length and so on.
+    /// Its length and other facts.
     pub(crate) facts: FileFacts,
-    /// Whether it may be written to.
+    /// Whether it may be written.
     pub(crate) is_writable: bool,
-    /// What of it is measured.
+    /// The range that is measured.
     pub(crate) place: FileRange,
     device: Arc<dyn Device>,
     _dir: Option<PrivateDir>,
@@ -83,16 +87,16 @@ impl Drop for Target {
     fn drop(&mut self) {
         self.device.close(self.place.file);
         if self.whose == Whose::Own {
-            // Where directories are more than names the file would go with its own anyway.
+            // On real file systems the private directory would remove the file anyway.
             let _ = self.device.remove(&self.path);
         }
     }
 }
 
-/// The drives that `names` stand for: directories, files, block devices, drives files (`.toml`).
+/// Opens the drives in `names`: directories, files, block devices, drives files (`.toml`).
 ///
 /// # Errors
-/// Usage: nothing named, a mounted device, a device that belongs to somebody; no space; I/O.
+/// Usage: no name, a mounted device, a device that belongs to another user of it; no space; I/O.
 pub(crate) fn open_all(
     device: &Arc<dyn Device>,
     names: &[PathBuf],
@@ -130,7 +134,7 @@ pub(crate) fn open_all(
         return Err(Error::usage(OPERATION, "nothing was named")
             .hint("name a directory on each drive, or a device"));
     }
-    // Two of one name would be one line in every table.
+    // Targets of the same name would share a line in every table.
     for at in 1..targets.len() {
         if targets[..at]
             .iter()
@@ -224,7 +228,7 @@ impl Target {
                 .path(&self.named)
                 .hint("free some space there"));
         }
-        // Writes inside a file of full length run side by side; those at its end take turns.
+        // Writes inside a file of full length run in parallel; writes at its end are serialised.
         self.device.allocate(self.place.file, len_bytes)?;
         self.place.span_bytes = len_bytes;
         Ok(())
@@ -250,8 +254,8 @@ fn block_device_bytes(path: &Path) -> Option<u64> {
         .ok()
 }
 
-/// Fails where the system has a block device mounted, swaps on it, or builds another one on it; so
-/// for its partitions.
+/// Fails if the block device or a partition of it is mounted, used for swap, or part of another
+/// device.
 fn refuse_if_in_use(path: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
     let stat = std::fs::metadata(path).map_err(|error| Error::io(OPERATION, &error).path(path))?;
@@ -298,7 +302,7 @@ fn refuse_if_in_use(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `major:minor`, as the system writes it.
+/// `major:minor` in the system's notation.
 pub(super) fn number_of(device: u64) -> String {
     format!(
         "{}:{}",
@@ -307,7 +311,7 @@ pub(super) fn number_of(device: u64) -> String {
     )
 }
 
-/// Where one of the devices is mounted, by the text of `/proc/self/mountinfo`.
+/// Where one of the devices is mounted, according to the text of `/proc/self/mountinfo`.
 fn mounted_at<'a>(mounts: &'a str, numbers: &[String]) -> Option<&'a str> {
     mounts.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(2);
@@ -319,8 +323,8 @@ fn mounted_at<'a>(mounts: &'a str, numbers: &[String]) -> Option<&'a str> {
     })
 }
 
-/// Fails where the beginning or the end of a device holds anything at all: some RAIDs and partition
-/// tables describe themselves there.
+/// Fails if the beginning or the end of a device holds any data: some RAIDs and partition tables
+/// are described at the end.
 fn refuse_if_not_empty(path: &Path) -> Result<()> {
     use std::io::{Read, Seek, SeekFrom};
     let (mut head, mut tail) = (Vec::new(), Vec::new());
@@ -347,7 +351,7 @@ fn refuse_if_not_empty(path: &Path) -> Result<()> {
     }
 }
 
-/// Whose the beginning of a device looks like; nothing if it is empty.
+/// The likely owner of the beginning of a device; `None` if it is empty.
 fn owner_of(head: &[u8]) -> Option<&'static str> {
     let is_there = |(_, at, bytes): &&(&str, usize, &[u8])| {
         head.get(*at..*at + bytes.len())

@@ -1,14 +1,14 @@
-//! Requests of a trace on the engine's striped volume.
+//! Submits the requests of a trace to the engine's striped volume.
 //!
-//! Contract: requests go in with a tag and come back with it, whole. The volume cuts them at stripe
-//! borders, serves each drive on its own and keeps the order of overlapping requests. A write that
-//! was widened to whole blocks reads them first ([`Array::submit`]'s `reads_first`), and nothing
-//! that overlaps with it goes in between. Flushes and trims go their own way
-//! ([`super::flush_worker`]), side by side with the rest. Latency counts from the time that the
-//! submitter gives.
+//! Contract: a request is submitted with a tag and returned with it when all of it is complete. The
+//! volume cuts requests at stripe borders, serves each drive independently and keeps the order of
+//! overlapping requests. A write that was widened to whole blocks reads them first
+//! ([`Array::submit`]'s `reads_first`), and no overlapping request runs in between. Flushes and
+//! trims take another path ([`super::flush_worker`]), in parallel with the rest. Latency counts
+//! from the time that the submitter gives.
 //!
-//! Bounds: as many buffers as may be in flight, each as long as the longest request; requests that
-//! wait for one hold no memory but themselves.
+//! Bounds: as many buffers as requests may be in flight, each as long as the longest request. A
+//! request that waits for a buffer uses only its own memory.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,10 +25,10 @@ use outcore_traces::Request as Traced;
 use super::flush_worker::{FlushOrTrim, FlushWorker, Returned};
 use crate::load::latencies;
 
-/// Requests in flight for each drive.
+/// Requests in flight per drive.
 pub(super) const DEPTH: usize = 32;
 const OPERATION: &str = "replay trace";
-/// How often those who also wait for a flush look whether it is back.
+/// Interval at which a wait that includes a flush checks whether the flush is done.
 const ERRAND_LOOK: Duration = Duration::from_micros(200);
 
 /// A request that waits for a buffer.
@@ -49,55 +49,56 @@ impl Waiting {
     }
 }
 
-/// A request that is complete.
+/// A complete request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Done {
-    /// What its submitter wrote on it.
+    /// Its submitter's tag.
     pub(super) tag: u64,
-    /// When, on the device's clock.
+    /// Completion time, on the device's clock.
     pub(super) at_ns: u64,
 }
 
-/// The volume and what is under way on it.
+/// The volume, and the requests under way on it.
 pub(super) struct Array {
     volume: StripedVolume,
     submitter: Submitter,
     pool: Pool,
-    /// What stays untouched at the volume's beginning.
+    /// Bytes at the volume's beginning that are never written.
     base_bytes: u64,
     waiting: VecDeque<Waiting>,
-    /// What the volume has not taken yet.
+    /// Requests that the volume has not taken yet.
     batch: Vec<VolumeRequest>,
     finished: Vec<VolumeCompletion>,
-    /// What is under way, by token.
+    /// Requests under way, by token.
     slots: Vec<Option<Waiting>>,
     free: Vec<usize>,
-    /// Tokens of widened writes that still read.
+    /// Tokens of widened writes that are still reading.
     widening: Vec<usize>,
-    /// Flushes and trims that have no room yet: command, tag, release.
+    /// Flushes and trims that wait for room: command, tag, release time.
     errands_waiting: VecDeque<(FlushOrTrim, u64, u64)>,
     flush_worker: FlushWorker,
     returned: Vec<Returned>,
-    /// From release to return, reads.
+    /// Latency of reads, from release to return.
     pub(super) read_ns: Histogram<u64>,
-    /// The same for writes.
+    /// Latency of writes.
     pub(super) write_ns: Histogram<u64>,
-    /// The same for flushes.
+    /// Latency of flushes.
     pub(super) flush_ns: Histogram<u64>,
-    /// The same for trims that the drives took.
+    /// Latency of trims that the drives accepted.
     pub(super) trim_ns: Histogram<u64>,
-    /// The longest of each, exactly: reads, writes, flushes, trims.
+    /// Longest latency of each kind, exact: reads, writes, flushes, trims.
     pub(super) longest_ns: [u64; 4],
-    /// Trims that they did not take.
+    /// Trims that the drives rejected.
     pub(super) refused_trims: u64,
     /// Bytes read and written for the trace.
     pub(super) bytes: u64,
-    /// Reads that only widened writes needed.
+    /// Reads that were needed only for widened writes.
     pub(super) extra_reads: u64,
 }
 
 impl Array {
-    /// On `volume`, after its first `base_bytes`, for requests of at most `request_bytes_max`.
+    /// An array on `volume`, after its first `base_bytes`, for requests of at most
+    /// `request_bytes_max`.
     pub(super) fn new(
         volume: StripedVolume,
         base_bytes: u64,
@@ -133,22 +134,23 @@ impl Array {
         })
     }
 
-    /// Bytes that requests may lie in.
+    /// Bytes that requests may use.
     pub(super) fn len_bytes(&self) -> u64 {
         self.volume.len_bytes() - self.base_bytes
     }
 
-    /// Drives.
+    /// Number of drives.
     pub(super) fn drives(&self) -> usize {
         self.volume.drives().len()
     }
 
-    /// What the volume saw of each drive.
+    /// The volume's meter of each drive.
     pub(super) fn meters(&self) -> impl ExactSizeIterator<Item = &DriveMeter> {
         self.submitter.meters()
     }
 
-    /// Requests that wait for a buffer, flushes and trims for their turn.
+    /// Number of requests that wait for a buffer, and of flushes and trims that wait for their
+    /// turn.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len() + self.errands_waiting.len()
     }
@@ -161,8 +163,8 @@ impl Array {
             && self.flush_worker.under_way() == 0
     }
 
-    /// Takes a request, which is at most of the longest length if it moves data; `reads_first` says
-    /// that it was widened.
+    /// Accepts a request. If it moves data, it must not exceed the longest length; `reads_first`
+    /// marks a widened write.
     pub(super) fn submit(
         &mut self,
         request: &Traced,
@@ -199,8 +201,8 @@ impl Array {
         });
     }
 
-    /// Hands over what there are buffers for, waits up to `wait` for the first to come back, and
-    /// adds the requests that are complete.
+    /// Submits the requests that have buffers, waits up to `wait` for the first completion, and
+    /// adds the complete requests.
     pub(super) fn poll(&mut self, wait: Duration, complete: &mut Vec<Done>) -> Result<()> {
         self.feed()?;
         let is_flushing = self.flush_worker.under_way() > 0;
@@ -227,7 +229,7 @@ impl Array {
         self.feed()
     }
 
-    /// Takes back flushes and trims that are done.
+    /// Collects the flushes and trims that are done.
     fn run_errands(&mut self, wait: Duration, complete: &mut Vec<Done>) -> Result<()> {
         self.flush_worker.collect(wait, &mut self.returned)?;
         for returned in self.returned.drain(..) {

@@ -1,24 +1,25 @@
-//! Whether the drives could follow a trace that is played at its times.
+//! Decides whether the drives kept up with a trace that is played at its times.
 //!
-//! Contract: the backlog is the requests that are due and not complete. It is sampled while
-//! requests come; the drives cannot follow if it keeps growing, if requests had to be held back
-//! because too many waited, or, where requests came too briefly to tell, if the drives needed
-//! longer than that again for what was left. A single late request says nothing: the machine may
-//! have been doing something else. Bounds: [`PARTS_MAX`] numbers.
+//! Contract: the backlog is the number of requests that are due and not complete. It is sampled
+//! while requests arrive. The drives did not keep up in one of three cases: the backlog keeps
+//! growing; requests had to be held back because too many waited; or, if requests arrived too
+//! briefly for a decision, the drives needed longer than that again for the rest. A single late
+//! request proves nothing, because the machine may have been busy. Bounds: [`PARTS_MAX`] numbers.
 
-/// Parts of the time that are kept.
+/// Maximum number of parts of the time that are kept.
 const PARTS_MAX: usize = 240;
-/// Fewer do not show a growth.
+/// Fewer parts do not show growth.
 const PARTS_MIN: usize = 6;
 const PART_NS: u64 = 10_000_000;
-/// What is left after the last request was due, and is no backlog to speak of.
+/// Work after the last request was due that does not count as a backlog.
 const TAIL_NS: u64 = 100_000_000;
 
 /// The backlog over the time.
 #[derive(Debug, Clone)]
 pub(super) struct Backlog {
     part_ns: u64,
-    /// The least in each part: what stayed throughout it. A burst that is worked off does not.
+    /// The minimum in each part, which is the backlog that persists. A burst that is worked off
+    /// does not count.
     least: Vec<Option<u64>>,
     most: u64,
     /// Requests that were held back although they were due.
@@ -29,12 +30,11 @@ pub(super) struct Backlog {
 /// Figures of a backlog that the drives did not work off.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Behind {
-    /// Requests that waited throughout a part of the time: means of the first and of the last
-    /// third.
+    /// Mean number of requests that waited throughout a part of the time, over the first third.
     pub(super) first: f64,
-    /// Of the last third.
+    /// The same over the last third.
     pub(super) last: f64,
-    /// Most at a time.
+    /// Largest number at any time.
     pub(super) most: u64,
     /// Seconds from the last request's time to the end.
     pub(super) tail_s: f64,
@@ -51,7 +51,7 @@ impl Backlog {
         }
     }
 
-    /// `count` requests are due and not complete.
+    /// Records that `count` requests are due and not complete.
     pub(super) fn sample(&mut self, at_ns: u64, count: u64) {
         while at_ns / self.part_ns >= PARTS_MAX as u64 {
             let pairs = self.least.chunks(2);
@@ -69,14 +69,14 @@ impl Backlog {
         self.most = self.most.max(count);
     }
 
-    /// A request was released that was due at `due_ns`; `is_held` says that it had to wait for
-    /// others.
+    /// Records the release of a request that was due at `due_ns`; `is_held` means that it had to
+    /// wait for others.
     pub(super) fn released(&mut self, due_ns: u64, is_held: bool) {
         self.last_due_ns = self.last_due_ns.max(due_ns);
         self.held += u64::from(is_held);
     }
 
-    /// The figures, if the drives could not follow; they take `at_once` requests at a time.
+    /// The figures, if the drives did not keep up. The drives take `at_once` requests at a time.
     pub(super) fn behind(&self, end_ns: u64, at_once: u64) -> Option<Behind> {
         let came = (self.last_due_ns / self.part_ns) as usize + 1;
         let seen: Vec<u64> = self.least.iter().take(came).flatten().copied().collect();
@@ -101,7 +101,7 @@ impl Backlog {
 mod tests {
     use super::*;
 
-    /// `arrive` and `serve` requests a second for ten seconds.
+    /// Ten seconds in which `arrive` requests per second arrive and `serve` are served.
     fn played(arrive: u64, serve: u64) -> (Backlog, u64) {
         let mut backlog = Backlog::new();
         let mut left = 0_u64;
@@ -138,7 +138,7 @@ mod tests {
     fn a_burst_that_is_worked_off_and_a_late_wake_are_no_backlog() {
         let mut backlog = Backlog::new();
         for ms in 0..2000_u64 {
-            // Every 200 ms five hundred at once, done 20 ms later.
+            // Every 200 ms five hundred requests arrive at once, done 20 ms later.
             let left = if ms % 200 < 20 { 500 } else { 0 };
             backlog.sample(ms * 1_000_000, left);
             backlog.released(ms * 1_000_000, false);

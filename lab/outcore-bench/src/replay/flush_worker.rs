@@ -1,9 +1,9 @@
-//! Flushes and trims of a trace: calls that block, made by a thread of their own.
+//! Flushes and trims of a trace: blocking calls, made by a separate thread.
 //!
-//! Contract: [`FlushWorker::send`] returns at once, and what was sent is done in turn, whole: a
-//! flush makes all drives' writes that have come back durable, as a flush of a block device does; a
-//! trim gives the blocks of its range back. Neither waits for reads and writes under way. A drive
-//! that knows no trim is not a fault: what it refused is counted. The thread ends with its owner.
+//! Contract: [`FlushWorker::send`] returns at once. Commands are executed in order. A flush makes
+//! all completed writes of all drives durable, like a flush of a block device. A trim frees the
+//! blocks of its range. Neither waits for reads and writes under way. A drive without trim is not
+//! an error: rejected trims are counted. The thread ends with its owner.
 //!
 //! Bounds: [`UNDER_WAY_MAX`] commands at a time; the owner asks [`FlushWorker::has_room`] first.
 
@@ -16,44 +16,44 @@ use outcore_io::threads::spawn;
 use outcore_store::striped::StripedVolume;
 use rustix::io::Errno;
 
-/// Commands under way at most.
+/// Maximum number of commands under way.
 pub(super) const UNDER_WAY_MAX: usize = 64;
 const OPERATION: &str = "replay trace";
 
-/// What moves no data.
+/// A command that moves no data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FlushOrTrim {
-    /// Make durable what was written.
+    /// Makes earlier writes durable.
     Flush,
-    /// Give back a range of the volume.
+    /// Frees a range of the volume.
     Trim {
         /// First byte.
         offset_bytes: u64,
-        /// How many.
+        /// Number of bytes.
         len_bytes: u64,
     },
 }
 
-/// A command that is done.
+/// A completed command.
 #[derive(Debug)]
 pub(super) struct Returned {
-    /// What its sender wrote on it.
+    /// Its sender's tag.
     pub(super) tag: u64,
-    /// What was asked.
+    /// The command.
     pub(super) command: FlushOrTrim,
-    /// When it was due, as its sender said.
+    /// Its release time, given by its sender.
     pub(super) released_ns: u64,
-    /// When it was done, on the device's clock.
+    /// Completion time, on the device's clock.
     pub(super) at_ns: u64,
-    /// Whether the drives took it.
+    /// Whether the drives accepted it.
     pub(super) is_taken: bool,
 }
 
 type Sent = (FlushOrTrim, u64, u64);
 
-/// The thread and what is under way with it.
+/// The thread and the commands under way.
 pub(super) struct FlushWorker {
-    /// Gone when the thread is to end.
+    /// `None` makes the thread end.
     to: Option<SyncSender<Sent>>,
     from: Receiver<Result<Returned>>,
     thread: Option<JoinHandle<()>>,
@@ -61,7 +61,7 @@ pub(super) struct FlushWorker {
 }
 
 impl FlushWorker {
-    /// On `volume`; no thread is made before the first command.
+    /// Creates no thread before the first command.
     pub(super) fn new() -> Self {
         FlushWorker {
             to: None,
@@ -71,20 +71,20 @@ impl FlushWorker {
         }
     }
 
-    /// Commands that are not done.
+    /// Number of commands that are not done.
     pub(super) fn under_way(&self) -> usize {
         self.under_way
     }
 
-    /// Whether another may be sent.
+    /// Whether another command may be sent.
     pub(super) fn has_room(&self) -> bool {
         self.under_way < UNDER_WAY_MAX
     }
 
-    /// Sends one.
+    /// Sends a command.
     ///
     /// # Errors
-    /// No thread can be made, or it is gone.
+    /// The thread cannot be created, or has ended.
     pub(super) fn send(
         &mut self,
         volume: &StripedVolume,
@@ -122,10 +122,10 @@ impl FlushWorker {
         Ok(())
     }
 
-    /// Moves what is done to `returned`, waiting up to `wait` for the first.
+    /// Moves completed commands to `returned`, waiting up to `wait` for the first one.
     ///
     /// # Errors
-    /// The drives' own.
+    /// Errors of the drives.
     pub(super) fn collect(&mut self, wait: Duration, returned: &mut Vec<Returned>) -> Result<()> {
         let mut wait = wait;
         while self.under_way > 0 {
@@ -147,11 +147,11 @@ impl FlushWorker {
 
 impl Drop for FlushWorker {
     fn drop(&mut self) {
-        // The answers are no longer read: the thread ends after its current command.
+        // The results are no longer read, so the thread ends after its current command.
         self.to = None;
         self.from = sync_channel(0).1;
         if let Some(thread) = self.thread.take() {
-            // It has no result, and a panic has been reported on its way.
+            // The thread has no result, and a panic has already been reported.
             let _ = thread.join();
         }
     }
@@ -231,7 +231,7 @@ mod tests {
         }
         let tags: Vec<u64> = returned.iter().map(|one| one.tag).collect();
         assert_eq!(tags, [1, 2]);
-        // Stripes 1 to 5: of the first drive rows 1 and 2, of the second 0 to 2.
+        // Stripes 1 to 5: rows 1 and 2 of the first drive, rows 0 to 2 of the second.
         let emptied = |name: &str| -> Vec<usize> {
             let bytes = ram.get(name).unwrap();
             let rows = bytes.chunks(4096).enumerate();

@@ -1,15 +1,16 @@
-//! `outcore replay`: a trace of somebody's requests on these drives.
+//! `outcore replay`: replays a trace of block requests on these drives.
 //!
-//! Contract: any format of `outcore_traces`, streamed, of any length. Requests are adapted to the
-//! array (wrapped or scaled into it, widened to 4 KiB, split), each change counted; lines that
-//! cannot be read are skipped, counted and shown. They are released as fast as the drives answer, a
-//! fixed number in flight (closed loop), or at the times of the trace over a speed-up (open loop);
-//! outcore's own traces keep the dependencies of their threads. Written is only to own files, which
-//! are removed again, or to an empty device with consent. A flush makes all drives durable, a trim
-//! gives the blocks back (a hole in a file, a discard on a device); what is read there later costs
-//! nothing until it is written again.
+//! Contract: any format of `outcore_traces`, streamed, of any length.
+//! - Requests are adapted to the array (wrapped or scaled into it, widened to 4 KiB, split), and
+//!   each change is counted. Lines that cannot be read are skipped, counted and shown.
+//! - Requests are released as fast as the drives complete them, with a fixed number in flight
+//!   (closed loop), or at the times of the trace divided by a speed-up (open loop). outcore's own
+//!   traces keep the dependencies of their threads.
+//! - Writes go only to our own files, which are removed again, or to an empty device with consent.
+//! - A flush makes all drives durable. A trim frees the blocks (a hole in a file, a discard on a
+//!   device); later reads there cost nothing until the range is written again.
 //!
-//! In the open loop latency counts from the time at which a request was due, so that a drive that
+//! In the open loop, latency counts from the time at which a request was due, so that a drive that
 //! falls behind cannot hide it.
 //!
 //! Source: Kumar and Huang, "Falcon", ATC 2017: Table 2 and the replays of section 4.
@@ -39,27 +40,27 @@ use crate::watch::Watch;
 use array::Array;
 use backlog::Behind;
 
-/// What every drive takes.
+/// Block size that every drive accepts.
 const BLOCK_BYTES: u64 = 4096;
 const OPERATION: &str = "replay trace";
 
-/// How offsets are brought into the array.
+/// How offsets are mapped into the array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FitTo {
-    /// Modulo its size.
+    /// Modulo the array's size.
     #[default]
     Wrap,
-    /// In proportion: reads the trace twice.
+    /// In proportion; reads the trace twice.
     Scale,
 }
 
-/// How fast.
+/// The speed of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Speed {
-    /// As fast as the drives answer.
+    /// As fast as the drives complete requests.
     #[default]
     Max,
-    /// This many times as fast as recorded.
+    /// A multiple of the recorded speed.
     Times(f64),
 }
 
@@ -84,36 +85,36 @@ impl std::str::FromStr for Speed {
     }
 }
 
-/// What to replay, on what, how.
+/// Options of a replay.
 #[derive(Debug, Clone)]
 pub struct ReplayOptions {
     /// The trace; `-` is standard input.
     pub trace: PathBuf,
-    /// Its format, where it cannot be told.
+    /// Its format, if the content does not identify it.
     pub format: Option<Format>,
-    /// Nanoseconds of one unit of its times, where that is not the format's own.
+    /// Nanoseconds per unit of its times, if that differs from the format's own.
     pub time_unit_ns: Option<u64>,
     /// What to do with lines that cannot be read.
     pub on_error: OnError,
-    /// Directories or devices.
+    /// Directories or devices of the array.
     pub targets: Vec<PathBuf>,
-    /// Whether a device may be written to.
+    /// Whether a device may be written.
     pub is_write_ok: bool,
-    /// Size of the file on each drive, at most.
+    /// Largest size of the file on each drive.
     pub file_bytes: u64,
     /// Direct or buffered.
     pub io: IoMode,
-    /// How fast.
+    /// The speed.
     pub speed: Speed,
-    /// Requests in flight at most; 32 a drive where nothing is said and speed is [`Speed::Max`].
+    /// Maximum number of requests in flight; by default 32 per drive with [`Speed::Max`].
     pub depth: Option<usize>,
-    /// How offsets are brought into the array.
+    /// How offsets are mapped into the array.
     pub fit: FitTo,
-    /// Equal parts of the array that the trace's devices take in turn.
+    /// Number of equal parts of the array, which the trace's devices take round-robin.
     pub regions: u32,
-    /// Stripe over the drives.
+    /// Stripe size over the drives.
     pub stripe_bytes: u64,
-    /// Requests are split into pieces of at most this.
+    /// Requests are split into pieces of at most this size.
     pub request_bytes_max: u64,
     /// Stop after this many requests of the trace.
     pub requests_max: u64,
@@ -169,10 +170,10 @@ impl ReplayOptions {
     }
 }
 
-/// What is in the trace, without any drive.
+/// Summarises the trace without any drive.
 ///
 /// # Errors
-/// The trace cannot be read, or its format cannot be told.
+/// The trace cannot be read, or its format is not recognised.
 pub fn summary(options: &ReplayOptions) -> Result<Summary> {
     Summary::of(&mut TraceReader::open(
         &options.trace,
@@ -180,32 +181,32 @@ pub fn summary(options: &ReplayOptions) -> Result<Summary> {
     )?)
 }
 
-/// What a replay came to.
+/// Results of a replay.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
-    /// What the trace had.
+    /// Summary of the trace.
     summary: Summary,
-    /// What had to be changed.
+    /// Changes to the requests.
     changes: Changes,
-    /// Requests that were due before their turn came, in an open loop.
+    /// Requests that were released after their time, in an open loop.
     late: u64,
-    /// The backlog, if the drives could not follow an open loop.
+    /// The backlog, if the drives did not keep up with an open loop.
     behind: Option<Behind>,
-    /// From the first release to the last return.
+    /// Time from the first release to the last completion.
     seconds: f64,
-    /// Requests that came back, in equal parts of the time: seconds of a part, counts.
+    /// Completions over time: seconds per part, and one count per part.
     timeline: (f64, Vec<u64>),
 }
 
-/// Replays.
+/// Runs the replay.
 ///
 /// # Errors
-/// Usage: targets that must not be written to, sizes that make no sense; the trace's own; the
-/// drives' own; interrupted. Nothing is left behind.
+/// Usage (targets that must not be written, invalid sizes), errors of the trace or of the drives,
+/// interrupted. Nothing is left behind.
 pub fn run(options: &ReplayOptions, watch: Watch<'_>) -> Result<Report> {
     let started = Instant::now();
     options.check()?;
-    // Before any drive is touched: most mistakes are in the trace's name or format.
+    // Before any drive is touched, because most mistakes are in the trace's name or format.
     let reader = TraceReader::open(&options.trace, &options.read_options())?;
     let format = reader.format();
     let device: Arc<dyn Device> = Arc::new(OsDevice::new(options.io));
@@ -222,7 +223,7 @@ pub fn run(options: &ReplayOptions, watch: Watch<'_>) -> Result<Report> {
         regions: options.regions,
         block_bytes: BLOCK_BYTES,
         request_bytes_max: Some(options.request_bytes_max),
-        // What is longer than the volume is cut to it.
+        // A request longer than the volume is cut to it.
         longest_bytes: None,
     };
     watch.say("replay");
@@ -262,7 +263,7 @@ fn fit_of(options: &ReplayOptions, volume_bytes: u64, watch: Watch<'_>) -> Resul
     })
 }
 
-/// Files of our own, filled, or empty devices.
+/// Opens files of our own, which are filled, or empty devices.
 fn open_targets(
     device: &Arc<dyn Device>,
     options: &ReplayOptions,
@@ -292,7 +293,7 @@ fn open_targets(
     Ok(targets)
 }
 
-/// The targets as one volume, and what of its beginning stays untouched.
+/// The targets as one volume, and how much of its beginning must not be written.
 fn volume_over(
     device: &Arc<dyn Device>,
     targets: &[Target],
@@ -305,7 +306,7 @@ fn volume_over(
         ..StripeOptions::default()
     };
     let volume = StripedVolume::open(Arc::clone(device), &members, layout)?;
-    // Stripes go round the drives, so that the first of them cover the heads of all.
+    // Stripes alternate over the drives, so the first ones cover the heads of all drives.
     let head_bytes = head_bytes
         .unwrap_or(0)
         .next_multiple_of(options.stripe_bytes);

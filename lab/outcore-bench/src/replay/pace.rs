@@ -1,10 +1,10 @@
-//! When the requests of a trace are handed to the array.
+//! Decides when the requests of a trace are submitted to the array.
 //!
-//! Contract: the plans of `outcore_traces::replay_plan` decide, on the device's clock; here they
-//! meet drives. Every request that is released comes back before a [`Player`] is done. An open loop
-//! that the drives cannot follow stops reading the trace while [`WAITING_MAX`] requests wait, so
-//! memory is bounded; what is released after its time is counted as late, and [`super::backlog`]
-//! says whether the drives were the reason.
+//! Contract: the plans of `outcore_traces::replay_plan` decide, on the device's clock; this module
+//! connects them with drives. Every released request returns before a [`Player`] is done. If the
+//! drives do not keep up with an open loop, it stops reading the trace while [`WAITING_MAX`]
+//! requests wait, so memory is bounded. Requests that are released after their time are counted as
+//! late, and [`super::backlog`] decides whether the drives were the reason.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -25,16 +25,16 @@ use super::backlog::Backlog;
 use super::{Outcome, ReplayOptions, Speed};
 use crate::watch::Watch;
 
-/// Requests that may wait for a buffer.
+/// Maximum number of requests that may wait for a buffer.
 const WAITING_MAX: usize = 16_384;
-/// Requests released together at most.
+/// Maximum number of requests that are released together.
 const BATCH_MAX: usize = 1024;
 const WAIT_MAX: Duration = Duration::from_millis(50);
-/// Later than this is late.
+/// Delay from which on a request counts as late.
 const LATE_NS: u64 = 1_000_000;
 const TIMELINE_PARTS_MAX: usize = 240;
 
-/// A trace that is summed up while it is read.
+/// A trace that is summarised while it is read.
 pub(super) struct Tee {
     reader: TraceReader,
     builder: Builder,
@@ -71,7 +71,7 @@ impl Iterator for Tee {
     }
 }
 
-/// Requests, and beside them which writes were widened.
+/// Requests, with a record of which writes were widened.
 struct Marked<'a, I> {
     inner: &'a mut Adapted<I>,
     widened: Rc<RefCell<VecDeque<bool>>>,
@@ -91,7 +91,7 @@ impl<I: Iterator<Item = Result<Request>>> Iterator for Marked<'_, I> {
     }
 }
 
-/// Completed requests in equal parts of the time, of which there are never too many.
+/// Completed requests in equal parts of the time; the number of parts is bounded.
 struct Timeline {
     part_ns: u64,
     counts: Vec<u64>,
@@ -159,7 +159,7 @@ impl<'a> Player<'a> {
         self.device.now_ns() - self.start_ns
     }
 
-    /// Waits for completions; how many there were.
+    /// Waits for completions. Returns their number.
     fn poll(&mut self, wait: Duration) -> Result<usize> {
         self.watch.check()?;
         self.complete.clear();
@@ -183,7 +183,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Plays a block trace, at its times or as fast as it goes.
+    /// Plays a block trace, at its times or as fast as possible.
     pub(super) fn block(mut self, mut adapted: Adapted<Tee>) -> Result<Outcome> {
         let widened = Rc::new(RefCell::new(VecDeque::new()));
         let mut marked = Marked {
@@ -234,7 +234,7 @@ impl<'a> Player<'a> {
         let mut plan = OpenLoop::new(requests, 0, BATCH_MAX);
         let mut next = plan.next().transpose()?;
         let mut in_flight = 0;
-        // The next batch was due, and too many waited or were in flight.
+        // The next batch was due, but too many requests waited or were in flight.
         let mut is_held = false;
         while next.is_some() || !self.array.is_idle() {
             let now_ns = self.now_ns();
@@ -283,7 +283,7 @@ impl<'a> Player<'a> {
             Ok(entry)
         });
         let mut plan = DependentLoop::new(entries);
-        // One at a time through the adapter; what is longer than a buffer becomes several requests.
+        // Entries pass the adapter one at a time; a request longer than a buffer becomes several.
         let fed = Rc::new(Cell::new(None));
         let feed = Rc::clone(&fed);
         let feed = std::iter::from_fn(move || feed.take().map(Ok));
@@ -292,7 +292,7 @@ impl<'a> Player<'a> {
             ..adapt
         };
         let mut adapted = Adapted::new(feed, options)?;
-        // Pieces that are still out, by record.
+        // Number of pieces that are still under way, by record.
         let mut owners: HashMap<u64, (u16, u32)> = HashMap::new();
         let mut owner = 0;
         loop {
@@ -343,7 +343,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// The entry with its computation scaled.
+/// The entry with scaled computation times.
 fn paced(entry: Entry, scale: f64) -> Entry {
     let scaled = |ns: u64| (ns as f64 * scale) as u64;
     match entry {

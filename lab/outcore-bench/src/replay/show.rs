@@ -1,8 +1,8 @@
 //! The report of a replay.
 //!
-//! Contract: pure. It holds a summary of the trace (the columns of Table 2 in Falcon, USENIX ATC
-//! 2017), what had to be changed to fit these drives, rates and latencies of each drive, and
-//! requests a second over time.
+//! Contract: pure. The report holds a summary of the trace (the columns of Table 2 in Falcon,
+//! USENIX ATC 2017), the changes that made it fit these drives, rates and latencies of each drive,
+//! and requests per second over time.
 
 use hdrhistogram::Histogram;
 use outcore_chart::{Axis, Chart, Series, Shape};
@@ -140,7 +140,7 @@ fn facts(options: &ReplayOptions, array: &Array, outcome: &Outcome, report: &mut
     }
 }
 
-/// What was changed, as a sentence; what was not is left out.
+/// The changes as a sentence, without those that did not occur.
 fn adapted(changes: &Changes) -> String {
     let (taken, given) = (units::count(changes.taken), units::count(changes.given));
     let mut sentence = match changes.taken == changes.given {
@@ -179,7 +179,7 @@ fn seconds_at(histogram: &Histogram<u64>, quantile: f64) -> f64 {
     histogram.value_at_quantile(quantile) as f64 / 1e9
 }
 
-/// Whole requests by kind.
+/// Completed whole requests by kind.
 fn whole_requests(array: &Array, seconds: f64) -> Table {
     let mut table = Table::new(
         "requests",

@@ -1,8 +1,8 @@
-//! A report as one HTML file: style, charts (inline SVG) and the data themselves are in it.
+//! A report as one HTML file that contains its style, charts (inline SVG) and data.
 //!
-//! Contract: pure; nothing is loaded from anywhere, no script runs. It follows the reader's choice
-//! of light or dark, and can be printed. The JSON of the report is in a `<script>` of a type that
-//! browsers leave alone, so that one file is enough to go on computing with.
+//! Contract: pure. The page loads nothing and runs no script. It follows the reader's choice of
+//! light or dark, and can be printed. The JSON of the report is in a `<script>` of a type that
+//! browsers ignore, so that the file alone is enough for further computation.
 
 use std::fmt::Write;
 
@@ -43,7 +43,7 @@ pub(super) fn page(report: &Report) -> Result<String> {
     out.push_str("<section id=\"how\"><h2>How this was measured</h2><div class=\"two\">");
     facts(&mut out, "Machine", &report.machine);
     facts(&mut out, "Options", &report.options);
-    // In a script element only `</` could end the data early; in JSON it may be written `<\/`.
+    // In a script element only `</` could end the data early; JSON allows `<\/` instead.
     let data = report.to_json().to_string().replace("</", "<\\/");
     let _ = write!(
         out,
@@ -91,7 +91,8 @@ fn section(out: &mut String, section: &Section) -> Result<()> {
     if !section.charts.is_empty() {
         out.push_str("<div class=\"charts\">");
         for chart in &section.charts {
-            out.push_str(&chart.svg_inline()?);
+            // On a narrow screen a chart scrolls; smaller, nobody could read it.
+            let _ = write!(out, "<div class=\"chart\">{}</div>", chart.svg_inline()?);
         }
         out.push_str("</div>\n");
     }

@@ -1,7 +1,7 @@
-//! What a report was made on: processor, memory, kernel, version; and when.
+//! Facts about the machine of a report (processor, memory, kernel, version), and the time.
 //!
-//! Contract: read once, from /proc; what the system does not tell is left out. No names of hosts or
-//! users: reports are for showing around.
+//! Contract: read once, from /proc. Values that the system does not provide are omitted. No names
+//! of hosts or users, because reports are meant to be shared.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -34,13 +34,13 @@ pub(super) fn facts() -> Vec<Fact> {
     facts
 }
 
-/// `NAME : value` out of a file of /proc.
+/// The value of `NAME : value` in a file of /proc.
 fn field(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// The present, as `2026-11-22T03:00:00Z`.
+/// The current time, as `2026-11-22T03:00:00Z`.
 pub(super) fn now_utc() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     utc(since.map_or(0, |since| since.as_secs()))

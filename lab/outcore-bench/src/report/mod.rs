@@ -1,13 +1,14 @@
-//! One report, shown in many ways: on a terminal, as JSON, as CSV, as one HTML file.
+//! One report in several representations: on a terminal, as JSON, as CSV, as one HTML file.
 //!
-//! Contract: plain data. A [`Report`] says what was found ([`Headline`]s, a verdict), shows it
-//! (sections of tables and charts), and says what it was found on and how (machine, options), so
-//! that it can be read alone and years later. Numbers are kept as they were measured, with their
-//! [`Unit`]; only the faces round them.
+//! Contract: plain data. A [`Report`] contains the findings ([`Headline`]s, a verdict), the data
+//! (sections of tables and charts), and the circumstances (machine, options), so that it can be
+//! read on its own and years later. Numbers are stored as measured, with their [`Unit`]; only the
+//! representations round them.
 //!
-//! Schema of the JSON ([`Report::to_json`]): the fields below under their own names; a cell is a
-//! number, a text or null; `v` changes if a name changes its meaning.
+//! Schema of the JSON ([`Report::to_json`]): the fields below under their own names. A cell is a
+//! number, a text or null. `v` changes when a name changes its meaning.
 
+pub mod diff;
 mod html;
 mod machine;
 mod save;
@@ -15,24 +16,24 @@ mod text;
 
 use outcore_chart::Chart;
 use outcore_io::units::Unit;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use save::Saver;
 
 /// Version of the schema.
 const VERSION: u32 = 1;
 
-/// A name and what it stands for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// A named value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
-    /// What: `kernel`.
+    /// Its name, such as `kernel`.
     pub name: String,
-    /// As text.
+    /// Its value as text.
     pub value: String,
 }
 
 impl Fact {
-    /// A fact.
+    /// Creates a fact.
     pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
         Fact {
             name: name.into(),
@@ -41,21 +42,21 @@ impl Fact {
     }
 }
 
-/// A figure to remember.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A main result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Headline {
-    /// What it is: `sequential read`.
+    /// Its name, such as `sequential read`.
     pub name: String,
     /// The number.
     pub value: f64,
-    /// In what.
+    /// Its unit.
     pub unit: Unit,
-    /// Under which circumstances: `1 MiB, 16 in flight`.
+    /// The circumstances, such as `1 MiB, 16 in flight`.
     pub note: String,
 }
 
-/// What stands in one place of a table.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// The content of a table cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
     /// A number in its column's unit.
@@ -92,27 +93,28 @@ impl From<String> for Cell {
     }
 }
 
-/// What stands in one column.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// Its head.
+    /// Its heading.
     pub name: String,
     /// Unit of its numbers.
     pub unit: Unit,
 }
 
 /// Rows of cells under named columns.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Table {
     /// Name for programs: `read-by-depth`.
     pub id: String,
-    /// Above it.
+    /// Title.
     pub title: String,
-    /// Heads.
+    /// Columns.
     pub columns: Vec<Column>,
-    /// As many cells each as there are columns.
+    /// Rows; each has as many cells as there are columns.
     pub rows: Vec<Vec<Cell>>,
-    /// All numbers but those of the first column are of one kind: shown by shades as well.
+    /// All numbers except for those of the first column are comparable; they are also shown as
+    /// shades.
     #[serde(skip)]
     pub is_map: bool,
 }
@@ -143,19 +145,20 @@ impl Table {
 }
 
 /// A part of a report.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Section {
     /// Name for programs and links.
     pub id: String,
-    /// Above it.
+    /// Title.
     pub title: String,
-    /// What was done, after which source.
+    /// What was measured, and the source of the method.
     pub text: String,
-    /// Values.
+    /// Tables of the values.
     pub tables: Vec<Table>,
-    /// Pictures of them.
+    /// Charts of the values.
+    #[serde(skip_deserializing)]
     pub charts: Vec<Chart>,
-    /// What one should know about these values.
+    /// Remarks about these values.
     pub notes: Vec<String>,
 }
 
@@ -170,34 +173,34 @@ impl Section {
         }
     }
 
-    /// Whether nothing came of it.
+    /// Whether it has no content.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.charts.is_empty() && self.notes.is_empty()
     }
 }
 
-/// What was found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// All results of a measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Version of the schema.
     pub v: u32,
-    /// The command: `bench io`.
+    /// The command, such as `bench io`.
     pub command: String,
-    /// Above all.
+    /// Title.
     pub title: String,
-    /// When it began, UTC, as in RFC 3339.
+    /// Start time, UTC, in the format of RFC 3339.
     pub started: String,
-    /// How long it took.
+    /// Duration.
     pub seconds: f64,
-    /// Figures to remember.
+    /// Main results.
     pub headlines: Vec<Headline>,
-    /// Sentences to remember.
+    /// Main conclusions.
     pub verdict: Vec<String>,
-    /// What it was found on.
+    /// The machine.
     pub machine: Vec<Fact>,
-    /// How.
+    /// The options.
     pub options: Vec<Fact>,
-    /// The findings.
+    /// The detailed results.
     pub sections: Vec<Section>,
 }
 
@@ -218,7 +221,7 @@ impl Report {
         }
     }
 
-    /// Adds a figure to remember.
+    /// Adds a main result.
     pub(crate) fn headline(&mut self, name: &str, value: f64, unit: Unit, note: impl Into<String>) {
         self.headlines.push(Headline {
             name: name.to_owned(),
@@ -228,12 +231,12 @@ impl Report {
         });
     }
 
-    /// Adds how something was done.
+    /// Adds an option.
     pub(crate) fn option(&mut self, name: &str, value: impl Into<String>) {
         self.options.push(Fact::new(name, value));
     }
 
-    /// Adds a section, unless nothing came of it.
+    /// Adds a section, unless it is empty.
     pub(crate) fn section(&mut self, section: Section) {
         if !section.is_empty() {
             self.sections.push(section);
@@ -245,22 +248,23 @@ impl Report {
         self.sections.iter().flat_map(|section| &section.charts)
     }
 
-    /// For a terminal.
+    /// The report for a terminal.
     pub fn to_text(&self) -> String {
         text::report(self)
     }
 
-    /// As one JSON value.
+    /// The report as one JSON value.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::json!(self)
     }
 
-    /// As CSV, a value a line: section, table, row, column, unit, value. The row is its first cell.
+    /// The report as CSV, one value per line: section, table, row, column, unit, value. The row is
+    /// named by its first cell.
     pub(crate) fn to_csv(&self) -> String {
         text::csv(self)
     }
 
-    /// As one HTML file that needs nothing else.
+    /// The report as one self-contained HTML file.
     ///
     /// # Errors
     /// A chart without points.

@@ -1,8 +1,8 @@
-//! Reports as files: the end of the name says in which form.
+//! Writes reports to files; the extension of the name selects the format.
 //!
-//! Contract: [`Saver::new`] refuses before anything is measured what could not be written after it
-//! (an unknown form, a file or charts that exist, a directory that does not). A file appears
-//! whole.
+//! Contract: [`Saver::new`] rejects files that could not be written before anything is measured (an
+//! unknown format, an existing file or chart, a missing directory). A file appears only when it is
+//! complete.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use super::Report;
 
 const OPERATION: &str = "write report";
 
-/// In which form a report is written.
+/// The format of a report file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Html,
@@ -22,7 +22,7 @@ enum Form {
     Text,
 }
 
-/// Where a report goes when it is done.
+/// The files that a report is written to.
 #[derive(Debug, Clone, Default)]
 pub struct Saver {
     files: Vec<(NewFile, Form)>,
@@ -31,13 +31,13 @@ pub struct Saver {
 }
 
 impl Saver {
-    /// Files, each in the form that its name ends with (`.html`, `.json`, `.csv`, `.txt`), and a
-    /// directory for the charts as single SVG files, made where it is missing. Files that exist are
-    /// replaced with `is_forced` only.
+    /// Prepares files, each in the format of its extension (`.html`, `.json`, `.csv`, `.txt`), and
+    /// a directory for the charts as single SVG files, which is created if it is missing. Existing
+    /// files are replaced only with `is_forced`.
     ///
     /// # Errors
-    /// Usage: a name that ends otherwise, a file that exists, no directory for it; I/O: the
-    /// directory for charts cannot be made or read.
+    /// Usage: an unknown extension, an existing file, a missing directory; I/O: the directory for
+    /// charts cannot be created or read.
     pub fn new(files: &[PathBuf], charts_dir: Option<&Path>, is_forced: bool) -> Result<Self> {
         let mut saver = Saver {
             charts_dir: charts_dir.map(Path::to_path_buf),
@@ -71,7 +71,7 @@ impl Saver {
         self.files.is_empty() && self.charts_dir.is_none()
     }
 
-    /// Writes all of them; gives their names.
+    /// Writes all of them. Returns their names.
     ///
     /// # Errors
     /// I/O, no space.
@@ -98,7 +98,7 @@ impl Saver {
     }
 }
 
-/// Makes the directory; charts that lie in it already are others'.
+/// Creates the directory. Charts that exist there are not ours.
 fn check_charts(dir: &Path, is_forced: bool) -> Result<()> {
     let failed = |error: std::io::Error| Error::io(OPERATION, &error).path(dir);
     std::fs::create_dir_all(dir).map_err(failed)?;

@@ -1,13 +1,13 @@
 //! A report as text: aligned tables for a terminal, and CSV for programs.
 //!
-//! Contract: pure. Lines are as wide as their table; numbers stand on the right, with their unit.
-//! CSV is that of RFC 4180 with one value a line, so that one file holds tables of any shape.
+//! Contract: pure. Lines are as wide as their table; numbers are right-aligned, with their unit.
+//! CSV follows RFC 4180 with one value per line, so that one file holds tables of any shape.
 
 use std::fmt::Write;
 
 use super::{Cell, Column, Report, Section, Table};
 
-/// What a cell says.
+/// The text of a cell.
 pub(super) fn show(cell: &Cell, column: &Column) -> String {
     match cell {
         Cell::Number(value) => column.unit.show(*value),
@@ -17,7 +17,7 @@ pub(super) fn show(cell: &Cell, column: &Column) -> String {
     }
 }
 
-/// The head of a column, with the unit where the numbers do not carry it.
+/// The heading of a column, with the unit if the numbers do not carry it.
 pub(super) fn head(column: &Column) -> String {
     match column.unit.title() {
         "" => column.name.clone(),
@@ -51,7 +51,7 @@ pub(super) fn report(report: &Report) -> String {
     for sentence in &report.verdict {
         let _ = writeln!(out, "  * {sentence}");
     }
-    // Charts alone have nothing for a terminal.
+    // Sections with only charts have nothing for a terminal.
     let has_text = |section: &&Section| !section.tables.is_empty() || !section.notes.is_empty();
     for section in report.sections.iter().filter(has_text) {
         let _ = write!(out, "\n== {} ==\n", section.title);
@@ -149,7 +149,7 @@ pub(super) fn csv(report: &Report) -> String {
     out
 }
 
-/// A cell without unit and rounding.
+/// The value of a cell, unrounded and without its unit.
 fn bare(cell: &Cell) -> String {
     match cell {
         Cell::Number(value) | Cell::Other(value, _) if value.is_finite() => value.to_string(),

@@ -1,7 +1,7 @@
-//! Sorted files, read as whoever wants all of them, or a range, reads them.
+//! Reads sorted files, all of them or a range, as a consumer would.
 //!
-//! Contract: past the page cache where the drives can, in large pieces, all drives at once; nothing
-//! is done with the bytes. Memory: a few pieces a drive.
+//! Contract: past the page cache if the drives support it, in large pieces, from all drives at the
+//! same time; the bytes are not used. Memory: a few pieces per drive.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use outcore_io::port::{Volume, VolumeFile};
 
 use super::{Bench, Cost, RECORD_BYTES};
 
-/// A file is read in pieces of this size, several at once.
+/// Size of the pieces in which a file is read, several at a time.
 const READ_BYTES: usize = 4 << 20;
 const READS: usize = 4;
 
@@ -49,11 +49,11 @@ impl<'a> SortedFiles<'a> {
         self.read(0..self.bench.data_bytes / RECORD_BYTES as u64)
     }
 
-    /// Reads a range of records, of all drives at once.
+    /// Reads a range of records from all drives at the same time.
     pub(super) fn read(&self, records: Range<u64>) -> Result<Cost> {
         let started = Instant::now();
         let mut port = self.volume.port()?;
-        // What of each file is wanted: the next byte and the end.
+        // The remaining range of each file: next byte and end.
         let mut rest: Vec<(u64, u64)> = Vec::with_capacity(self.files.len());
         let mut start_bytes = 0;
         for file in &self.files {

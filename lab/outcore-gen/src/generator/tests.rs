@@ -1,4 +1,5 @@
-//! Tests of the generator: distributions, known records, and what valsort says about gensort's.
+//! Tests of the generator: distributions, known records, and valsort's output for gensort's
+//! records.
 //!
 //! Contract: lines, exit codes and checksums are those that valsort 1.5 printed for the same
 //! records.
@@ -79,7 +80,7 @@ fn edges_of_rmat_fall_into_quarters_as_often_as_they_must_and_other_types_are_re
             );
         }
     }
-    // The ends of a record are those of one edge, wherever a block begins.
+    // The two vertices of a record belong to one edge, wherever a block begins.
     let options = GenerateOptions {
         distribution: "rmat:12".parse().unwrap(),
         seed: 3,
@@ -89,7 +90,7 @@ fn edges_of_rmat_fall_into_quarters_as_often_as_they_must_and_other_types_are_re
     let generator = Generator::new(&format("u32x2"), options).unwrap();
     generator.fill(777, &mut one);
     assert_eq!(one, bytes[777 * 8..778 * 8]);
-    // Kronecker's are the same edges by other names, each for one vertex.
+    // Kronecker has the same edges with the vertices permuted.
     for scale in [1, 5, 12] {
         let plain = make("u32x2", &format!("rmat:{scale}"), 3).unwrap();
         let named = make("u32x2", &format!("kronecker:{scale}"), 3).unwrap();
@@ -148,10 +149,10 @@ fn gaussian_numbers_and_clusters_have_the_deviations_they_must() {
     assert!(mean(values.iter().copied()).abs() < 4.0 / count.sqrt());
     let square = mean(values.iter().map(|value| value * value));
     assert!((square - 1.0).abs() < 6.0 / count.sqrt(), "{square}");
-    // A fifth of all lie beyond 1.2816 on either side.
+    // A fifth of all values are beyond 1.2816 on either side.
     let tails = values.iter().filter(|value| value.abs() > 1.281_55).count() as f64 / count;
     assert!((tails - 0.2).abs() < 2.0 / count.sqrt(), "{tails}");
-    // Rows of eight around three centres: each is near one of them, and all are met.
+    // Rows of eight around three centres: each row is near one of them, and all centres occur.
     let bytes = make("f64x8", "clusters:3", 5).unwrap();
     let numbers = bytes
         .as_chunks::<8>()
@@ -163,7 +164,7 @@ fn gaussian_numbers_and_clusters_have_the_deviations_they_must() {
     let far = |one: &[f64], other: &[f64]| -> f64 {
         one.iter().zip(other).map(|(a, b)| (a - b) * (a - b)).sum()
     };
-    // Two rows of one centre differ by 16 on average.
+    // Two rows of one centre have a squared distance of 16 on average.
     let mut centres: Vec<&[f64]> = Vec::new();
     for row in &rows {
         if centres.iter().all(|centre| far(centre, row) > 80.0) {
@@ -197,7 +198,7 @@ fn gaussian_integers_fill_the_range_of_their_type() {
         );
         assert!((square - 1.0).abs() < 0.1, "{text}: {square}");
     }
-    // Rows around two centres differ by less than rows of different ones.
+    // Rows of the same centre differ less than rows of different ones.
     let bytes = make("i8x16", "clusters:2", 3).unwrap();
     let rows: Vec<&[u8]> = bytes.chunks(16).collect();
     let far = |one: &[u8], other: &[u8]| -> i32 {
@@ -318,7 +319,7 @@ fn impossible_parameters_are_refused() {
 
 #[test]
 fn known_records_stay_what_they_are() {
-    // Files made by one version must be checked by the next.
+    // Each version must be able to verify the files of earlier ones.
     assert_eq!(
         u64s("uniform")[..2],
         [736_442_933_886_495_122, 7_982_734_928_498_899_980]
@@ -418,7 +419,7 @@ fn gensort_records_get_the_lines_and_exit_codes_of_valsort() {
     let format = RecordFormat::gensort();
     let mut records = gensort_records(1000);
     let report = check(&format, CheckOptions::default(), &records);
-    // As valsort 1.5 prints them.
+    // The output of valsort 1.5.
     let wanted = "First unordered record is record 2\nRecords: 1000\nChecksum: 1ea6370b955\n\
                   ERROR - there are 483 unordered records\n";
     assert_eq!(report.valsort_text(), wanted);
@@ -453,7 +454,7 @@ fn a_gensort_file_on_disk_gets_the_checksum_of_gensort() {
     let format = RecordFormat::gensort();
     let report = verify(&job, &[Input::raw(&path)], &format, CheckOptions::default()).unwrap();
     assert_eq!(report.check.records, 1000);
-    // As valsort prints it for the first thousand records.
+    // The output of valsort for the first thousand records.
     assert_eq!(format!("{:x}", report.check.checksum), "1ea6370b955");
     assert_eq!(report.check.first_unordered, Some(2));
     assert_eq!(job.control.progress().done_bytes, 100_000);

@@ -1,8 +1,8 @@
 //! Pages of text, some of which repeat others.
 //!
-//! Contract: as in [`super`]. Of a hundred documents about five are copies of an original, and
-//! fifteen differ from one in about one word of thirty. The original may come later. Copies have
-//! addresses of their own, so that only the text tells them.
+//! Contract: as in [`super`]. Of a hundred documents, about five are copies of an earlier one, and
+//! fifteen differ from one in about one word of thirty. Copies have addresses of their own, so that
+//! only the text identifies them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use crate::random::{Draws, Stream};
 const LANGUAGES: [&str; 8] = ["en", "en", "en", "en", "de", "fr", "es", "ja"];
 const WORDS_MIN: u64 = 20;
 const WORDS_MORE: u64 = 280;
-/// Of a hundred documents, copies, and what nearly are copies.
+/// Copies and near copies among a hundred documents.
 const COPIES: u64 = 5;
 const NEAR: u64 = 15;
-/// Of so many words, one is another.
+/// One word of this many is changed in a near copy.
 const CHANGED_ONE_IN: u64 = 30;
-/// Documents whose originals are near each other in number.
+/// Documents per block; a copy and its original are in the same block.
 const BLOCK: u64 = 1 << 20;
 
-/// See the module.
+/// The documents; see the module.
 #[derive(Debug)]
 pub(super) struct Documents {
     words: Words,
-    /// Draws the origin of a document, and its differences from the original.
+    /// Chooses the origin of a document, and its differences from the original.
     kinds: Stream,
-    /// The words of an original.
+    /// Chooses the words of an original.
     texts: Stream,
 }
 
@@ -68,7 +68,7 @@ impl Documents {
         let mut draws = self.kinds.draws(number);
         let kind = draws.below(100);
         let block = number / BLOCK * BLOCK;
-        // Another one of the same block, before this one if there is any.
+        // An earlier document of the same block; the first of a block is always an original.
         let other = block + draws.below((number - block).max(1));
         match kind {
             _ if number == block => Origin::Original,
@@ -78,12 +78,12 @@ impl Documents {
         }
     }
 
-    /// The document that is repeated, in the end.
+    /// The original document at the end of the chain of copies.
     fn original_of(&self, mut number: u64) -> u64 {
         loop {
             match self.origin(number) {
                 Origin::Original => return number,
-                // Each is before the one that repeats it.
+                // Each document in the chain comes before the one that repeats it.
                 Origin::Copy(other) | Origin::Near(other) => number = other,
             }
         }

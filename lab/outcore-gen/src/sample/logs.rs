@@ -1,8 +1,8 @@
-//! What a web server logged.
+//! Log entries of a web server.
 //!
-//! Contract: as in [`super`]. Requests come nearly in the order of time, as several processes write
-//! them. A few pages and visitors make most of the requests. As lines they are in the combined log
-//! format of Apache's HTTP server.
+//! Contract: as in [`super`]. Requests are nearly in the order of time, as if several processes had
+//! written them. A few pages and visitors make most of the requests. Their lines have the combined
+//! log format of Apache's HTTP server.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -38,7 +38,7 @@ const AGENTS: [&str; 5] = [
 /// The networks of RFC 5737.
 const NETWORKS: [&str; 3] = ["192.0.2", "198.51.100", "203.0.113"];
 
-/// See the module.
+/// The log; see the module.
 #[derive(Debug)]
 pub(super) struct Logs {
     stream: Stream,
@@ -172,7 +172,7 @@ impl Logs {
                 stamp = (second, time.format("%d/%b/%Y:%H:%M:%S +0000").to_string());
             }
             line.clear();
-            // Writing to a text never fails.
+            // Writing to a string never fails.
             let _ = write!(
                 line,
                 "{} - {} [{}] \"{} {} HTTP/1.1\" {} {} \"{}\" \"{}\"",

@@ -1,11 +1,12 @@
-//! Tables to try things on: sales, logs of a web server, documents with near-duplicates.
+//! Example tables: sales, logs of a web server, documents with near-duplicates.
 //!
-//! Contract: the rows of a [`Sample`] are a pure function of the seed, the number of all rows and
-//! the row's own number, so any split into batches gives the same table. [`Sample::batch`] gives
-//! columns; [`Sample::lines`] gives the same rows as lines of text, where people keep such data as
-//! text. Names, words and addresses are made up, and addresses are those that RFC 5737 keeps free.
+//! Contract: the rows of a [`Sample`] are a pure function of the seed, the total number of rows and
+//! the row's own number, so any division into batches gives the same table. [`Sample::batch`]
+//! returns columns. [`Sample::lines`] returns the same rows as lines of text, for the kinds that
+//! are usually stored as text. Names, words and addresses are invented, and addresses are from the
+//! ranges that RFC 5737 reserves for documentation.
 //!
-//! Bounds: tables of words and ranks, about 2 MB, and the batch that is made.
+//! Bounds: tables of words and ranks, about 2 MB, and the current batch.
 
 mod documents;
 mod logs;
@@ -28,7 +29,7 @@ use self::documents::Documents;
 use self::logs::Logs;
 use self::sales::Sales;
 
-/// The first moment of the tables: 2024-01-01, in microseconds since 1970.
+/// The earliest time in the tables: 2024-01-01, in microseconds since 1970.
 const FROM_US: i64 = 1_704_067_200_000_000;
 const SECOND_US: i64 = 1_000_000;
 const DAY_US: i64 = 86_400 * SECOND_US;
@@ -36,9 +37,9 @@ const DAY_US: i64 = 86_400 * SECOND_US;
 /// A kind of table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SampleKind {
-    /// What a shop sold: a row per line of an order.
+    /// The sales of a shop: one row per line of an order.
     Sales,
-    /// What a web server logged: a row per request.
+    /// The log of a web server: one row per request.
     Logs,
     /// Pages of text, a fifth of which repeat others, nearly or exactly.
     Documents,
@@ -57,8 +58,8 @@ impl SampleKind {
         }
     }
 
-    /// Whether the rows are also lines of text: requests in the combined log format, and
-    /// documents without anything else.
+    /// Whether the rows are also available as lines of text: requests in the combined log format,
+    /// and the plain text of documents.
     pub const fn has_lines(self) -> bool {
         matches!(self, SampleKind::Logs | SampleKind::Documents)
     }
@@ -82,7 +83,7 @@ impl FromStr for SampleKind {
     }
 }
 
-/// A table of so many rows. See the module.
+/// A table with a given number of rows. See the module.
 #[derive(Debug)]
 pub struct Sample {
     rows: Rows,
@@ -97,7 +98,7 @@ enum Rows {
 }
 
 impl Sample {
-    /// The table of `rows_count` rows of a seed.
+    /// The table with `rows_count` rows for a seed.
     ///
     /// # Errors
     /// None that is expected.
@@ -124,7 +125,7 @@ impl Sample {
         &self.schema
     }
 
-    /// Bytes of a row in memory, about.
+    /// Approximate bytes per row in memory.
     pub fn row_bytes(&self) -> u64 {
         match self.rows {
             Rows::Sales(_) => 120,
@@ -133,7 +134,7 @@ impl Sample {
         }
     }
 
-    /// The rows of these numbers.
+    /// The rows with these numbers.
     ///
     /// # Errors
     /// None that is expected.
@@ -152,7 +153,7 @@ impl Sample {
         Arc::new(Schema::new(vec![Field::new("line", DataType::Utf8, false)]))
     }
 
-    /// The same rows as lines of text, without their ends; nothing for a kind that has none.
+    /// The same rows as lines of text, without line ends; `None` for a kind without lines.
     ///
     /// # Errors
     /// None that is expected.

@@ -1,7 +1,8 @@
-//! What a shop sold.
+//! The sales of a shop.
 //!
-//! Contract: as in [`super`]. Orders come in the order of their numbers; times go on with them over
-//! two years. A few customers and products make most of the sales, and some sales have no rating.
+//! Contract: as in [`super`]. Orders are in the order of their numbers; their times rise with the
+//! numbers over two years. A few customers and products make most of the sales, and some sales have
+//! no rating.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ const LOOKS: [&str; 20] = [
 ];
 const PRODUCTS: u64 = (KINDS.len() * LOOKS.len()) as u64;
 
-/// See the module.
+/// The sales; see the module.
 #[derive(Debug)]
 pub(super) struct Sales {
     stream: Stream,
@@ -108,7 +109,7 @@ impl Sales {
         ]
     }
 
-    /// In the order of the numbers, evenly over the days.
+    /// Times rise with the numbers, evenly over the days.
     fn time_us(&self, number: u64) -> i64 {
         let whole_us = i128::from(DAYS * DAY_US);
         let passed_us = whole_us * i128::from(number) / i128::from(self.rows_count.max(1));
@@ -116,7 +117,7 @@ impl Sales {
     }
 }
 
-/// A product has a price, which discounts of up to a fifth lower; in whole cents.
+/// The price of a product after a discount of up to a fifth, in whole cents.
 fn price_of(item: u64, draws: &mut Draws) -> f64 {
     let full_cents = 99 + (item * 7919) % 20_000;
     let discount = pick(&["0", "0", "0", "5", "10", "20"], draws);

@@ -1,6 +1,6 @@
 //! The rows of samples.
 //!
-//! Contract: pairs of words tell whether texts repeat others; no hash of the engine takes part.
+//! Contract: the tests compare texts by pairs of words and use no hash of the engine.
 
 use std::collections::{HashMap, HashSet};
 

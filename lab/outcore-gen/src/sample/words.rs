@@ -1,7 +1,7 @@
-//! Made-up words, and how often each is used.
+//! Invented words, and how often each is used.
 //!
-//! Contract: [`Words::new`] makes the same words each time; rank 1 is the most frequent one, and
-//! frequent words are short. Ranks follow Zipf's law, as words of languages do.
+//! Contract: [`Words::new`] makes the same words each time. Rank 1 is the most frequent one, and
+//! frequent words are short. Ranks follow Zipf's law, like the words of natural languages.
 
 use outcore::Result;
 
@@ -13,12 +13,12 @@ const BEGINNINGS: [&str; 20] = [
 ];
 const MIDDLES: [&str; 10] = ["a", "e", "i", "o", "u", "ai", "ea", "io", "ou", "ua"];
 const ENDINGS: [&str; 10] = ["", "", "l", "m", "n", "r", "s", "t", "nd", "rk"];
-/// Ranks up to each of these have one syllable, two, and so on.
+/// Ranks up to the first number have one syllable, those up to the second two, and so on.
 const LAST_RANKS: [u64; 3] = [300, 4000, 20_000];
-/// Chooses the words, which are the same for every seed.
+/// Seed of the words, which are the same for every table.
 const WORDS_SEED: u64 = 0x77_6F72_6473;
 
-/// See the module.
+/// The words; see the module.
 #[derive(Debug)]
 pub(super) struct Words {
     words: Vec<String>,
@@ -38,12 +38,12 @@ impl Words {
         })
     }
 
-    /// A word, by its rank less 1.
+    /// The word of rank `place` + 1.
     pub(super) fn word(&self, place: u32) -> &str {
         &self.words[place as usize]
     }
 
-    /// Draws a word; its rank less 1.
+    /// Draws a word. Returns its rank minus 1.
     pub(super) fn draw(&self, draws: &mut Draws) -> u32 {
         (self.zipf.rank(draws) - 1) as u32
     }
@@ -60,7 +60,7 @@ fn word(rank: u64, mut draws: Draws) -> String {
     text
 }
 
-/// One of several, all with the same chance.
+/// One of several, all equally likely.
 pub(super) fn pick<'t>(of: &[&'t str], draws: &mut Draws) -> &'t str {
     of[draws.below(of.len() as u64) as usize]
 }

@@ -1,7 +1,8 @@
-//! `outcore bench` and `outcore replay`: reports in every form, and nothing left on the drives.
+//! `outcore bench` and `outcore replay`: reports in every format, and nothing left on the drives.
 //!
-//! Contract: what is measured is tested in its own crate; here, that the command reaches it, that
-//! its files are written and parse, and that a signal leaves directories as they were.
+//! Contract: the measurements are tested in their own crate. These tests check that the command
+//! reaches them, that its files are written and parse, and that a signal leaves directories as they
+//! were.
 
 use rustix::process::{Pid, Signal, kill_process};
 

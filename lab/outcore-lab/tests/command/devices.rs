@@ -1,6 +1,6 @@
-//! Block devices as drives that are measured and replayed on.
+//! Block devices as drives for measurements and replays.
 //!
-//! Contract: as of [`crate::loops`]; what cannot be made is said, and the test passes.
+//! Contract: as in [`crate::loops`]. If a device cannot be created, the test says so and passes.
 
 use crate::loops::*;
 use crate::support::*;
@@ -80,7 +80,7 @@ fn a_device_of_somebody_else_is_not_written_to_and_a_mounted_one_not_even_read()
         .run(&bench)
         .fails(2, &["an ext file system", &node], "blkdiscard");
     assert!(device.bytes() == before, "it was written to");
-    // Of a RAID whose members describe themselves at their ends there is nothing in front.
+    // A RAID whose members are described at their ends leaves no trace at the beginning.
     let mut image = std::fs::OpenOptions::new()
         .write(true)
         .open(&other.node)

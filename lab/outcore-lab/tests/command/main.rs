@@ -1,9 +1,10 @@
-//! The command as its users meet it: a process with arguments, files, pipes and signals.
+//! Tests the command from the view of its users: a process with arguments, files, pipes and
+//! signals.
 //!
-//! Contract: every test runs the built binary in a directory of its own, with no settings of the
-//! user's, and looks at exit code, streams and files. One binary holds all of them. Helpers are
-//! those of the tests of `outcore`. A test that needs `outcore` itself takes the one that cargo has
-//! built next to this command; where there is none, it says so and passes.
+//! Contract: every test runs the built binary in a directory of its own, without the user's
+//! settings, and checks exit code, streams and files. One binary holds all tests. The helpers are
+//! those of the tests of `outcore`. A test that needs `outcore` itself uses the one that cargo has
+//! built next to this command; if there is none, it says so and passes.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -35,7 +36,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_outcore-lab");
 struct Outcore(PathBuf);
 
 impl Outcore {
-    /// Runs it to its end.
+    /// Runs it to completion.
     fn run(&self, place: &TestDir, words: &[&str]) -> Answer {
         Answer::of(place.command_of(&self.0, words).output().unwrap())
     }

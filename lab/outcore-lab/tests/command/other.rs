@@ -1,6 +1,6 @@
 //! Help, pages, standard streams, threads and options of every command.
 //!
-//! Contract: commands are those of the definition of the flags, so none can be forgotten.
+//! Contract: the commands come from the definition of the options, so none can be forgotten.
 
 use crate::full_stdout::{How, check, commands_of};
 use crate::outcore;
@@ -45,7 +45,7 @@ const COMMANDS: &[(&str, How)] = &[
     ("man", With(&[""])),
 ];
 
-/// A place with a block trace.
+/// A directory with a block trace.
 fn place() -> TestDir {
     let place = TestDir::in_memory();
     place.write("trace", b"0,8,4096,w,0.0\n0,16,4096,r,0.1\n");

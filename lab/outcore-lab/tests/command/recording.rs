@@ -1,7 +1,7 @@
-//! What the commands of `outcore` record, replayed on simulated drives.
+//! Replays recordings of `outcore` commands on simulated drives.
 //!
-//! Contract: a replay moves exactly the bytes of the trace. `outcore` itself is run: where it was
-//! not built, the tests say so and pass.
+//! Contract: a replay moves exactly the bytes of the trace. The tests run `outcore` itself; if it
+//! was not built, they say so and pass.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::support::*;
 use crate::traffic::traffic;
 use crate::{Outcore, outcore};
 
-/// What a replay on two simulated drives moves: bytes read, bytes written.
+/// Bytes read and written by a replay on two simulated drives.
 #[track_caller]
 fn replayed(place: &TestDir, trace: &str) -> (u64, u64) {
     let replay = [
@@ -22,10 +22,10 @@ fn replayed(place: &TestDir, trace: &str) -> (u64, u64) {
     (bytes("read_bytes"), bytes("write_bytes"))
 }
 
-/// A command; how many bytes it reads at least, and writes at least.
+/// A command, and the least number of bytes that it reads and writes.
 struct Moved(&'static [&'static str], u64, u64);
 
-/// Records each command, and replays what it moved.
+/// Records each command and replays the recording.
 #[track_caller]
 fn each_replays(outcore: &Outcore, place: &TestDir, commands: &[Moved]) {
     for Moved(arguments, read_bytes, written_bytes) in commands {
@@ -79,7 +79,7 @@ fn the_trace_of_every_family_of_commands_replays() {
                 BYTES,
             ),
             Moved(&["reduce", "sum", "in", "--type=u64"], BYTES, 0),
-            // The first block, and what follows it as far as it is needed.
+            // The first block, and the part after it that is needed.
             Moved(
                 &["head", "text", "-n", "1000", "-o", "first"],
                 1 << 20,

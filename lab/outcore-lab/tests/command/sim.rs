@@ -1,7 +1,7 @@
 //! The simulator as a command.
 //!
-//! Contract: what it computes is tested in its own crate; here, that the command reaches it and
-//! that a run recorded by `sort` can be replayed on drives that nobody owns.
+//! Contract: the computations are tested in their own crate. These tests check that the command
+//! reaches them, and that a run recorded by `sort` can be replayed on simulated drives.
 
 use crate::outcore;
 use crate::support::*;

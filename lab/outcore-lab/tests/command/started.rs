@@ -1,7 +1,7 @@
-//! The command as `outcore` starts it.
+//! The command when `outcore` starts it.
 //!
-//! Contract: words, streams, signals and exit codes pass; help and errors are those of a command
-//! that is called `outcore`.
+//! Contract: arguments, streams, signals and exit codes are passed on; help and errors are those of
+//! a command named `outcore`.
 
 use std::process::Stdio;
 

@@ -1,11 +1,10 @@
-//! `outcore replay` on traces of every format: what is in them is counted, and all of it is
-//! replayed.
+//! `outcore replay` on traces of every format: counts their contents, and replays all of it.
 //!
 //! Contract: counts are those that the fixtures were written with
-//! (`outcore-traces/tests/fixtures`), or those of a naive reading of the same file. The samples of
-//! others lie in `../shared/reference/block-traces` beside the repository and stay outside of it:
+//! (`outcore-traces/tests/fixtures`), or those of a naive reader of the same file. The samples of
+//! other projects are not in the repository but in `../shared/reference/block-traces` next to it:
 //! the head of a CloudPhysics trace (1a1a11a/libCacheSim, data/cloudPhysicsIO.csv) and fio's
-//! t/jobs/t0038.iolog. Where they are missing, their tests say so and pass.
+//! t/jobs/t0038.iolog. If they are missing, their tests say so and pass.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +12,8 @@ use serde_json::Value;
 
 use crate::support::*;
 
-/// What a trace has: requests, reads, writes, trims, flushes, bytes read, bytes written, lines that
-/// cannot be read.
+/// Counts of a trace: requests, reads, writes, trims, flushes, bytes read, bytes written, lines
+/// that cannot be read.
 type Counts = [u64; 8];
 
 const KEYS: [&str; 7] = [
@@ -42,7 +41,7 @@ fn fixture(name: &str) -> PathBuf {
     root.join("lab/outcore-traces/tests/fixtures").join(name)
 }
 
-/// What `--summary` says of a trace.
+/// The output of `--summary` for a trace.
 fn summed_up(place: &TestDir, trace: &Path) -> Value {
     let trace = trace.to_str().unwrap();
     let answer = place.run(&["replay", trace, "--summary", "--json"]).ok();
@@ -72,7 +71,7 @@ fn count(report: &Value, table: &str, row: &str) -> u64 {
     found.map_or(0, |cells| cells[1].as_f64().unwrap() as u64)
 }
 
-/// The report of a replay on two directories, in which nothing is left.
+/// The report of a replay on two directories; checks that nothing is left in them.
 fn replayed(place: &TestDir, trace: &Path, more: &[&str]) -> Value {
     for drive in ["a", "b"] {
         place.make_dir(drive);
@@ -86,8 +85,8 @@ fn replayed(place: &TestDir, trace: &Path, more: &[&str]) -> Value {
     answer.event("summary")["report"].clone()
 }
 
-/// What of a replay does not depend on the drives: the trace's requests, and pieces of 512 KiB by
-/// kind. Trims that the file system does not take are counted apart.
+/// Checks the results that do not depend on the drives: the trace's requests, and pieces of 512 KiB
+/// by kind. Trims that the file system rejects are counted separately.
 fn assert_replayed(report: &Value, taken: u64, pieces: [u64; 4], name: &str) {
     assert_eq!(
         count(report, "changes", "taken from the trace"),
@@ -109,7 +108,8 @@ fn assert_replayed(report: &Value, taken: u64, pieces: [u64; 4], name: &str) {
 
 #[test]
 fn every_format_is_summed_up_and_replayed_with_its_counts() {
-    // Name, format, counts; pieces of 512 KiB that are read, written, trimmed, and flushes.
+    // Name, format, counts; numbers of 512 KiB pieces that are read, written and trimmed, and of
+    // flushes.
     #[rustfmt::skip]
     let known: [(&str, &str, Counts, [u64; 4]); 10] = [
         ("small.spc", "spc", [6, 3, 3, 0, 0, 16_722_944, 6_656, 6], [34, 2, 0, 0]),
@@ -140,8 +140,8 @@ fn every_format_is_summed_up_and_replayed_with_its_counts() {
     }
 }
 
-/// Of a CloudPhysics trace, by reading its lines: counts, and reads and writes off the grid of 4
-/// KiB.
+/// Counts of a CloudPhysics trace from a naive parser, and the numbers of reads and writes that are
+/// not aligned to 4 KiB.
 fn naively(text: &str) -> (Counts, [u64; 2]) {
     let (mut counts, mut off_grid) = ([0; 8], [0; 2]);
     for line in text.lines().skip(1) {
@@ -177,7 +177,8 @@ fn the_cloudphysics_head_is_summed_up_and_replayed_with_its_counts() {
         (summary["format"].as_str(), counts_of(&summary)),
         (Some("vscsi"), counts)
     );
-    // None is longer than 512 KiB: pieces are requests. Its 1772 seconds in one.
+    // No request is longer than 512 KiB, so pieces are requests. The second run replays its 1772
+    // seconds in one.
     for pace in [["--speed", "max"], ["--speed", "1772"]] {
         let more = [&pace[..], &["--size", "16MiB", "--fit", "scale"]].concat();
         let report = replayed(&place, &trace, &more);
@@ -238,6 +239,6 @@ fn fios_own_log_is_summed_up_and_replayed_with_its_counts() {
     assert_eq!(summary["ignored"].as_u64(), Some(4));
     let report = replayed(&place, &trace, &["--size", "16MiB"]);
     assert_replayed(&report, 20, [0, 10, 10, 0], "fio");
-    // Trims of 2 GiB on 32 MiB.
+    // Trims of 2 GiB on 32 MiB are cut.
     assert_eq!(count(&report, "changes", "cut to the volume"), 10);
 }

@@ -1,4 +1,4 @@
-//! `sim activesort`: the paper's tables, its memory sweep and what modern drives change.
+//! `sim activesort`: the paper's tables, its memory sweep, and the effect of modern drives.
 //!
 //! Contract: one table after the other on standard output, or one JSON object with `--json`.
 
@@ -15,7 +15,7 @@ use super::sort::{
 };
 use crate::presets::preset;
 
-/// The most that the paper saw ActiveSort save, in percent of the time of two passes.
+/// The largest saving of ActiveSort in the paper, in percent of the time of two passes.
 const GAIN_MAX_PERCENT: f64 = 39.0;
 
 /// `sim activesort`.
@@ -53,7 +53,7 @@ const TABLE_1_ROWS: [&str; 4] = [
     "read, merging sorted",
     "read, merging random",
 ];
-/// What of the drive was chosen so that each row of Table 1 comes out.
+/// The values of the drive that were chosen to reproduce the rows of Table 1, one per row.
 const TABLE_1_FITTED: [&str; 4] = [
     "program time",
     "read time",
@@ -75,7 +75,7 @@ struct Sweep {
 }
 
 impl Sweep {
-    /// How much less time ActiveSort takes, in percent.
+    /// Time that ActiveSort saves, in percent.
     fn gain(&self) -> f64 {
         (1.0 - self.random.seconds / self.conventional.seconds) * 100.0
     }
@@ -85,10 +85,10 @@ fn gain_max(sweep: &[Sweep]) -> f64 {
     sweep.iter().map(Sweep::gain).fold(0.0, f64::max)
 }
 
-/// The paper's tables: the one that the drive was fitted to, and the one that it predicts.
+/// Prints the paper's tables: the one that the drive was fitted to, and the one that it predicts.
 fn print_tables(fitted: [f64; 4], predicted: [f64; 4], gain_max: f64) {
     let row = |name: &str, paper: f64, here: f64, note: &str| {
-        // Adding zero leaves no minus sign before it.
+        // Adding zero removes the sign of a negative zero.
         let off = ((here / paper - 1.0) * 1000.0).round() / 10.0 + 0.0;
         let line = format!("  {name:<36} {paper:>9.2} {here:>9.2} ({off:+.1} %){note}");
         say!("{line}");

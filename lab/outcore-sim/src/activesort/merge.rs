@@ -1,18 +1,22 @@
-//! The merge while the output is read, event by event.
+//! Simulates the merge during the read of the output, event by event.
 //!
-//! Model: every run lies in chunks over channels and dies in turn, starting anywhere. When a chunk
-//! buffer of a run becomes free, the run's next chunk joins a queue; at most `prefetch_max` reads
-//! are in flight. A die reads one chunk at a time and keeps it until the bus of its channel, first
-//! come first served, has moved it. A core takes the next record when the first buffer of each of
-//! its runs is there, pays its time, and hands it to the link; it waits while the output is full.
-//! Where one core does everything (the prototype) prefetches start between two records only.
-//! With several cores each merges a key range of its own, so each has its part of every run.
+//! Model:
+//! - The chunks of every run are spread round-robin over channels and dies from an arbitrary start.
+//! - When a chunk buffer of a run becomes free, the run's next chunk joins a queue. At most
+//!   `prefetch_max` reads are in flight.
+//! - A die reads one chunk at a time and keeps it until the bus of its channel, first come first
+//!   served, has moved it.
+//! - A core takes the next record when the first buffer of each of its runs has arrived, works for
+//!   the record's time, and passes it to the link. It waits while the output is full.
+//! - If one core does everything (the prototype), prefetches start only between two records.
+//! - Each of several cores merges its own key range, so each has its part of every run.
 //!
-//! Which run the next record is from: the same until it ends (sorted input), or any, drawn evenly
-//! (random input).
+//! The order of the input decides which run the next record comes from: the same run until it ends
+//! (sorted input), or any run with equal probability (random input).
 //!
-//! Invariants: every record leaves once; prefetches in flight never exceed the bound; equal inputs
-//! give equal times on every machine. Bounds: memory for runs times buffers; `O(log)` an event.
+//! Invariants: every record is output once. Prefetches in flight never exceed the bound. Equal
+//! inputs give equal times on every machine. Bounds: memory for runs times buffers; `O(log)` per
+//! event.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -25,49 +29,50 @@ use serde::Serialize;
 use super::{MergeDrive, OPERATION};
 use crate::quantities::{Ps, SECOND};
 
-/// How the input of the sort was ordered, which decides how the merge jumps between runs.
+/// The order of the sort's input, which decides how the merge jumps between runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Already sorted: one run after the other.
+    /// Sorted: one run after the other.
     Sorted,
-    /// Random: every run is as likely to have the next record.
+    /// Random: every run is equally likely to have the next record.
     Random,
 }
 
-/// What is merged.
+/// The merge to simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MergeJob {
-    /// Bytes of a record; chunks hold a whole number of them, or it is a whole number of chunks.
+    /// Bytes per record. A chunk holds a whole number of records, or a record is a whole number of
+    /// chunks.
     pub record_bytes: u64,
-    /// Records of all runs together.
+    /// Number of records in all runs.
     pub records: u64,
-    /// Sorted runs.
+    /// Number of sorted runs.
     pub runs: u32,
     /// Order of the input.
     pub order: Order,
-    /// The processor takes no time: a plain read.
+    /// The processor takes no time, as in a plain read.
     pub plain: bool,
-    /// Seed of the draw.
+    /// Seed of the random order.
     pub seed: u64,
 }
 
-/// What the merge took.
+/// The result of a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MergeReport {
     /// Simulated seconds.
     pub seconds: f64,
-    /// Bytes that left.
+    /// Bytes of output.
     pub bytes: u64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Share of the time that the cores worked.
+    /// Share of the time for which the cores worked.
     pub cpu_used: f64,
-    /// Share of the time that dies were reading or waiting for their bus.
+    /// Share of the time for which dies were reading or waiting for their bus.
     pub dies_used: f64,
-    /// Share of the time that the link was moving data.
+    /// Share of the time for which the link was moving data.
     pub link_used: f64,
-    /// Mean prefetches in flight.
+    /// Mean number of prefetches in flight.
     pub prefetches_mean: f64,
 }
 
@@ -83,14 +88,15 @@ enum Event {
 #[derive(Debug, Default)]
 struct Stream {
     chunks: u64,
-    /// Chunks that were asked for, issued to a die, and merged.
+    /// Chunks that were requested, issued to a die, and merged.
     asked: u64,
     issued: u64,
     done: u64,
     records_left: u64,
     /// Records left in the chunk at the front.
     front_left: u64,
-    /// Chunks asked for and not yet merged, in order: has it arrived?
+    /// One entry per chunk that was requested and not yet merged, in order: true when it has
+    /// arrived.
     buffers: VecDeque<bool>,
     start: u64,
 }
@@ -106,13 +112,13 @@ impl Stream {
 #[derive(Debug, Default)]
 struct Core {
     busy: bool,
-    /// Streams with records left whose first buffer is not there.
+    /// Number of streams with records left whose first buffer has not arrived.
     missing: u32,
     /// Streams with records left.
     live: Vec<u32>,
-    /// The stream of the record in work.
+    /// The stream of the current record.
     current: u32,
-    /// A merged record finds the output full.
+    /// A merged record waits because the output is full.
     holds: bool,
 }
 
@@ -151,8 +157,8 @@ struct Engine<'a> {
 /// Simulates the merge.
 ///
 /// # Errors
-/// The drive or the job is out of range: no runs, records and chunks that do not fit each other,
-/// buffers that exceed the drive's DRAM.
+/// The drive or the job is out of range: there are no runs, records and chunks do not fit each
+/// other, or the buffers exceed the drive's DRAM.
 pub fn merge(drive: &MergeDrive, job: &MergeJob) -> Result<MergeReport> {
     drive.validate()?;
     validate(drive, job)?;
@@ -269,7 +275,7 @@ impl<'a> Engine<'a> {
         self.prefetch();
     }
 
-    /// Queues the next chunk of a stream, if there is one.
+    /// Queues the next chunk of a stream, if it has one.
     fn ask(&mut self, stream: u32) {
         let state = &mut self.streams[stream as usize];
         if state.asked < state.chunks {
@@ -366,7 +372,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Gives the core its next record, if every run's first buffer is here.
+    /// Gives the core its next record if the first buffer of every run has arrived.
     fn work(&mut self, core: u32) {
         let state = &self.cores[core as usize];
         if state.busy || state.holds || state.missing > 0 || state.live.is_empty() {
@@ -393,7 +399,7 @@ impl<'a> Engine<'a> {
         self.at(self.now + self.merge_ps, Event::Merged(core));
     }
 
-    /// The first buffer of a stream has been merged: it is free for the next prefetch.
+    /// The first buffer of a stream has been merged and is free for the next prefetch.
     fn next_chunk(&mut self, core: u32, stream: u32) {
         let (chunk_records, record_chunks) = (self.chunk_records, self.record_chunks);
         let state = &mut self.streams[stream as usize];
@@ -410,7 +416,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Moves the core's record to the output if there is room, and goes on.
+    /// Moves the core's record to the output if there is room, and starts the next record.
     fn hand_over(&mut self, core: u32) {
         let state = &mut self.cores[core as usize];
         if state.holds && self.output < self.drive.output_records_max {

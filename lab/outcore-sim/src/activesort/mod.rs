@@ -2,18 +2,18 @@
 //!
 //! Model: Lee et al., "Accelerating External Sorting via On-the-fly Data Merge in Active SSDs"
 //! (prototype on an OpenSSD board: 87.5 MHz ARM7TDMI, 64 MB of DRAM, four flash modules on four
-//! channels, SATA 2). The host forms sorted runs and writes them; the last merge happens inside the
-//! drive, so that a sort and one read of its result move two reads and one write of the data
-//! instead of three and two. [`merge`] has the merging drive event by event, [`sort`] whole sorts:
-//! volumes, times, memory, several drives.
+//! channels, SATA 2). The host forms sorted runs and writes them. The last merge happens inside the
+//! drive. A sort and one read of its result then move two reads and one write of the data instead
+//! of three and two. [`merge`] simulates the merging drive event by event; [`sort`] simulates whole
+//! sorts: volumes, times, memory, several drives.
 //!
-//! What is modelled: dies that read a chunk, buses that they share, a bounded number of prefetches
-//! in flight, buffers for every run, an embedded core that takes time for every record, the link.
-//! What is not: garbage collection, the mapping, and the host's own sorting, which the paper hides
-//! behind I/O.
+//! The model covers dies that read a chunk, the buses that they share, a bounded number of
+//! prefetches in flight, buffers for every run, an embedded core that takes time for every record,
+//! and the link. It does not cover garbage collection, the mapping, or the host's own sorting,
+//! which the paper hides behind I/O.
 //!
-//! Units: integer picoseconds inside; MB are 10^6 bytes. The prototype's values are fitted to its
-//! Table 1, as each field of [`MergeDrive::prototype`] says.
+//! Units: integer picoseconds inside; MB are 10^6 bytes. The prototype's values are fitted to the
+//! paper's Table 1; [`MergeDrive::prototype`] documents each.
 
 #[cfg(feature = "cli")]
 pub mod command;
@@ -32,15 +32,15 @@ const OPERATION: &str = "simulate merging drive";
 /// The processor inside the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Embedded {
-    /// Cycles a second.
+    /// Cycles per second.
     pub clock_hz: f64,
-    /// Cores, each merging a key range of its own.
+    /// Number of cores. Each merges its own key range.
     pub cores: u32,
-    /// Cycles that a record costs, whatever its size.
+    /// Cycles per record, independent of its size.
     pub cycles_a_record: f64,
-    /// Cycles that a byte of a record costs; 0 where a DMA engine moves it.
+    /// Cycles per byte of a record; 0 if a DMA engine moves it.
     pub cycles_a_byte: f64,
-    /// Cycles of one comparison; a record takes the binary logarithm of the runs of them.
+    /// Cycles per comparison. A record takes log2(runs) comparisons.
     pub cycles_a_comparison: f64,
 }
 
@@ -54,8 +54,8 @@ impl Embedded {
         (cycles / self.clock_hz * SECOND as f64).round() as Ps
     }
 
-    /// Time to bring one record into a sorted run of `run_records` records on one core: one
-    /// comparison a level, and the record moved in and out.
+    /// Time to put one record into a sorted run of `run_records` records on one core: one
+    /// comparison per level, and the record moved in and out.
     pub(crate) fn form_ps(&self, record_bytes: u64, run_records: u64) -> Ps {
         let levels = (run_records.max(2) as f64).log2();
         let cycles = self.cycles_a_record
@@ -68,34 +68,34 @@ impl Embedded {
 /// A drive that merges.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MergeDrive {
-    /// For reports.
+    /// Name in reports.
     pub name: String,
-    /// Buses to the flash.
+    /// Number of flash buses.
     pub channels: u32,
-    /// Units of a bus that read or program at the same time.
+    /// Units per bus that read or program at the same time.
     pub dies: u32,
     /// Bytes of the unit in which runs are prefetched: a flash page.
     pub chunk_bytes: u64,
-    /// Time of a chunk in the flash array, reading.
+    /// Time to read a chunk in the flash array.
     pub read_ps: Ps,
-    /// Time of a chunk in the flash array, programming.
+    /// Time to program a chunk in the flash array.
     pub program_ps: Ps,
     /// Time of a chunk on the bus.
     pub bus_ps: Ps,
-    /// Bytes a second to the host.
+    /// Bytes per second to the host.
     pub link_bytes_per_s: u64,
-    /// What a throttle in front of the drive lets the host read and write, bytes a second; 0 where
-    /// there is none. The drive's own reads and writes do not pass it.
+    /// Read and write limits of a throttle in front of the drive, in bytes per second; 0 means
+    /// none. The drive's own reads and writes do not pass it.
     pub throttle_bytes_per_s: [u64; 2],
-    /// Prefetches in flight.
+    /// Maximum number of prefetches in flight.
     pub prefetch_max: u32,
-    /// The core that merges also starts the prefetches, so it does so between two records.
+    /// The core that merges also starts the prefetches, between two records.
     pub one_core_does_both: bool,
-    /// Chunk buffers of a run, the one being merged included.
+    /// Chunk buffers per run, including the one being merged.
     pub buffers_a_run: u32,
     /// Bytes of DRAM for all buffers.
     pub dram_bytes: u64,
-    /// Merged records that wait for the link at most.
+    /// Maximum number of merged records that wait for the link.
     pub output_records_max: u32,
     /// The processor.
     pub cpu: Embedded,
@@ -104,10 +104,14 @@ pub struct MergeDrive {
 impl MergeDrive {
     /// The prototype of the paper.
     ///
-    /// From the paper: four channels, 64 MB, the clock, SATA 2. Fitted to Table 1, with a line for
-    /// each value: read time (137.07 MB/s), program time (61.04 MB/s), cycles a record
-    /// (116.38 MB/s on sorted data: 35.2 us), prefetches in flight (85.81 MB/s on random data).
-    /// Guessed, without influence on the tables: how 119.5 us divide between array and bus, and
+    /// From the paper: four channels, 64 MB, the clock, SATA 2. Fitted to Table 1, one value per
+    /// row:
+    /// - read time (137.07 MB/s);
+    /// - program time (61.04 MB/s);
+    /// - cycles per record (116.38 MB/s on sorted data: 35.2 us);
+    /// - prefetches in flight (85.81 MB/s on random data).
+    ///
+    /// Guessed, without influence on the tables: how the 119.5 us divide between array and bus, and
     /// how the cycles divide between a record and its bytes.
     pub fn prototype() -> Self {
         MergeDrive {
@@ -136,7 +140,7 @@ impl MergeDrive {
     }
 
     /// The channels, the link and the throttle (its rates, not its slices) of `config` with `cpu`
-    /// inside. Planes count as units of their own: multi-plane reads keep them all busy.
+    /// inside. Planes count as separate units, because multi-plane reads keep all of them busy.
     pub fn modern(config: &DriveConfig, cpu: Embedded) -> Result<Self> {
         config.validate()?;
         let params = Params::new(config, 1);
@@ -194,7 +198,7 @@ impl MergeDrive {
         Ok(())
     }
 
-    /// Bytes a second that the host can read at most.
+    /// Maximum rate at which the host can read, in bytes per second.
     fn host_read_max(&self) -> u64 {
         match self.throttle_bytes_per_s[0] {
             0 => self.link_bytes_per_s,
@@ -207,7 +211,7 @@ impl MergeDrive {
         (u128::from(bytes) * u128::from(SECOND) / u128::from(self.host_read_max())) as Ps
     }
 
-    /// Bytes a second that the host can write.
+    /// Bytes per second that the host can write.
     pub(crate) fn host_write_bytes_per_s(&self) -> f64 {
         match self.throttle_bytes_per_s[1] {
             0 => self.write_bytes_per_s(),
@@ -215,7 +219,8 @@ impl MergeDrive {
         }
     }
 
-    /// Bytes a second that the flash takes, all dies busy, the buses shared, over the link.
+    /// Bytes per second that the flash can write over the link, with all dies busy and shared
+    /// buses.
     pub(crate) fn write_bytes_per_s(&self) -> f64 {
         let chunk = self.chunk_bytes as f64 * SECOND as f64;
         let dies = f64::from(self.channels * self.dies);
@@ -224,7 +229,7 @@ impl MergeDrive {
         programs.min(buses).min(self.link_bytes_per_s as f64)
     }
 
-    /// Bytes a second that the flash gives to the drive itself.
+    /// Bytes per second that the flash delivers inside the drive.
     pub(crate) fn internal_read_bytes_per_s(&self) -> f64 {
         let chunk = self.chunk_bytes as f64 * SECOND as f64;
         let dies = f64::from(self.channels * self.dies);

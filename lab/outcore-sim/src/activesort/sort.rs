@@ -1,17 +1,17 @@
 //! Whole sorts on merging drives: volumes, times, memory, several drives.
 //!
 //! Model: the paper's tables and section 5. A conventional sort reads the input, writes runs, reads
-//! them, writes the output, and the user reads it: 3 reads and 2 writes of the data. With
-//! on-the-fly merging the output is never written: 2 reads and 1 write. Where the data fits into
-//! memory both read, write and read once. Times are volumes over the rates that [`merge`] gives;
-//! reads and writes share the flash, so their times add up.
+//! them and writes the output; then the user reads the output: 3 reads and 2 writes of the data.
+//! With on-the-fly merging the output is never written: 2 reads and 1 write. If the data fits into
+//! memory, both methods read, write and read once. Times are volumes divided by the rates from
+//! [`merge`]. Reads and writes share the flash, so their times add up.
 //!
-//! With offloaded run formation the drive sorts runs in its own DRAM: the data crosses the link
-//! once, when the result is read, and the embedded processor pays for sorting. Over several drives
-//! each merges its part while the host merges what they send: the rate is the smallest of all
-//! drives together, the common ceiling and the host's merge.
+//! With offloaded run formation the drive sorts runs in its own DRAM. The data crosses the link
+//! once, when the result is read, and the embedded processor spends the time of sorting. With
+//! several drives, each merges its part while the host merges their outputs. The rate is the
+//! smallest of three: all drives together, the shared ceiling and the host's merge.
 //!
-//! Bounds: pure arithmetic but for the merges, which simulate at most [`RECORDS_MAX`] records.
+//! Bounds: pure arithmetic except for the merges, which simulate at most [`RECORDS_MAX`] records.
 
 use outcore_io::{Error, Result};
 use serde::Serialize;
@@ -20,36 +20,37 @@ use super::merge::{MergeJob, MergeReport, Order, merge};
 use super::{Embedded, MergeDrive, OPERATION};
 use crate::quantities::SECOND;
 
-/// Records after which a merge's rate is steady; longer ones are not simulated to the end.
+/// Number of records after which a merge's rate is steady. Longer merges are not simulated to the
+/// end.
 pub(crate) const RECORDS_MAX: u64 = 500_000;
 
-/// Share of the host's memory that holds records; the rest is the sorter's own. Guessed.
+/// Share of the host's memory that holds records; the sorter itself uses the rest. Guessed.
 const MEMORY_SHARE: f64 = 0.95;
 
-/// The paper's Table 1, MB/s: write, read, merging read of sorted and of random data.
+/// The paper's Table 1 in MB/s: write, read, merging read of sorted data and of random data.
 pub const TABLE_1_MB_PER_S: [f64; 4] = [61.04, 137.07, 116.38, 85.81];
 
-/// The paper's Table 2, MB with 1 GB of memory: ActiveSort's reads and writes, NSORT's.
+/// The paper's Table 2 in MB with 1 GB of memory: reads and writes of ActiveSort, then of NSORT.
 pub const TABLE_2_MB: [f64; 4] = [4100.0, 2048.0, 6157.0, 4106.0];
 
-/// Which sort.
+/// A method of sorting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// Two passes on the host, as NSORT does it, then the result is read.
+    /// Two passes on the host, as in NSORT; then the result is read.
     Conventional,
-    /// The drive merges while the result is read.
+    /// The drive merges during the read of the result.
     ActiveSort,
-    /// The drive forms the runs as well.
+    /// The drive also forms the runs.
     Offloaded,
 }
 
-/// What is sorted.
+/// The sort to simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct SortJob {
     /// Bytes of the data.
     pub data_bytes: u64,
-    /// Bytes of a record.
+    /// Bytes per record.
     pub record_bytes: u64,
     /// Bytes of the host's memory.
     pub memory_bytes: u64,
@@ -57,15 +58,15 @@ pub struct SortJob {
     pub order: Order,
 }
 
-/// Drives, what they share and the host's merge.
+/// Drives, their shared ceiling and the host's merge.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Array {
-    /// Equal drives.
+    /// Number of equal drives.
     pub drives: u32,
-    /// Bytes a second that all can move together; 0 means no limit.
+    /// Bytes per second that all can move together; 0 means no limit.
     pub shared_bytes_per_s: u64,
-    /// Nanoseconds that the host needs to merge a record from several drives; 0 where the drives
-    /// hold disjoint key ranges.
+    /// Nanoseconds that the host needs to merge a record from several drives; 0 if the drives hold
+    /// disjoint key ranges.
     pub host_merge_ns: f64,
 }
 
@@ -82,27 +83,27 @@ impl Default for Array {
 /// One sort and the reading of its result.
 #[derive(Debug, Clone, Serialize)]
 pub struct SortReport {
-    /// Which.
+    /// The method of the sort.
     pub method: Method,
-    /// Sorted runs; 1 where everything fits into memory.
+    /// Number of sorted runs; 1 if everything fits into memory.
     pub runs: u32,
     /// Bytes that the flash read.
     pub read_bytes: u64,
     /// Bytes that the flash wrote.
     pub write_bytes: u64,
-    /// Bytes over the link, both ways.
+    /// Bytes over the link in both directions.
     pub link_bytes: u64,
     /// Seconds until the sort returns.
     pub sort_seconds: f64,
-    /// Seconds in which the result is read.
+    /// Seconds to read the result.
     pub output_seconds: f64,
-    /// Both.
+    /// Sum of both.
     pub seconds: f64,
-    /// The merging read, where there is one.
+    /// The merging read, if there is one.
     pub merge: Option<MergeReport>,
 }
 
-/// The paper's Table 1 as simulated, MB/s, in the order of [`TABLE_1_MB_PER_S`].
+/// The paper's Table 1 as simulated, in MB/s, in the order of [`TABLE_1_MB_PER_S`].
 pub fn table_1(drive: &MergeDrive) -> Result<[f64; 4]> {
     let merging = |order| -> Result<f64> {
         Ok(merge(drive, &merge_job(drive, 4096, RECORDS_MAX, 128, order))?.bytes_per_s / 1e6)
@@ -115,7 +116,8 @@ pub fn table_1(drive: &MergeDrive) -> Result<[f64; 4]> {
     ])
 }
 
-/// The paper's Table 2 as planned, MB, in the order of [`TABLE_2_MB`]: 2 GB, 1 GB of memory.
+/// The paper's Table 2 as planned, in MB, in the order of [`TABLE_2_MB`]: 2 GB of data, 1 GB of
+/// memory.
 pub fn table_2(drive: &MergeDrive) -> Result<[f64; 4]> {
     let job = paper_job(1 << 30, Order::Random);
     let mb = |bytes: u64| bytes as f64 / f64::from(1 << 20);
@@ -157,7 +159,7 @@ fn merge_job(
     }
 }
 
-/// Bytes a second of a plain sequential read by the host.
+/// Bytes per second of a plain sequential read by the host.
 pub(crate) fn read_bytes_per_s(drive: &MergeDrive) -> Result<f64> {
     let mut plain = drive.clone();
     let dies = drive.channels * drive.dies;
@@ -172,10 +174,10 @@ pub(crate) fn read_bytes_per_s(drive: &MergeDrive) -> Result<f64> {
     Ok(merge(&plain, &job)?.bytes_per_s)
 }
 
-/// Simulates a sort of `job` over `array` equal drives and one reading of the result.
+/// Simulates a sort of `job` over `array` equal drives, and one read of the result.
 ///
 /// # Errors
-/// There is nothing to sort or no drive; the runs are too many for the drive's buffers.
+/// There is nothing to sort or no drive, or there are too many runs for the drive's buffers.
 pub fn sort(
     drive: &MergeDrive,
     array: &Array,
@@ -250,14 +252,14 @@ pub fn sort(
     })
 }
 
-/// The rate at which the host receives the merged result, before common ceilings.
+/// The rate at which the host receives the merged result, before shared ceilings.
 fn merged(
     drive: &MergeDrive,
     array: &Array,
     job: &SortJob,
     runs: u32,
 ) -> Result<(f64, MergeReport)> {
-    // Every drive has its part of every run, so a drive merges as many runs as there are.
+    // Every drive has its part of every run, so each drive merges all runs.
     let records = job.data_bytes / job.record_bytes / u64::from(array.drives);
     let records = records.max(1);
     let report = merge(
@@ -273,7 +275,8 @@ fn merged(
     Ok((rate.min(host), report))
 }
 
-/// Run formation inside the drives: flash reads and writes, or sorting, whichever is longer.
+/// Time of run formation inside the drives: flash reads and writes, or sorting, whichever is
+/// longer.
 fn formation_seconds(drive: &MergeDrive, array: &Array, job: &SortJob, run_bytes: f64) -> f64 {
     let share = job.data_bytes as f64 / f64::from(array.drives);
     let flash = share / drive.internal_read_bytes_per_s() + share / drive.write_bytes_per_s();
@@ -284,8 +287,8 @@ fn formation_seconds(drive: &MergeDrive, array: &Array, job: &SortJob, run_bytes
     flash.max(sorting)
 }
 
-/// The prototype's code on four cores of 1 GHz, as drives of today have: every byte is still
-/// moved by a core.
+/// The prototype's code on four cores of 1 GHz, as in current drives. A core still moves every
+/// byte.
 pub fn modern_cores() -> Embedded {
     Embedded {
         clock_hz: 1e9,
@@ -294,7 +297,7 @@ pub fn modern_cores() -> Embedded {
     }
 }
 
-/// The same with records moved by a DMA engine: cores see keys and pointers only.
+/// The same cores with a DMA engine that moves the records: cores process only keys and pointers.
 pub fn modern_dma() -> Embedded {
     Embedded {
         cycles_a_byte: 0.0,

@@ -1,7 +1,7 @@
-//! `sim allegro`: what to sample of a GPU trace, and how far off the sample is.
+//! `sim allegro`: chooses a sample of a GPU trace and reports its error.
 //!
-//! Contract: a summary on standard output (a table, or JSON with `--json`); `--list` writes the
-//! launches of one seed as CSV, never over an existing file without `--force`.
+//! Contract: prints a summary on standard output (a table, or JSON with `--json`). `--list` writes
+//! the launches of one seed as CSV; it overwrites an existing file only with `--force`.
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;

@@ -1,22 +1,25 @@
-//! Allegro: which kernel launches have to be simulated so that the whole is known well enough.
+//! Allegro chooses the kernel launches to simulate so that they predict the whole trace well
+//! enough.
 //!
 //! Model: the kernel sampling of MQMS (Gundawar, Chung, Kim, "Towards Performance-Aware Allocation
-//! for Accelerated Machine Learning on GPU-SSD Systems", its section on Allegro). Launches are
-//! grouped by name, grid and block; a group is halved by exact one-dimensional 2-means of the
-//! durations, again and again until its parts are homogeneous ([`split`]); of each part
-//! `n = (z/eps * sigma/mu)^2` launches are drawn at random, which by the central limit theorem
-//! bounds the relative error of its total by `eps` with the confidence that `z` stands for
-//! (1.96: 95 %). The estimate of the whole is the sum over the parts of count times sample mean.
+//! for Accelerated Machine Learning on GPU-SSD Systems", its section on Allegro).
+//! - Launches are grouped by name, grid and block.
+//! - Exact one-dimensional 2-means of the durations halves a group repeatedly until its parts are
+//!   homogeneous ([`split`]).
+//! - From each part, `n = (z/eps * sigma/mu)^2` launches are drawn at random. By the central limit
+//!   theorem this bounds the relative error of the part's total by `eps`, with the confidence that
+//!   belongs to `z` (1.96: 95 %).
+//! - The estimate of the whole is the sum over the parts of count times sample mean.
 //!
-//! Two refinements, both of which can be switched off: launches are drawn without replacement, so
-//! that the required number is `n / (1 + n / N)` (Cochran, "Sampling Techniques", section 4.6);
-//! and a split is kept only where the parts together need fewer samples than the whole.
+//! Two refinements can be switched off. Launches are drawn without replacement, so that the
+//! required number is `n / (1 + n / N)` (Cochran, "Sampling Techniques", section 4.6). A split is
+//! kept only if its parts together need fewer samples than the whole.
 //!
-//! Invariants: every launch is in one cluster; a cluster holds launches of one group, next to each
-//! other in duration; a cluster with one distinct duration needs one sample; the same seed draws
+//! Invariants: every launch is in one cluster. A cluster holds launches of one group that are
+//! adjacent in duration. A cluster with one distinct duration needs one sample. The same seed draws
 //! the same launches on every machine (xoshiro256++).
 //!
-//! Bounds: 16 bytes a launch and the distinct names in memory; time `O(N log N)`.
+//! Bounds: 16 bytes per launch and the distinct names in memory; time `O(N log N)`.
 
 #[cfg(feature = "cli")]
 pub mod command;
@@ -34,18 +37,18 @@ pub use sample::Accuracy;
 
 const OPERATION: &str = "sample kernels";
 
-/// What the sample has to reach.
+/// The required accuracy, and how it is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AllegroOptions {
-    /// Relative error of the total time that is allowed, above 0 and below 1.
+    /// Allowed relative error of the total time, above 0 and below 1.
     pub eps: f64,
     /// Standard normal quantile of the confidence: 1.96 for 95 %.
     pub z: f64,
     /// A cluster whose standard deviation is at most this share of its mean is homogeneous.
     pub homogeneous_cv: f64,
-    /// Launches drawn from a cluster at least (or all of them).
+    /// Minimum number of launches drawn from a cluster (or all, if it has fewer).
     pub samples_min: u64,
-    /// Count that launches are drawn without replacement.
+    /// Account for drawing without replacement.
     pub finite: bool,
     /// Undo splits that do not save samples.
     pub prune: bool,
@@ -65,7 +68,7 @@ impl Default for AllegroOptions {
 }
 
 impl AllegroOptions {
-    /// The formula of the paper and nothing else.
+    /// Exactly the formula of the paper.
     pub fn paper(eps: f64) -> Self {
         AllegroOptions {
             eps,
@@ -113,22 +116,22 @@ pub struct Group {
     pub grid: [u32; 3],
     /// Threads of a block in x, y and z.
     pub block: [u32; 3],
-    /// Duration and position in the trace of each launch, by duration once planned.
+    /// Duration and position in the trace of each launch; sorted by duration after planning.
     launches: Vec<(u64, u32)>,
 }
 
 /// One homogeneous part of a group.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cluster {
-    /// Its group, an index of [`Plan::groups`].
+    /// Its group, as an index into [`Plan::groups`].
     pub group: usize,
-    /// First launch in the group's order of durations.
+    /// Position of its first launch in the group's order of durations.
     first: usize,
-    /// Launches.
+    /// Number of launches.
     pub count: u64,
     /// Mean duration in nanoseconds.
     pub mean_ns: f64,
-    /// Standard deviation over mean.
+    /// Standard deviation divided by the mean.
     pub cv: f64,
     /// Launches to simulate.
     pub samples: u64,
@@ -137,7 +140,7 @@ pub struct Cluster {
 /// Name, grid and block.
 type Key = (Arc<str>, [u32; 3], [u32; 3]);
 
-/// The launches of a trace, by group, while it is read.
+/// The launches of a trace by group, collected while the trace is read.
 #[derive(Debug, Default)]
 pub struct Profile {
     index_of: HashMap<Key, usize>,
@@ -146,7 +149,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Nothing yet.
+    /// An empty profile.
     pub fn new() -> Self {
         Profile::default()
     }
@@ -154,7 +157,7 @@ impl Profile {
     /// Adds the next launch of the trace.
     ///
     /// # Errors
-    /// The launch has no duration (a list without times), or is one too many (2^32).
+    /// The launch has no duration (a list without times), or exceeds the limit of 2^32 launches.
     pub fn push(&mut self, kernel: &Kernel) -> Result<()> {
         let Some(duration_ns) = kernel.duration_ns else {
             return Err(Error::usage(
@@ -183,10 +186,10 @@ impl Profile {
         Ok(())
     }
 
-    /// Splits the groups into clusters and fixes how many launches of each are drawn.
+    /// Splits the groups into clusters and decides how many launches of each are drawn.
     ///
     /// # Errors
-    /// The trace has no launches or takes no time, or an option is out of range.
+    /// The trace has no launches or no total time, or an option is out of range.
     pub fn plan(mut self, options: &AllegroOptions) -> Result<Plan> {
         options.validate()?;
         let mut clusters = Vec::new();
@@ -220,25 +223,25 @@ impl Profile {
     }
 }
 
-/// What is to be drawn from a trace.
+/// The clusters of a trace, and how many launches to draw from each.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// As given.
+    /// The options of the plan.
     pub options: AllegroOptions,
     /// Kernels by name, grid and block.
     pub groups: Vec<Group>,
     /// Their homogeneous parts.
     pub clusters: Vec<Cluster>,
-    /// Launches of the trace.
+    /// Number of launches in the trace.
     pub launches: u64,
-    /// Launches that are simulated.
+    /// Number of launches that are simulated.
     pub samples: u64,
     /// Time of all launches together.
     pub total_ns: u128,
 }
 
 impl Plan {
-    /// How many times fewer launches have to be simulated.
+    /// The factor by which the number of simulated launches falls.
     pub fn reduction(&self) -> f64 {
         self.launches as f64 / self.samples as f64
     }
@@ -302,7 +305,7 @@ mod tests {
 
     #[test]
     fn the_sample_size_is_the_papers_formula() {
-        // (1.96 / 0.05 * 0.5)^2 = 384.16; of 1000 without replacement 277.5.
+        // (1.96 / 0.05 * 0.5)^2 = 384.16; without replacement from 1000: 277.5.
         assert_eq!(AllegroOptions::paper(0.05).samples(1000, 0.5), 385);
         assert_eq!(AllegroOptions::default().samples(1000, 0.5), 278);
         assert_eq!(AllegroOptions::paper(0.05).samples(10, 0.5), 10);

@@ -1,10 +1,10 @@
-//! Drawing launches, estimating the total from them, and how far off that is.
+//! Draws launches, estimates the total from them, and measures the error of the estimate.
 //!
-//! Model: stratified sampling without replacement; the estimate is the sum over clusters of count
-//! times sample mean, which is unbiased. Where the trace has all durations the true error is known,
+//! Model: stratified sampling without replacement. The estimate is the sum over clusters of count
+//! times sample mean, which is unbiased. If the trace has all durations, the true error is known,
 //! and [`Plan::check`] measures it over many seeds.
 //!
-//! Invariants: a seed fixes the draw on every machine; no launch is drawn twice.
+//! Invariants: a seed determines the draw on every machine; no launch is drawn twice.
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -18,11 +18,11 @@ use super::Plan;
 pub(crate) struct Draw {
     /// Position in the trace, from 0.
     pub(crate) launch: u32,
-    /// Index of [`Plan::clusters`].
+    /// Index into [`Plan::clusters`].
     pub(crate) cluster: usize,
     /// Its duration in the trace.
     pub(crate) duration_ns: u64,
-    /// How many launches it stands for.
+    /// Number of launches that it represents.
     pub(crate) weight: f64,
 }
 
@@ -31,13 +31,13 @@ pub(crate) struct Draw {
 pub struct Accuracy {
     /// Seeds 0 to `seeds - 1` were tried.
     pub seeds: u64,
-    /// Share of them whose relative error was at most eps.
+    /// Share of the seeds whose relative error was at most eps.
     pub share_within: f64,
-    /// Mean of the relative error's absolute value.
+    /// Mean absolute value of the relative error.
     pub error_mean: f64,
-    /// 95 % of the seeds stay below this.
+    /// 95 % of the seeds have a smaller error.
     pub error_p95: f64,
-    /// Largest.
+    /// Largest error.
     pub error_max: f64,
 }
 
@@ -68,7 +68,7 @@ impl Plan {
         }
     }
 
-    /// Total time in nanoseconds as the sample of `seed` predicts it.
+    /// Total time in nanoseconds, predicted from the sample of `seed`.
     pub(crate) fn estimate_ns(&self, seed: u64) -> f64 {
         let mut sum = 0.0;
         self.each(seed, |draw| sum += draw.duration_ns as f64 * draw.weight);
@@ -82,7 +82,7 @@ impl Plan {
         sum as f64 / self.total_ns as f64
     }
 
-    /// Relative error of the estimate of `seed`, not negative.
+    /// Absolute relative error of the estimate of `seed`.
     pub fn error(&self, seed: u64) -> f64 {
         let total_ns = self.total_ns as f64;
         (self.estimate_ns(seed) - total_ns).abs() / total_ns
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use outcore_traces::gpu::Kernel;
 
-    /// One kernel with durations that a skewed distribution gives, the worst case for few samples.
+    /// One kernel with durations from a skewed distribution, the worst case for few samples.
     fn skewed(count: u64, eps: f64) -> Plan {
         let mut profile = Profile::new();
         let mut rng = crate::rng::Rng::new(7);

@@ -1,22 +1,22 @@
 //! Exact one-dimensional 2-means, applied until every part is homogeneous.
 //!
 //! Model: MQMS' Allegro halves a group by k-means with k = 2 until its parts are homogeneous. In
-//! one dimension the best two clusters are an interval each, so trying every cut of the sorted
-//! durations finds the optimum; the cut that maximises `n1 n2 / n (mu1 - mu2)^2` minimises the sum
-//! of squares within the parts.
+//! one dimension the best two clusters are intervals, so trying every cut of the sorted durations
+//! finds the optimum. The cut that maximises `n1 n2 / n (mu1 - mu2)^2` minimises the sum of squares
+//! within the parts.
 //!
-//! Invariants: cuts lie between different durations; parts cover the input in order. At most
-//! [`DEPTH_MAX`] levels, then a part is taken as it is: it only costs samples.
-//! Bounds: `O(n)` a level on sorted input, no memory but the clusters.
+//! Invariants: cuts are between different durations; parts cover the input in order. After
+//! [`DEPTH_MAX`] levels a part is kept as it is, which only costs samples. Bounds: `O(n)` per level
+//! on sorted input, no memory except for the clusters.
 
 use super::{AllegroOptions, Cluster};
 
-/// Levels of halving. 2-means that peels off one launch a level needs durations that grow
-/// geometrically, of which 64 bits hold no more than this.
+/// Levels of halving. 2-means that splits off one launch per level needs geometrically growing
+/// durations, and 64 bits hold no more than this many.
 const DEPTH_MAX: u32 = 64;
 
-/// The cut of sorted `durations_ns` into two clusters with the least squares: the length of the
-/// first. `None` when there are no two different values. Of equally good cuts the first.
+/// The cut of sorted `durations_ns` into two clusters with the least squares. Returns the length of
+/// the first cluster; `None` when all values are equal. The first one wins among equally good cuts.
 pub(crate) fn best_cut(durations_ns: impl ExactSizeIterator<Item = u64> + Clone) -> Option<usize> {
     let count = durations_ns.len();
     let total: u128 = durations_ns.clone().map(u128::from).sum();
@@ -25,7 +25,8 @@ pub(crate) fn best_cut(durations_ns: impl ExactSizeIterator<Item = u64> + Clone)
     for (at, duration_ns) in durations_ns.enumerate() {
         if last.is_some_and(|last| last != duration_ns) {
             let (n1, n2) = (at as f64, (count - at) as f64);
-            // Difference of the means over a common denominator, so that it is rounded once.
+            // Difference of the means over a common denominator, so that there is only one
+            // rounding.
             let cross = (total - left) as f64 * n1 - left as f64 * n2;
             let gain = cross / n1 * (cross / n2);
             if best.is_none_or(|(found, _)| gain > found) {
@@ -38,7 +39,7 @@ pub(crate) fn best_cut(durations_ns: impl ExactSizeIterator<Item = u64> + Clone)
     best.map(|(_, at)| at)
 }
 
-/// The homogeneous parts of launches that are sorted by duration; their `group` is left at 0.
+/// The homogeneous parts of launches that are sorted by duration; their `group` remains 0.
 pub(super) fn clusters(launches: &[(u64, u32)], options: &AllegroOptions) -> Vec<Cluster> {
     let mut found = Vec::new();
     if !launches.is_empty() {
@@ -108,7 +109,7 @@ mod tests {
         values.iter().map(|v| (*v as f64 - mean).powi(2)).sum()
     }
 
-    /// The least squares over all assignments of values to two clusters that are not empty.
+    /// The least squares over all assignments of values to two non-empty clusters.
     fn by_trying_everything(values: &[u64]) -> f64 {
         let mut least = f64::INFINITY;
         for mask in 1..(1u32 << values.len()) - 1 {

@@ -1,14 +1,16 @@
 //! Block traces (SPC, MSR, FIU, fio, blktrace, vscsi, MQSim and others) replayed on an array.
 //!
-//! Model: open loop, at the recorded times divided by `speedup`, whatever the drives do; or closed
-//! loop, with a fixed number of requests in flight. Every device of the trace is laid out over the
-//! array by [`super::layout`] as far as it is touched, so offsets need no folding into a volume; a
-//! trace that touches more than there is is refused, wrapped or scaled ([`Fit`]). Requests are
-//! widened to sectors; smaller than a mapping unit, the drive model reads, modifies, writes.
-//! Flushes take no time.
+//! Model: open loop, at the recorded times divided by `speedup` regardless of what the drives do;
+//! or closed loop, with a fixed number of requests in flight.
+//! - [`super::layout`] lays out every device of the trace over the array as the trace touches it,
+//!   so offsets need no folding into a volume.
+//! - A trace that touches more than the drives hold is rejected, wrapped or scaled ([`Fit`]).
+//! - Requests are widened to sectors. For a request smaller than a mapping unit, the drive model
+//!   reads, modifies and writes the unit.
+//! - Flushes take no time.
 //!
-//! Invariants: every readable request is submitted and finished; lines that cannot be read are
-//! counted in a warning. Bounds: constant memory for the trace itself.
+//! Invariants: every readable request is submitted and finished; a warning counts the lines that
+//! cannot be read. Bounds: constant memory for the trace itself.
 
 use std::path::Path;
 
@@ -23,10 +25,10 @@ use crate::fit::Fit;
 use crate::quantities::{NS, Ps};
 use crate::workload::{List, ListItem};
 
-/// Bytes of one request at most: what is longer is split.
+/// Maximum number of bytes of one request; longer requests are split.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
 
-/// A request of a list that is longer than any drive is refused before it is split.
+/// A request of a list that is longer than any drive is rejected before it is split.
 const LIST_REQUEST_BYTES_MAX: u64 = 1 << 40;
 
 /// When requests are released.
@@ -37,9 +39,9 @@ pub enum Loop {
         /// 1 is real time.
         speedup: f64,
     },
-    /// This many in flight.
+    /// With a fixed number of requests in flight.
     Closed {
-        /// At least 1.
+        /// Number of requests in flight, at least 1.
         depth: u32,
     },
 }
@@ -47,9 +49,9 @@ pub enum Loop {
 /// How a block trace is read and played.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BlockOptions {
-    /// The format, where it cannot be told from the content.
+    /// The format, if the content does not identify it.
     pub format: Option<Format>,
-    /// Nanoseconds of one unit of the times, where that is not the format's own.
+    /// Nanoseconds per unit of time, if it differs from the format's own.
     pub time_unit_ns: Option<u64>,
     /// Open or closed loop.
     pub pace: Loop,
@@ -77,8 +79,8 @@ fn reader(path: &Path, options: &BlockOptions) -> Result<TraceReader> {
     TraceReader::open(path, &format)
 }
 
-/// The trace as it is played; a read or write of more than `longest_bytes` is an error that names
-/// it.
+/// The trace as it is played. A read or write of more than `longest_bytes` is an error that names
+/// the request.
 fn open(path: &Path, options: &BlockOptions, longest_bytes: u64) -> Result<Adapted<TraceReader>> {
     let speedup = match options.pace {
         Loop::Open { speedup } => speedup,
@@ -125,7 +127,7 @@ fn skipped(trace: &Adapted<TraceReader>, path: &Path) -> Vec<String> {
     warnings
 }
 
-/// A trace in which nobody asked for anything is the wrong file, or the wrong events were recorded.
+/// A trace without any request is the wrong file, or the wrong events were recorded.
 fn nothing_in(path: &Path) -> Error {
     Error::usage(OPERATION, "there is no request in the trace").path(path)
 }
@@ -148,8 +150,8 @@ fn request(number: u64, request: &Request) -> ArrayRequest {
 /// Replays the block trace at `path` on an array.
 ///
 /// # Errors
-/// The trace cannot be read, or its format cannot be told; a request for which there is no room; an
-/// array that cannot be built.
+/// The trace cannot be read, its format is not recognised, a request does not fit, or the array
+/// cannot be built.
 pub fn replay_block(
     config: &ArrayConfig,
     path: &Path,
@@ -189,7 +191,7 @@ pub fn replay_block(
             && next.is_none_or(|next| due <= next)
             && let Some(item) = waiting.take()
         {
-            // Traces that are not sorted: no request goes out before the one in front of it.
+            // For traces that are not sorted: no request starts before the one in front of it.
             late += u64::from(due < array.now());
             last_due = due.max(array.now());
             array.submit(last_due, &request(trace.changes().taken, &item), taken)?;
@@ -220,8 +222,9 @@ pub fn replay_block(
     array.report(end, between, warnings)
 }
 
-/// Reads a block trace as the list of one flow: addresses of all devices on one drive. What is
-/// beyond the flow's range is up to [`crate::run::RunOptions::fit`]. 32 bytes a request.
+/// Reads a block trace as the list of one flow: addresses of all devices on one drive.
+/// [`crate::run::RunOptions::fit`] decides what happens to requests beyond the flow's range. 32
+/// bytes per request.
 ///
 /// # Errors
 /// As [`replay_block`].

@@ -1,38 +1,39 @@
-//! What a replay waited for most.
+//! Finds what a replay waited for most.
 //!
-//! Contract: pure, and by what was measured alone: the use of every drive's resources until the
-//! last request was completed, the share of the time in which drives had requests, and when the
-//! last request came.
+//! Contract: a pure function of measurements: the use of every drive's resources until the last
+//! request was completed, the share of the time in which drives had requests, and the time of the
+//! last request.
 
 use super::DriveReport;
 use crate::quantities::Ps;
 
-/// Share of a replay that may come after its last request was due, without the drives being what it
-/// waited for.
+/// Share of a replay that may follow the due time of its last request before the drives count as
+/// the limit.
 const BEHIND: f64 = 0.05;
 
-/// What a job does while the drives have nothing to do for it.
+/// The reason why a job has no request on the drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Between {
     /// It computes.
     Computation,
-    /// Its next request is not due: the trace says when it comes. The last one came at this time.
+    /// Its next request is not due: the trace fixes the time. Holds the due time of the last
+    /// request.
     Pace(Ps),
-    /// It waits for one of its requests in flight, whose number is limited.
+    /// One of its requests in flight, whose number is limited.
     Depth,
-    /// Its next requests wait for others.
+    /// Other requests, on which its next requests depend.
     Order,
 }
 
-/// What the time of the job was spent on, by what was measured.
+/// The limit of the job, according to the measurements.
 pub(super) fn bottleneck(
     drives: &[DriveReport],
     shared_utilisation: f64,
     between: Between,
     end: Ps,
 ) -> String {
-    // Requests that come when the trace says so are held up by the drives only if those are not
-    // done by the time the last one has come.
+    // If the trace fixes the times of requests, the drives are the limit only if they are still
+    // busy well after the last request was due.
     if let Between::Pace(last) = between
         && end.saturating_sub(last) as f64 <= BEHIND * end as f64
     {

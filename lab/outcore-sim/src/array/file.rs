@@ -1,9 +1,10 @@
-//! Replay of a trace file of any kind: the engine's own, JSON Lines, or a block trace of others.
+//! Replays a trace file of any kind: the engine's own, JSON Lines, or a block trace of another
+//! tool.
 //!
-//! Contract: the kind is told from the content; what an option does not apply to ignores it,
-//! except for the unit of a block trace's times, which is an error elsewhere. Files
-//! stay on their drives where there are as many as were recorded, otherwise they are striped, and
-//! windows open with the number of drives, as the engine's do.
+//! Contract: the content decides the kind. Options that do not apply to a kind are ignored, except
+//! that a unit for the times of a block trace is an error for other kinds. If the array has as many
+//! drives as were recorded, files stay on their drives; otherwise they are striped, and windows
+//! open with the number of drives, as in the engine.
 
 use std::io::Read;
 use std::path::Path;
@@ -22,25 +23,25 @@ use crate::run::Watch;
 /// How a trace file is replayed.
 #[derive(Debug, Clone)]
 pub struct FileOptions {
-    /// Drives of the array; without it as many as were recorded, or one.
+    /// Number of drives in the array; if absent, as many as were recorded, or one.
     pub drives: Option<u32>,
-    /// Bytes a second that all drives together can move; 0 means no limit.
+    /// Bytes per second that all drives together can move; 0 means no limit.
     pub shared_bytes_per_s: u64,
-    /// Stripes files over the drives in units of this many bytes; without it 1 MiB where the number
-    /// of drives differs from the recorded one.
+    /// Unit in which files are striped over the drives. If absent, it is 1 MiB when the number of
+    /// drives differs from the recorded one.
     pub stripe_bytes: Option<u64>,
     /// Share of every drive that holds data before the replay.
     pub fill: f64,
-    /// What becomes of requests for which the drives have no room.
+    /// Treatment of requests that do not fit on the drives.
     pub fit: Fit,
-    /// Requests in flight as a multiple of the recorded ones (the engine's traces); without it
-    /// drives by recorded drives.
+    /// Requests in flight as a multiple of the recorded ones (the engine's traces). If absent, the
+    /// number of drives divided by the recorded number.
     pub window_scale: Option<f64>,
-    /// Computation as a multiple of the recorded one (the engine's traces).
+    /// Computation time as a multiple of the recorded one (the engine's traces).
     pub cpu_scale: f64,
     /// How a block trace is read and played.
     pub block: BlockOptions,
-    /// Asked now and then whether to go on.
+    /// Asked regularly whether to continue.
     pub watch: Watch,
 }
 
@@ -60,7 +61,7 @@ impl Default for FileOptions {
     }
 }
 
-/// What a file holds.
+/// The kind of trace in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Recorded,
@@ -89,8 +90,8 @@ fn kind_of(path: &Path) -> Result<Kind> {
 /// Replays the trace at `path` on drives like `drive`.
 ///
 /// # Errors
-/// A file that is not a trace, with its place; options that make no sense; a replay that cannot
-/// end, with what is stuck; what [`FileOptions::watch`] says.
+/// A file that is not a trace, with the place; invalid options; a replay that cannot end, with what
+/// is stuck; an error from [`FileOptions::watch`].
 pub fn replay_file(path: &Path, drive: DriveConfig, options: &FileOptions) -> Result<ReplayReport> {
     let kind = kind_of(path)?;
     if kind != Kind::Block && options.block.time_unit_ns.is_some() {

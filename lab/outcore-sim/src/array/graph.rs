@@ -1,12 +1,12 @@
 //! A trace as a graph of requests in JSON Lines, replayed in closed loop.
 //!
 //! Model: a request starts when all requests that it waits for are finished and its think time has
-//! passed, so faster drives shorten the job and slower ones lengthen it.
+//! passed. Faster drives therefore shorten the job and slower ones lengthen it.
 //!
-//! Invariants: a request starts after everything that it waits for; every request of the trace is
-//! finished at the end, or the run is an error that names one that could not start.
+//! Invariants: a request starts after everything that it waits for. At the end every request of the
+//! trace is finished, or the run returns an error that names a request that could not start.
 //!
-//! Bounds: the trace in memory, about 100 bytes a request.
+//! Bounds: the trace in memory, about 100 bytes per request.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -38,22 +38,22 @@ pub struct TraceRequest {
     /// Drive on which it was recorded.
     #[serde(default)]
     pub drive: u32,
-    /// What.
+    /// Read or write.
     pub op: TraceOp,
     /// First byte on that drive.
     #[serde(rename = "offset")]
     pub offset_bytes: u64,
     /// Bytes.
     pub bytes: u64,
-    /// Requests that have to be finished before.
+    /// Requests that must finish first.
     #[serde(default)]
     pub after: Vec<u64>,
-    /// Computation between the last of them and this request, in nanoseconds.
+    /// Computation between the end of the last of these and this request, in nanoseconds.
     #[serde(default)]
     pub think_ns: u64,
 }
 
-/// Reads a trace in JSON Lines; an error names the line.
+/// Reads a trace in JSON Lines. An error names the line.
 pub fn read_trace(text: &str) -> Result<Vec<TraceRequest>> {
     let mut requests = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -98,8 +98,8 @@ struct Node {
 /// Replays a trace on an array.
 ///
 /// # Errors
-/// A request twice, one that waits for something that is not there or for itself in a circle, one
-/// for which there is no room; an array that cannot be built.
+/// A duplicate request, a request that waits for an unknown one or (in a circle) for itself, a
+/// request that does not fit, or an array that cannot be built.
 pub fn replay(config: &ArrayConfig, trace: &[TraceRequest]) -> Result<ReplayReport> {
     let mut nodes = graph(trace)?;
     let mut array = Array::new(config)?;
@@ -175,7 +175,7 @@ fn request(request: &TraceRequest) -> ArrayRequest {
     }
 }
 
-/// A request is finished: what waited for it alone is ready after its think time.
+/// A request is finished: requests that waited only for it are ready after their think time.
 fn release(
     done: Finished,
     trace: &[TraceRequest],
@@ -332,7 +332,7 @@ mod tests {
         }
         let mut small = array(1, 0);
         small.drive.flash.channels = 1;
-        // 51 MiB of 64: six times 8, and the seventh.
+        // 51 of 64 MiB are usable: six requests of 8 MiB fit, the seventh does not.
         (small.drive.flash.chips, small.drive.flash.dies) = (1, 1);
         let error = replay(&small, &trace).unwrap_err();
         let (text, hint) = (error.to_string(), error.next_step().unwrap_or_default());
@@ -369,14 +369,15 @@ mod tests {
             assert!(error.contains("line 1: request 7"), "{error}");
             assert!(error.contains("beyond 2^64 bytes"), "{error}");
         }
-        // The last that ends inside: refused for want of room, or played, but never in no time.
+        // The last request that ends inside is rejected for lack of space or takes time; it never
+        // finishes in no time.
         let line = format!(
             "{{\"id\":7,\"op\":\"read\",\"offset\":{},\"bytes\":512}}",
             u64::MAX - 1023
         );
         let trace = read_trace(&line).unwrap();
         assert!(replay(&array(1, 0), &trace).unwrap().seconds > 0.0);
-        // And what did not come through a file.
+        // The same for a request that was not read from a file.
         let mut request = trace[0].clone();
         request.offset_bytes = u64::MAX - 100;
         let error = replay(&array(1, 0), &[request]).unwrap_err().to_string();

@@ -1,15 +1,18 @@
-//! Where the bytes of files and devices lie on the drives of an array.
+//! Decides where the bytes of files and devices are stored on the drives of an array.
 //!
-//! Model: an extent (a stripe unit, or 1 MiB where drives are kept) of a file gets a place on its
-//! drive when it is first touched: reads take places in the part of the drive that was filled,
-//! writes in the part that was free, each in order, as a file system that lays files out in one
-//! piece. A discarded extent gives its place back. Writes that find the free part used up overwrite
-//! the filled one from its end. Where a drive has no place left the request is refused, or, if the
-//! layout wraps, places are used anew from the start and counted. A read or write that is larger
-//! than all drives together, or ends beyond 64 bits, is refused in either case.
+//! Model: an extent of a file is a stripe unit, or 1 MiB where files stay on their drives. It gets
+//! a place on its drive when it is first touched.
+//! - Reads use places in the filled part of the drive, writes in the free part. Both go in order,
+//!   like a file system that stores each file in one piece.
+//! - A discarded extent returns its place.
+//! - When the free part is used up, writes overwrite the filled part from its end.
+//! - When a drive has no place left, the request is rejected. If the layout wraps, places are
+//!   reused from the start and counted.
+//! - A read or write that is larger than all drives together, or that ends beyond 64 bits, is
+//!   rejected in any case.
 //!
-//! Invariants: parts of a request are in the order of its bytes and cover them; neighbours on the
-//! same drive are one part. Bounds: 48 bytes an extent that was touched.
+//! Invariants: parts of a request are in the order of its bytes and cover them; adjacent parts on
+//! the same drive are merged. Bounds: 48 bytes per extent that was touched.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -22,7 +25,7 @@ use crate::drive::Op;
 const SECTOR_BYTES: u64 = 512;
 const EXTENT_BYTES: u64 = 1 << 20;
 
-/// A part of a request: what one drive does for it.
+/// The part of a request that one drive handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) drive: u32,
@@ -33,13 +36,13 @@ pub(crate) struct Part {
 /// Places on one drive.
 #[derive(Debug, Clone, Default)]
 struct Places {
-    /// The next place of the filled part, from its start, and of the free part.
+    /// The next place of the filled part, and of the free part.
     next_read: u64,
     next_write: u64,
-    /// Places at the end of the filled part that writes have taken.
+    /// Places at the end of the filled part that writes have used.
     overwritten: u64,
     freed: Vec<u64>,
-    /// Places that were used anew.
+    /// Number of places that were reused.
     again: u64,
 }
 
@@ -48,14 +51,14 @@ struct Places {
 pub(crate) enum Unplaced {
     /// A drive is full.
     Full {
-        /// Which.
+        /// The full drive.
         drive: u32,
-        /// Bytes that could be placed: of the filled part for reads, of the drive for writes.
+        /// Bytes that could be placed: for reads in the filled part, for writes on the drive.
         room_bytes: u64,
     },
-    /// It is larger than all drives together, whose size in bytes this is.
+    /// It is larger than all drives together; holds their size in bytes.
     Larger(u64),
-    /// It ends beyond the last byte that 64 bits can name.
+    /// It ends beyond the last byte that 64 bits can address.
     Beyond,
 }
 
@@ -66,19 +69,19 @@ pub(crate) fn end_bytes(offset_bytes: u64, bytes: u64) -> Option<u64> {
         .checked_next_multiple_of(SECTOR_BYTES)
 }
 
-/// See the module.
+/// The layout of all files; see the module.
 #[derive(Debug)]
 pub(crate) struct Layout {
     drives: u32,
     is_striped: bool,
     extent_bytes: u64,
-    /// Extents of a drive, and those of them that hold data from the start.
+    /// Extents per drive, and how many of them hold data from the start.
     extents: u64,
     filled: u64,
     places: Vec<Places>,
-    /// (file, extent) to the extent on its drive.
+    /// From (file, extent) to the extent on its drive.
     map: HashMap<(u32, u64), u64>,
-    /// Places are used anew where there is none left.
+    /// Places are reused when none is left.
     wraps: bool,
 }
 
@@ -124,12 +127,12 @@ impl Layout {
         })
     }
 
-    /// Reads have a part of each drive for themselves.
+    /// True when reads have a separate part of each drive.
     pub(crate) fn is_partly_filled(&self) -> bool {
         self.filled > 0 && self.filled < self.extents
     }
 
-    /// Bytes that each of `devices` can touch in any way without a drive running out of places.
+    /// Bytes that each of `devices` can touch in any pattern before a drive runs out of places.
     pub(crate) fn room_bytes(&self, devices: u64) -> u64 {
         let extents = if self.filled == 0 {
             self.extents
@@ -152,8 +155,8 @@ impl Layout {
     /// Cuts `request` into parts.
     ///
     /// # Errors
-    /// A drive has no place for it, and the layout does not wrap; it is larger than all drives, or
-    /// ends where no drive reaches.
+    /// A drive has no place for it and the layout does not wrap; it is larger than all drives; or
+    /// it ends beyond 64 bits.
     pub(crate) fn place(
         &mut self,
         request: &ArrayRequest,
@@ -174,7 +177,8 @@ impl Layout {
         if request.op != Op::Trim {
             return Err(Unplaced::Larger(self.whole_bytes()));
         }
-        // A whole device is discarded: what was never touched has nothing to give back.
+        // For the discard of a whole device: extents that were never touched have no place to
+        // return.
         let known = self.map.keys().filter(|(file, _)| *file == request.file);
         let mut known: Vec<u64> = known.map(|(_, extent)| *extent).collect();
         known.retain(|extent| extents.contains(extent));
@@ -185,7 +189,7 @@ impl Layout {
         Ok(())
     }
 
-    /// The part of `request`, which covers `span`, that lies in one extent.
+    /// The part of `request` (which covers `span`) within one extent.
     fn place_part(
         &mut self,
         request: &ArrayRequest,
@@ -244,7 +248,7 @@ impl Layout {
         }
         let places = &mut self.places[drive as usize];
         let unread = self.filled - places.overwritten - places.next_read;
-        // Where nothing is filled, what is read lies where it would be written.
+        // Without a filled part, reads use the places that writes would use.
         let reads_filled = op == Op::Read && self.filled > 0;
         let place = if reads_filled && unread > 0 {
             places.next_read += 1;
@@ -276,7 +280,7 @@ impl Layout {
         Ok(place)
     }
 
-    /// What there is to say about drives that are too small.
+    /// The warning about drives that are too small.
     pub(crate) fn warning(&self) -> Option<String> {
         let again: u64 = self.places.iter().map(|places| places.again).sum();
         (again > 0).then(|| {
@@ -362,7 +366,8 @@ mod tests {
                 assert_eq!(beyond, Err(Unplaced::Beyond), "{offset}");
             }
             assert!(parts.is_empty());
-            // Far from the start, but inside 64 bits: files get places as they are touched.
+            // Far from the start but within 64 bits, which works because files get places when they
+            // are touched.
             let far = request(Op::Write, 1, u64::MAX / 512 * 512 - 4096, 4096);
             layout.place(&far, &mut parts).unwrap();
             let near = request(Op::Write, 1, 0, 1 << 20);
@@ -380,7 +385,8 @@ mod tests {
         let mut seen = Vec::new();
         for extent in 0..8u64 {
             let mut parts = Vec::new();
-            // The free half, then the filled one from its end; the first was read.
+            // Writes use the free half, then the filled one from its end; the first extent was
+            // read.
             let op = if extent == 0 { Op::Read } else { Op::Write };
             let one = request(op, 1, extent << 20, 1 << 20);
             layout.place(&one, &mut parts).unwrap();

@@ -1,16 +1,17 @@
 //! Several drives with a shared ceiling, and the replay of recorded I/O on them.
 //!
-//! Model: equal drives, each a full [`Drive`]; what they share (PCIe switch, memory bandwidth) is
+//! Model: equal drives, each a full [`Drive`]. A shared resource (PCIe switch, memory bandwidth) is
 //! one first-in-first-out server of bytes that a request passes when it starts. Requests of a
-//! volume are cut at the borders of stripes and laid out by [`layout`]; a request is finished when
-//! its last part is. Three sources: a graph of requests ([`graph`]), the engine's own trace with
-//! its dependencies and think times ([`recorded`]), and block traces of others ([`block`]).
+//! volume are cut at the borders of stripes and laid out by [`layout`]. A request is finished when
+//! its last part is. There are three sources of requests: a graph of requests ([`graph`]), the
+//! engine's own trace with its dependencies and think times ([`recorded`]), and block traces of
+//! other tools ([`block`]).
 //!
-//! Invariants: the earliest event of any drive is next; every request that was submitted is
-//! finished at the end, or the run is an error that says what is stuck.
+//! Invariants: the earliest event of any drive is always next. At the end every submitted request
+//! is finished, or the run returns an error that reports what is stuck.
 //!
-//! Bounds: the drives as in [`crate::drive`]; 16 bytes a request in flight; 48 bytes a stripe that
-//! was touched.
+//! Bounds: the drives as in [`crate::drive`]; 16 bytes per request in flight; 48 bytes per stripe
+//! that was touched.
 
 pub mod block;
 mod bound;
@@ -41,16 +42,16 @@ pub use graph::{TraceOp, TraceRequest, read_trace, replay};
 
 pub(crate) const OPERATION: &str = "replay trace";
 
-/// Most drives of an array.
+/// Largest number of drives in an array.
 const DRIVES_MAX: u32 = 4096;
 
-/// Where a request of the trace goes.
+/// Placement of the trace's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// To the drive on which it was recorded (modulo the number of drives).
     Recorded,
-    /// Every file, and every device of a block trace, is striped over all drives in units of this
-    /// size; files start on different drives, as the engine's do.
+    /// Striped over all drives. This holds for every file and for every device of a block trace.
+    /// Files start on different drives, as in the engine.
     Striped {
         /// Bytes of a stripe unit.
         stripe_bytes: u64,
@@ -60,26 +61,26 @@ pub enum Placement {
 /// An array of equal drives.
 #[derive(Debug, Clone)]
 pub struct ArrayConfig {
-    /// Each drive.
+    /// The configuration of each drive.
     pub drive: DriveConfig,
-    /// How many.
+    /// Number of drives.
     pub drives: u32,
-    /// Bytes a second that all together can move; 0 means no limit.
+    /// Bytes per second that all drives together can move; 0 means no limit.
     pub shared_bytes_per_s: u64,
     /// Where requests go.
     pub placement: Placement,
-    /// Share of each drive that holds data before the replay, written in one go: what the trace
-    /// reads without having written it lies there. The rest is free, as after a trim.
+    /// Share of each drive that holds data before the replay, written sequentially. Data that the
+    /// trace reads without having written it is stored there. The rest is free, as after a trim.
     pub fill: f64,
-    /// What becomes of requests for which the drives have no room.
+    /// Treatment of requests that do not fit on the drives.
     pub fit: Fit,
-    /// Asked now and then whether to go on.
+    /// Asked regularly whether to continue.
     pub watch: Watch,
 }
 
 impl ArrayConfig {
-    /// `drives` like `drive`, half full, no shared ceiling, striped in units of 1 MiB; what they
-    /// have no room for is refused.
+    /// `drives` drives like `drive`: half full, no shared ceiling, striped in units of 1 MiB,
+    /// rejecting requests that do not fit.
     pub fn new(drive: DriveConfig, drives: u32) -> Self {
         ArrayConfig {
             drive,
@@ -95,7 +96,7 @@ impl ArrayConfig {
     }
 }
 
-/// What a replay tells.
+/// The result of a replay.
 #[derive(Debug, Clone, Serialize)]
 pub struct ReplayReport {
     /// Predicted time of the job in seconds.
@@ -106,19 +107,19 @@ pub struct ReplayReport {
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Seconds of computation in the trace, as replayed, over all threads; 0 where it has none.
+    /// Seconds of computation in the trace, as replayed, over all threads; 0 if it has none.
     pub computation_seconds: f64,
     /// Response of a request (of all its parts), percentiles in microseconds.
     pub response_us: Percentiles,
-    /// By drive.
+    /// One entry per drive.
     pub drives: Vec<DriveReport>,
-    /// Share of the time that the common ceiling was used.
+    /// Share of the time for which the shared ceiling was used.
     pub shared_utilisation: f64,
-    /// What limits the job most, by what was measured.
+    /// The main limit of the job, according to the measurements.
     pub bottleneck: String,
-    /// Digest of all completions: equal replays have equal digests on every machine.
+    /// Digest of all completions. Equal replays have equal digests on every machine.
     pub digest: String,
-    /// What the user should know about the replay.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -127,15 +128,15 @@ pub struct ReplayReport {
 pub struct Percentiles {
     /// Mean.
     pub mean: f64,
-    /// Half of the requests stay below.
+    /// Median.
     pub p50: f64,
-    /// 99 % stay below.
+    /// 99 % of the requests take less.
     pub p99: f64,
-    /// 99.9 % stay below.
+    /// 99.9 % take less.
     pub p999: f64,
-    /// 99.99 % stay below.
+    /// 99.99 % take less.
     pub p9999: f64,
-    /// Longest, exactly.
+    /// Longest, exact.
     pub max: f64,
 }
 
@@ -158,17 +159,17 @@ impl Percentiles {
 pub struct DriveReport {
     /// Bytes moved.
     pub bytes: u64,
-    /// Share of the time with a request in flight.
+    /// Share of the time with at least one request in flight.
     pub busy: f64,
     /// Mean response in microseconds.
     pub mean_response_us: f64,
-    /// Its most used resource, and the share of time it was used.
+    /// Its most used resource, and the share of time for which it was used.
     pub resource: (&'static str, f64),
-    /// Slots programmed for every unit that was written.
+    /// Slots programmed per unit that was written.
     pub write_amplification: f64,
 }
 
-/// A request of the array that is finished.
+/// A finished request of the array.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Finished {
     pub(crate) tag: u64,
@@ -206,11 +207,11 @@ struct Open {
     bytes: u64,
     arrival: Ps,
     parts: u32,
-    /// Parts that wait for the ceiling.
+    /// Parts that wait for the shared ceiling.
     held: Vec<Part>,
 }
 
-/// Drives, their common ceiling, and the requests under way.
+/// Drives, their shared ceiling, and the requests under way.
 #[derive(Debug)]
 pub(crate) struct Array {
     members: Vec<Member>,
@@ -221,12 +222,12 @@ pub(crate) struct Array {
     shared_busy: Ps,
     open: Vec<Open>,
     free: Vec<u32>,
-    /// Requests that wait for the ceiling: start, entry of `open`.
+    /// Requests that wait for the ceiling: start time and index into `open`.
     held: BinaryHeap<Reverse<(Ps, u32)>>,
     collector: Collector,
     now: Ps,
     requests: u64,
-    /// Requests that are not finished.
+    /// Number of unfinished requests.
     unfinished: u64,
     read_bytes: u64,
     write_bytes: u64,
@@ -301,8 +302,8 @@ impl Array {
         })
     }
 
-    /// Brings the offsets of `devices`, which end at `span_bytes`, in proportion into what the
-    /// drives have for each of them.
+    /// Scales the offsets of `devices`, which end at `span_bytes`, proportionally into the room
+    /// that the drives have for each device.
     pub(crate) fn scale(&mut self, span_bytes: u64, devices: u64) {
         self.scale = Some(Scale {
             span_bytes,
@@ -310,7 +311,7 @@ impl Array {
         });
     }
 
-    /// The request as it is placed.
+    /// The request with the offset at which it is placed.
     fn fitted(&self, request: &ArrayRequest) -> Result<ArrayRequest> {
         let Some(scale) = self.scale.filter(|_| request.bytes > 0) else {
             return Ok(*request);
@@ -327,7 +328,7 @@ impl Array {
         })
     }
 
-    /// `request` cannot be played.
+    /// The error for a `request` that cannot be played.
     fn refused(&self, request: &ArrayRequest, cause: &str) -> Error {
         Error::usage(
             OPERATION,
@@ -374,11 +375,11 @@ impl Array {
         ))
     }
 
-    /// Submits a request at `at`, which is not before any event that was executed.
-    /// `file` names what `offset_bytes` counts in; `drive` is where it was recorded.
+    /// Submits a request at `at`, which must not be earlier than any executed event. `offset_bytes`
+    /// counts within `file`; the request was recorded on `drive`.
     ///
     /// # Errors
-    /// There is no room for it (see [`ArrayConfig::fit`]), or no such time.
+    /// The request does not fit (see [`ArrayConfig::fit`]), or the time is out of range.
     pub(crate) fn submit(&mut self, at: Ps, request: &ArrayRequest, tag: u64) -> Result<()> {
         if at > TIME_MAX {
             return Err(too_long());
@@ -434,7 +435,7 @@ impl Array {
         self.layout.whole_bytes()
     }
 
-    /// Whether every request is finished. The drives may have work of their own left, such as
+    /// Whether every request is finished. The drives may still have work of their own, such as
     /// writing their caches to flash.
     pub(crate) fn is_idle(&self) -> bool {
         self.unfinished == 0
@@ -459,7 +460,7 @@ impl Array {
         self.now
     }
 
-    /// Lets time pass up to `at`, before which no event is left.
+    /// Advances time to `at`. No earlier event may be pending.
     pub(crate) fn wait_until(&mut self, at: Ps) {
         assert!(
             self.next_at().is_none_or(|next| at <= next),
@@ -468,10 +469,10 @@ impl Array {
         self.now = self.now.max(at);
     }
 
-    /// Executes events up to `until`, stopping after the first that finishes a request; false when
-    /// nothing is left to do before.
+    /// Executes events up to `until`, and stops after the first one that finishes a request.
+    /// Returns false when no event is left before `until`.
     pub(crate) fn run_until(&mut self, until: Ps, finished: &mut Vec<Finished>) -> Result<bool> {
-        // One step takes microseconds: it ends with the first request that is finished.
+        // One step takes microseconds: it ends with the first finished request.
         self.unwatched = self.unwatched.wrapping_sub(1);
         if self.unwatched.is_multiple_of(WATCH_EVENTS) {
             self.watch.check()?;
@@ -503,7 +504,8 @@ impl Array {
         if first > limit || first == Ps::MAX {
             return Ok(!self.held.is_empty() && held <= until);
         }
-        // This drive alone, until another is earlier. Of two at one time the first in order runs.
+        // Runs this drive alone until another one has an earlier event. If two events have the same
+        // time, the first drive in order runs.
         let other = next[1].0;
         let member = &mut self.members[which];
         loop {
@@ -519,7 +521,7 @@ impl Array {
         }
     }
 
-    /// Hands the parts of a request to their drives.
+    /// Submits the parts of a request to their drives.
     fn start(&mut self, index: u32, now: Ps, finished: &mut Vec<Finished>) {
         self.now = self.now.max(now);
         let open = &mut self.open[index as usize];
@@ -577,8 +579,8 @@ impl Array {
         self.free.push(index);
     }
 
-    /// Ends a replay that took until `end`. How much was used is counted until then; after that the
-    /// drives finish what they have left.
+    /// Ends a replay that took until `end`. Utilisation is counted until then; afterwards the
+    /// drives finish their remaining work.
     pub(crate) fn report(
         &mut self,
         end: Ps,
@@ -639,14 +641,14 @@ impl Array {
     }
 }
 
-/// One request as an array sees it.
+/// One request of the array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ArrayRequest {
-    /// What errors call it.
+    /// Its number in error messages.
     pub(crate) number: u64,
     /// Drive on which it was recorded.
     pub(crate) drive: u32,
-    /// What `offset_bytes` counts in: a file, or a device of a block trace.
+    /// The file, or the device of a block trace, that `offset_bytes` counts in.
     pub(crate) file: u32,
     pub(crate) op: Op,
     pub(crate) offset_bytes: u64,

@@ -1,13 +1,14 @@
 //! The engine's own I/O trace (`docs/formats/io-trace.md`) replayed in closed loop.
 //!
-//! Model: `outcore_traces::replay_plan::DependentLoop`: a request is released when its thread has
-//! computed as long as recorded since its previous request, and since the completion that it had
-//! waited for. Computation takes `cpu_scale` of the recorded time; `window_scale` lets a thread
-//! have that many times the recorded requests in flight, because the engine opens its windows with
-//! the number of drives. Syncs take no time: the simulated drives have no volatile state to lose.
+//! Model: `outcore_traces::replay_plan::DependentLoop`. A request is released when its thread has
+//! computed as long as recorded since its previous request, and since the completion that it waited
+//! for. Computation takes `cpu_scale` times the recorded time. `window_scale` lets a thread have
+//! that many times the recorded requests in flight, because the engine opens its windows with the
+//! number of drives. Syncs take no time, because the simulated drives have no volatile state to
+//! lose.
 //!
 //! Invariants: everything in the trace is released and completed, or the replay is an error that
-//! says what is missing. Bounds: those of `SubmissionOrder` and `DependentLoop`.
+//! reports what is missing. Bounds: those of `SubmissionOrder` and `DependentLoop`.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -21,12 +22,12 @@ use crate::drive::Op;
 use crate::fit::Fit;
 use crate::quantities::{NS, Ps};
 
-/// How a recorded job is changed.
+/// Changes to a recorded job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecordedOptions {
-    /// Requests in flight a thread may have, as a multiple of the recorded ones; at least 1.
+    /// Requests that a thread may have in flight, as a multiple of the recorded ones; at least 1.
     pub window_scale: f64,
-    /// Computation, as a multiple of the recorded one; 0 leaves I/O alone.
+    /// Computation time as a multiple of the recorded one; 0 leaves only I/O.
     pub cpu_scale: f64,
 }
 
@@ -39,13 +40,13 @@ impl Default for RecordedOptions {
     }
 }
 
-/// Lets every request wait for fewer completions, and scales computation.
+/// Makes every request wait for fewer completions, and scales computation.
 struct Changed<'a, I> {
     inner: I,
     options: RecordedOptions,
-    /// The `reaped` given out last, by thread: it never falls.
+    /// The last `reaped` of each thread; it never falls.
     reaped: Vec<u64>,
-    /// Computation given out so far.
+    /// Total computation so far.
     busy_ns: &'a Cell<u64>,
 }
 
@@ -119,8 +120,8 @@ fn request(number: u64, record: &Record) -> ArrayRequest {
 /// Replays the trace at `path` on an array.
 ///
 /// # Errors
-/// The trace cannot be read or misses records; a request for which there is no room; an array that
-/// cannot be built.
+/// The trace cannot be read or misses records, a request does not fit, or the array cannot be
+/// built.
 pub fn replay_recorded(
     config: &ArrayConfig,
     path: &Path,
@@ -182,7 +183,7 @@ fn play<I: Iterator<Item = Result<Entry>>>(
             && next.is_none_or(|next| due <= next)
         {
             if let Some((release_ns, record)) = plan.release(due_ns)? {
-                // A completion is known in whole nanoseconds, rounded up.
+                // Completions are reported in whole nanoseconds, rounded up.
                 let at = release_ns.saturating_mul(NS).max(array.now());
                 let at = next.map_or(at, |next| at.min(next));
                 released += 1;

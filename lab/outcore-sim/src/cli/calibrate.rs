@@ -1,7 +1,7 @@
-//! `sim calibrate`: a drive of the simulator fitted to one that was measured.
+//! `sim calibrate`: fits a drive of the simulator to a measured one.
 //!
-//! Contract: the drive as TOML goes to `-o` (never over an existing file without `--force`) or
-//! standard output, the table of the fit to standard error.
+//! Contract: the drive as TOML goes to `-o` (an existing file is overwritten only with `--force`)
+//! or to standard output, the table of the fit to standard error.
 
 use std::path::PathBuf;
 

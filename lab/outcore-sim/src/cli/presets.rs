@@ -1,8 +1,7 @@
-//! `sim presets`: the drives known by name, where their values are from, and how far they are to be
-//! believed.
+//! `sim presets`: the named drives, the sources of their values, and how accurate they are.
 //!
-//! Contract: `--measure` simulates every published figure and the random reads over queue depth on
-//! a scaled drive; drives are simulated in parallel, printed in order.
+//! Contract: `--measure` simulates every published figure, and the random reads over queue depth,
+//! on a scaled drive. Drives are simulated in parallel and printed in order.
 
 use clap::Args;
 use outcore_io::Result;

@@ -1,7 +1,8 @@
-//! `sim replay`: a recorded job, or a block trace of others, on drives that one does not own.
+//! `sim replay`: replays a recorded job, or a block trace of another tool, on drives that the user
+//! does not own.
 //!
-//! Contract: the kind of trace is told from its content (outcore's own, JSON Lines, or any format
-//! that `outcore-traces` reads); the report goes to standard output, warnings to standard error.
+//! Contract: the content decides the kind of trace (outcore's own, JSON Lines, or any format that
+//! `outcore-traces` reads). The report goes to standard output, warnings to standard error.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! `sim run` and `sim sweep`: workloads on one drive, once or over values of any parameter.
 //!
-//! Contract: results to standard output (a table, JSON Lines with `--json`), warnings to standard
-//! error; files that are asked for are whole or not there, never in the place of others without
-//! `--force`, and what could not be written is refused before the work.
+//! Contract: results go to standard output (a table, or JSON Lines with `--json`), warnings to
+//! standard error. Output files are either complete or absent, and replace existing files only with
+//! `--force`. A file that cannot be written is rejected before the work.
 
 use std::path::{Path, PathBuf};
 
@@ -131,7 +131,7 @@ fn read(path: &Path, what: &str) -> Result<String> {
         .map_err(|error| Error::io(format!("read {what}"), &error).path(path))
 }
 
-/// The file that results will go to, where one is asked for.
+/// The file for the results, if the user asked for one.
 pub(super) fn new_file(path: Option<&PathBuf>, is_forced: bool) -> Result<Option<NewFile>> {
     path.map(|path| NewFile::at("write results", path, is_forced))
         .transpose()
@@ -227,7 +227,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
         };
         let mut outcome = run_flows(&config, flows, &options)?;
         log.append(&mut outcome.log);
-        // Those of the input have been told.
+        // The warnings of the input have been printed already.
         warn_all(&outcome.summary.warnings[warnings.len()..]);
         if args.time {
             eprintln!(
@@ -286,7 +286,7 @@ pub(super) fn sweep_command(args: &SweepArgs) -> Result<u8> {
         .iter()
         .map(|axis| format!("{:>18}", axis.key))
         .collect();
-    // What has a column of its own is not shown twice.
+    // A metric with a column of its own is not shown twice.
     let is_extra = !matches!(metric, Metric::Iops);
     let extra = |text: String| {
         if is_extra {

@@ -1,14 +1,13 @@
-//! What no drive can be: every value of a configuration within its bounds, before anything is
-//! built.
+//! Checks that every value of a configuration is within its bounds, before anything is built.
 //!
-//! Contract: an error names the key, its value and what is possible. A zero is refused where the
-//! model would answer with a time or a rate that no drive has; it stays where it means something:
-//! nothing of the kind (`cache.capacity`, `host.command_overhead` and `command_interval`, delays of
-//! SATA, `flash.suspend_*`, `suspend_*_if_left`, `mapping.pack_wait`, the DRAM's `t_*`,
-//! `flash.over_provisioning`, energies, `wear_threshold`), no limit (`throttle.read`,
-//! `throttle.write`), the default (`mapping.unit`: a page; `gc.choices`: log2 of the blocks), or
-//! the least that there is (`gc.threshold`, `gc.hard_threshold`: one block; `mapping.cache`: one
-//! entry).
+//! Contract: an error names the key, its value and the possible values. Zero is rejected where the
+//! model would compute a time or a rate that no drive has. It is accepted where it has a meaning:
+//! - the feature is absent: `cache.capacity`, `host.command_overhead` and `command_interval`,
+//!   delays of SATA, `flash.suspend_*`, `suspend_*_if_left`, `mapping.pack_wait`, the DRAM's `t_*`,
+//!   `flash.over_provisioning`, energies, `wear_threshold`;
+//! - no limit: `throttle.read`, `throttle.write`;
+//! - the default: `mapping.unit` (a page), `gc.choices` (log2 of the blocks);
+//! - the minimum: `gc.threshold` and `gc.hard_threshold` (one block), `mapping.cache` (one entry).
 
 use outcore_io::units::rate_exact;
 use outcore_io::{Error, Result};
@@ -16,11 +15,10 @@ use outcore_io::{Error, Result};
 use super::{Compat, DriveConfig, Interface, parse_order};
 use crate::quantities::{Rate, SECOND, Time, show_time};
 
-/// The most pages, and the most mapping entries, that a drive may have.
+/// Maximum number of pages, and of mapping entries, of a drive.
 const ENTRIES_MAX: u64 = u32::MAX as u64 - 2;
 
-/// The longest that anything may take, and the slowest that anything may move: with these no sum of
-/// a run leaves 64 bits.
+/// The longest duration and the lowest rates. Within these bounds no sum of a run exceeds 64 bits.
 const TIME_MAX: Time = Time(3600 * SECOND);
 const RATE_MIN: Rate = Rate(1_000_000);
 const THROTTLE_MIN: Rate = Rate(1_000);
@@ -30,10 +28,10 @@ fn wrong<T>(cause: String) -> Result<T> {
 }
 
 impl DriveConfig {
-    /// Refuses what cannot be simulated.
+    /// Rejects configurations that cannot be simulated.
     ///
     /// # Errors
-    /// The first value that is out of its bounds, by its key.
+    /// The first value that is out of bounds, with its key.
     pub fn validate(&self) -> Result<()> {
         self.check_counts()?;
         self.check_sizes()?;

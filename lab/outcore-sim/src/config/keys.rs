@@ -1,6 +1,7 @@
-//! Configuration keys by name: one setting changed, and errors that name line and nearest key.
+//! Access to configuration values by key: changes one setting, and reports errors with the line and
+//! the nearest known key.
 //!
-//! Contract: a key is the path of a value in the TOML form (`flash.channels`); the new value is
+//! Contract: a key is the path of a value in the TOML form (`flash.channels`). The new value is
 //! checked as if it had been written in the file.
 
 use outcore_io::units::nearest;
@@ -15,7 +16,7 @@ impl DriveConfig {
     /// `45us` (for all page classes).
     ///
     /// # Errors
-    /// An unknown key, with the nearest known one; a value that does not fit.
+    /// An unknown key (the error contains the nearest known one), or a value that does not fit.
     pub fn set(&self, key: &str, value: &str) -> Result<Self> {
         let wrong = |cause: String| Error::usage(OPERATION, cause);
         let mut whole = toml::Table::try_from(self).map_err(|error| wrong(error.to_string()))?;
@@ -73,7 +74,7 @@ impl DriveConfig {
     }
 }
 
-/// `key=value` in two parts.
+/// Splits `key=value`.
 pub(crate) fn split_setting(setting: &str) -> Result<(&str, &str)> {
     setting
         .split_once('=')

@@ -1,16 +1,16 @@
 //! Planes and their blocks: free blocks, write frontiers, valid and invalid slots.
 //!
-//! Model: every queue has in every plane a frontier for user data, one for table pages and one for
+//! Model: every queue has three frontiers in every plane: for user data, for table pages and for
 //! collected data (double write frontier: B. Van Houdt, "On the necessity of hot and cold data
 //! identification to reduce the write amplification in flash-based SSDs", Performance Evaluation
-//! 2014); with `gc.separate = false` collected data goes to the users' frontier. With `compat` they
-//! are taken when the drive is built, as MQSim does; otherwise when they are first needed.
+//! 2014). With `gc.separate = false` collected data goes to the frontier for user data. With
+//! `compat`, frontiers are allocated when the drive is built, as in MQSim; otherwise on first use.
 //!
-//! Invariant: in every plane free + valid + invalid slots equal blocks x pages x slots; checked
-//! whenever a frontier moves and at the end of a run. A slot is a mapping unit within a page; the
-//! slots that a partly filled page leaves empty count as invalid at once.
+//! Invariant: in every plane, free + valid + invalid slots equal blocks x pages x slots. This is
+//! checked whenever a frontier moves and at the end of a run. A slot is a mapping unit within a
+//! page. The slots that a partly filled page leaves empty count as invalid at once.
 //!
-//! Bounds: 28 bytes a block, one bit and 4 bytes a slot, zeroed and touched lazily.
+//! Bounds: 28 bytes per block, one bit and 4 bytes per slot, zeroed and touched lazily.
 
 use std::collections::VecDeque;
 
@@ -24,9 +24,9 @@ use crate::config::GcPolicy;
 /// One erase block.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Block {
-    /// Pages that have been given out.
+    /// Pages that have been allocated.
     pub(crate) written: u32,
-    /// Slots that hold nothing any more.
+    /// Slots with obsolete content.
     pub(crate) invalid: u32,
     /// Erases so far.
     pub(crate) erases: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Block {
     pub(crate) reads: i32,
     /// Programs under way.
     pub(crate) programs: i32,
-    /// Queue whose data it holds.
+    /// Queue that owns its data.
     pub(crate) queue: u16,
     /// Holds pages of the mapping table.
     pub(crate) holds_map: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Plane {
     pub(crate) free: u64,
     pub(crate) valid: u64,
     pub(crate) invalid: u64,
-    /// Next block that was never used.
+    /// Next block that has never been used.
     fresh: u32,
     /// Erased blocks: (erase count, block), in the order of use.
     returned: VecDeque<(u32, u32)>,
@@ -63,17 +63,18 @@ pub(crate) struct Plane {
 pub(crate) struct Blocks {
     pub(crate) list: Vec<Block>,
     pub(crate) planes: Vec<Plane>,
-    /// Block of every frontier: plane-major, then queue, then kind; NONE when not taken yet.
+    /// Block of every frontier, ordered by plane, then queue, then kind; NONE when not allocated
+    /// yet.
     frontiers: Vec<u32>,
     invalid_bits: Vec<u64>,
     words: usize,
-    /// Mapping unit + 1 of every slot; 0 when never written.
+    /// Mapping unit + 1 of every slot; 0 when it was never written.
     pub(crate) back: Vec<u32>,
     /// How many queues share each plane.
     pub(crate) shares: Vec<u32>,
     queues: usize,
     keeps_history: bool,
-    /// MQSim's own book-keeping has failed (compat only).
+    /// MQSim's own bookkeeping has failed (compat only).
     pub(crate) broken: bool,
 }
 
@@ -151,7 +152,7 @@ impl Blocks {
         (plane as usize * self.queues + usize::from(queue)) * 3 + kind as usize
     }
 
-    /// The block (within the plane) that `kind` writes to; `None` when there is none yet.
+    /// The block (within the plane) that `kind` writes to; `None` when it has none yet.
     pub(crate) fn frontier(&self, plane: u32, queue: u16, kind: Frontier) -> Option<u32> {
         let block = self.frontiers[self.frontier_at(plane, queue, kind)];
         (block != NONE).then_some(block)
@@ -164,7 +165,7 @@ impl Blocks {
         p.blocks - plane.fresh + plane.returned.len() as u32
     }
 
-    /// Gives the frontier a free block; false when the pool is empty.
+    /// Gives the frontier a free block. Returns false when the pool is empty.
     fn advance_frontier(&mut self, p: &Params, plane: u32, queue: u16, kind: Frontier) -> bool {
         let at = self.frontier_at(plane, queue, kind);
         let state = &mut self.planes[plane as usize];
@@ -212,16 +213,16 @@ impl Blocks {
         )
     }
 
-    /// True when the slot has been given out and not invalidated.
+    /// True when the slot has been allocated and not invalidated.
     #[inline]
     pub(crate) fn slot_valid(&self, p: &Params, slot: u64) -> bool {
         let (word, bit) = self.bit(p, slot);
         self.invalid_bits[word] & bit == 0
     }
 
-    /// The slot's content is obsolete. Doing so twice is a defect of the model, except with
-    /// `compat`: MQSim collects blocks that are still being programmed, loses track of their pages
-    /// and crashes sooner or later; here [`Blocks::broken`] ends the run with an error.
+    /// Marks the content of the slot as obsolete. Doing so twice is a defect of the model, except
+    /// with `compat`. MQSim collects blocks that are still being programmed, loses track of their
+    /// pages and eventually crashes. Here [`Blocks::broken`] ends the run with an error.
     pub(crate) fn invalidate(&mut self, p: &Params, slot: u64) {
         let (word, bit) = self.bit(p, slot);
         let block = (slot / u64::from(p.pages * p.slots)) as usize;
@@ -238,7 +239,7 @@ impl Blocks {
         plane.valid -= 1;
     }
 
-    /// Erased: all slots are free again, and the block joins the pool.
+    /// Marks the block as erased: all slots are free again, and the block joins the pool.
     pub(crate) fn erased(&mut self, p: &Params, block: u32, by_wear: bool) {
         let plane = &mut self.planes[(block / p.blocks) as usize];
         let entry = &mut self.list[block as usize];
@@ -299,8 +300,9 @@ impl Plane {
 }
 
 impl Drive {
-    /// Takes the next page of a frontier for `used` of its slots. `None`, with a fault or without
-    /// (when a frontier could not be opened), when the plane has no room. May start collection.
+    /// Takes the next page of a frontier for `used` of its slots. Returns `None` when the plane has
+    /// no room: with a fault, or without one if no frontier could be opened. May start a
+    /// collection.
     pub(super) fn take_page(
         &mut self,
         plane: u32,

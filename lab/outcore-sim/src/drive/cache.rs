@@ -1,13 +1,16 @@
 //! The DRAM data cache between the host interface and the mapping.
 //!
-//! Model: MQSim's write-back cache as a destage buffer. A write is acknowledged when its data is
-//! in DRAM; a unit's first write within a simulated second is written back at once ("cold"), later
-//! ones stay until they are evicted ("hot", the separation of Van Houdt 2014). Sectors on their
-//! way to flash are limited to one page a plane: beyond that writes wait (back-pressure). The DRAM
-//! is one first-in-first-out server, or takes the queues in turn when they have equal parts.
+//! Model: MQSim's write-back cache as a destage buffer.
+//! - A write is acknowledged when its data is in DRAM.
+//! - A unit's first write within a simulated second is written back at once ("cold"). Later ones
+//!   stay until they are evicted ("hot", the separation of Van Houdt 2014).
+//! - Sectors on their way to flash are limited to one page per plane; further writes wait
+//!   (back-pressure).
+//! - The DRAM is one first-in-first-out server. If the queues have equal parts, it serves them
+//!   round-robin.
 //!
-//! Invariant: the sectors counted as on their way equal those of the programs that the cache
-//! started and that have not finished. Bounds: `cache_pages` slots of 48 bytes, used ones only.
+//! Invariant: the count of sectors on their way to flash equals the sectors of the unfinished
+//! programs that the cache started. Bounds: 48 bytes for each of the `cache_pages` slots in use.
 
 use std::collections::VecDeque;
 
@@ -28,7 +31,7 @@ struct Slot {
     bitmap: u64,
     stamp: Ps,
     unit: u32,
-    /// Whose data it is.
+    /// The queue that owns the data.
     queue: u16,
     newer: u32,
     older: u32,
@@ -95,7 +98,7 @@ impl Slots {
         self.newest = at;
     }
 
-    /// Finds a slot and makes it the newest.
+    /// Finds a slot and makes it the most recently used.
     fn touch(&mut self, unit: u32) -> Option<u32> {
         let at = *self.at.get(&unit)?;
         if self.newest != at {
@@ -141,9 +144,9 @@ impl Slots {
 enum Transfer {
     /// Data of a request.
     User { req: u32, sectors: u32 },
-    /// Evicted data, then the writes of the list.
+    /// Evicted data; the writes of the list follow.
     Evicted { first: u32 },
-    /// Data that was read, into the cache.
+    /// Data that was read and goes into the cache.
     Fill,
 }
 
@@ -165,10 +168,10 @@ pub(super) struct Cache {
     memory: Vec<VecDeque<Memory>>,
     current: Option<Memory>,
     turn: usize,
-    /// Some queue keeps what it reads.
+    /// At least one queue caches what it reads.
     keeps_reads: bool,
-    /// Pages that were given out and whose program has not ended (only where MQSim keeps reads):
-    /// their spare areas name no unit yet.
+    /// Pages that were allocated and whose program has not ended: their spare areas contain no unit
+    /// yet. Used only where MQSim caches reads.
     unprogrammed: IntSet,
 }
 
@@ -207,7 +210,7 @@ impl Cache {
 }
 
 impl Drive {
-    /// A request has arrived with all its data.
+    /// Accepts a request with all its data.
     pub(super) fn cache_request(&mut self, req: u32) {
         let Req {
             queue, op, first, ..
@@ -280,7 +283,7 @@ impl Drive {
         }
     }
 
-    /// Moves sectors of a read request out of DRAM; they are counted in `cache_sectors` already.
+    /// Moves sectors of a read request out of DRAM. `cache_sectors` already counts them.
     pub(super) fn read_memory(&mut self, req: u32, queue: u16, count: u32) {
         self.memory(
             queue,
@@ -346,7 +349,7 @@ impl Drive {
         }
     }
 
-    /// Takes as many operations of a write request into DRAM as back-pressure allows.
+    /// Moves as many operations of a write request into DRAM as back-pressure allows.
     fn destage(&mut self, req: u32) {
         let queue = self.reqs[req].queue;
         let pool = self.cache.pool(queue);
@@ -424,7 +427,7 @@ impl Drive {
         }
     }
 
-    /// Puts written sectors into a slot; returns the dirty slot that had to leave for it.
+    /// Puts written sectors into a slot. Returns the dirty slot that was evicted for it.
     fn store(&mut self, queue: u16, unit: u32, bitmap: u64, stamp: Ps) -> Option<Slot> {
         let pool = self.cache.pool(queue);
         let slots = &mut self.cache.pools[pool];
@@ -440,9 +443,9 @@ impl Drive {
         evicted.filter(|slot| slot.state == State::Dirty && slot.unit != NONE)
     }
 
-    /// The write of a slot that left for data of `queue`. In a shared cache it may be another
-    /// queue's; MQSim takes its number within the other's range for one within the range of
-    /// `queue`.
+    /// The write of a slot that was evicted for data of `queue`. In a shared cache the slot may
+    /// belong to another queue. MQSim then interprets the unit's number within that queue's range
+    /// as a number within the range of `queue`.
     fn evicted_write(&mut self, queue: u16, slot: Slot) -> u32 {
         let (mut owner, mut unit) = (slot.queue, slot.unit);
         if self.p.compat && owner != queue {
@@ -523,7 +526,7 @@ impl Drive {
         self.finish_if_done(req);
     }
 
-    /// A page has been given to data that has still to be programmed.
+    /// A page has been allocated for data that is still to be programmed.
     #[inline]
     pub(super) fn program_is_due(&mut self, page: u32) {
         if self.p.compat && self.cache.keeps_reads {
@@ -539,9 +542,9 @@ impl Drive {
         }
     }
 
-    /// The unit that MQSim finds in a page's spare area. A page that was only given out for a read
-    /// has none, and one whose program has not ended (reads pass programs) has none yet: all such
-    /// pages share one slot of the cache.
+    /// The unit that MQSim finds in a page's spare area. A page that was allocated only for a read
+    /// has none. A page whose program has not ended has none yet, because reads overtake programs.
+    /// All such pages share one slot of the cache.
     fn unit_in_spare(&self, page: u32) -> u32 {
         if self.cache.unprogrammed.contains(&page) {
             return NONE;
@@ -550,7 +553,7 @@ impl Drive {
         unit.unwrap_or(NONE)
     }
 
-    /// Keeps sectors that were read.
+    /// Caches sectors that were read.
     fn keep_read(&mut self, queue: u16, unit: u32, bitmap: u64, stamp: Ps) {
         let pool = self.cache.pool(queue);
         let slots = &mut self.cache.pools[pool];
@@ -559,7 +562,7 @@ impl Drive {
             slot.bitmap |= bitmap;
             slot.stamp = slot.stamp.max(stamp);
             if self.p.compat {
-                // MQSim marks whatever it updates as dirty, reads included.
+                // MQSim marks every slot that it updates as dirty, even after a read.
                 slot.state = State::Dirty;
             }
             return;
@@ -621,7 +624,7 @@ impl Drive {
             } else {
                 index += 1;
             }
-            // At the limit further calls could not take anything.
+            // At the limit, further calls could not accept anything.
             if self.cache.on_the_way[pool] >= limit && before >= limit {
                 break;
             }

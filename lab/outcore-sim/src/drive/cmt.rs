@@ -1,10 +1,10 @@
-//! The mapping-table cache (CMT): which entries of the table are at hand, in LRU order.
+//! The mapping-table cache (CMT) records which table entries are in DRAM, in LRU order.
 //!
-//! Contract: an entry is reserved while its table page is being read (`waiting`) and valid after;
-//! it leaves by [`Cmt::evict`], the oldest first, or by [`Cmt::evict_idle`], which spares those
-//! that are waited for.
+//! Contract: an entry is reserved while its table page is being read (`waiting`) and valid
+//! afterwards. [`Cmt::evict`] removes the oldest entry; [`Cmt::evict_idle`] skips entries that
+//! operations wait for.
 //!
-//! Bounds: 40 bytes an entry; every step in constant time.
+//! Bounds: 40 bytes per entry; every step takes constant time.
 
 use super::types::{IntMap, NONE, Pool};
 
@@ -18,7 +18,7 @@ pub(super) struct CmtEntry {
     pub(super) waiting: bool,
 }
 
-/// Entries that are looked at for one that may leave.
+/// Maximum number of entries that a search for an evictable one looks at.
 const IDLE_LOOKS_MAX: u32 = 64;
 
 const NO_ENTRY: CmtEntry = CmtEntry {
@@ -115,7 +115,7 @@ impl Cmt {
         self.evict_at(self.oldest)
     }
 
-    /// The oldest entry that nobody waits for, as far as a short look finds one.
+    /// Evicts the oldest entry that no operation waits for, if a short search finds one.
     pub(super) fn evict_idle(&mut self) -> Option<CmtEntry> {
         let mut at = self.oldest;
         for _ in 0..IDLE_LOOKS_MAX {

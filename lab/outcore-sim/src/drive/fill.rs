@@ -1,13 +1,13 @@
-//! Preconditioning: the state of a drive that has been in use, made without simulating it.
+//! Preconditioning: creates the state of a used drive without simulating its past.
 //!
-//! Model: blocks in the steady state of a collector hold a number of valid pages whose distribution
-//! follows from the policy and the load (B. Van Houdt, "A mean field model for a class of garbage
-//! collection algorithms in flash-based solid state drives", SIGMETRICS 2013); for streaming writes
-//! blocks are either full or empty. The first `occupancy` share of each queue's units is placed
-//! into blocks filled by that distribution; with `compat` MQSim's choice of units
-//! ([`super::fill_mqsim`]).
+//! Model: in the steady state of a collector, the number of valid pages per block follows a
+//! distribution that depends on the policy and the load (B. Van Houdt, "A mean field model for a
+//! class of garbage collection algorithms in flash-based solid state drives", SIGMETRICS 2013). For
+//! streaming writes blocks are either full or empty. The first `occupancy` share of each queue's
+//! units is placed into blocks that are filled by that distribution. With `compat` the choice of
+//! units is MQSim's ([`super::fill_mqsim`]).
 //!
-//! Bounds: 8 bytes a unit while it runs.
+//! Bounds: 8 bytes per unit while it runs.
 
 use outcore_io::{Error, Result};
 
@@ -20,10 +20,10 @@ use crate::config::GcPolicy;
 use crate::rng::Rng;
 use crate::workload::FlowConfig;
 
-/// Choices with which greedy is approximated.
+/// Number of choices that approximates greedy.
 const GREEDY_CHOICES: u32 = 30;
 
-/// Where addresses fall, as far as the fill is concerned.
+/// The access pattern, as far as the fill depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pattern {
     Streaming,
@@ -32,7 +32,7 @@ pub(super) enum Pattern {
 }
 
 impl Drive {
-    /// Fills the drive for the flows, one of which owns each queue.
+    /// Fills the drive for the flows. Each queue belongs to one flow.
     pub fn precondition(&mut self, flows: &[FlowConfig]) -> Result<()> {
         for (queue, flow) in flows.iter().enumerate() {
             let queue = queue as u16;
@@ -49,7 +49,7 @@ impl Drive {
         Ok(())
     }
 
-    /// The first `occupancy` share of the queue's units, spread over its planes at random.
+    /// Places the first `occupancy` share of the queue's units at random over its planes.
     fn fill_share(&mut self, queue: u16, occupancy: f64) -> Result<()> {
         let domain = &self.map.domains[usize::from(queue)];
         let (base, units) = (domain.base, domain.units);
@@ -64,8 +64,8 @@ impl Drive {
             self.map.set_written_direct(base + unit, full);
         }
         let mut rng = Rng::new(1 + i32::from(queue));
-        // Pages fall at random, the units of one page stay together: a drive that was filled in
-        // large pieces. (Small random writes during the run scatter them.)
+        // Pages are placed at random, but the units of one page stay together, as on a drive that
+        // was filled in large pieces. (Small random writes during the run scatter them.)
         let slots = slots as usize;
         for list in &mut planes {
             let whole = list.len() / slots;
@@ -75,10 +75,10 @@ impl Drive {
                     list.swap(at * slots + slot, other * slots + slot);
                 }
             }
-            // Units leave the list from its end.
+            // Units are taken from the end of the list.
             list.reverse();
         }
-        // A drive that is fuller than that fits or not, whatever the distribution.
+        // Whether a fuller drive fits does not depend on the distribution.
         let load = self.load(occupancy).clamp(0.0, 0.999);
         let states = self.steady_states(Pattern::Uniform, load, occupancy, 0.5);
         self.place_filled(queue, planes, &states)?;
@@ -91,7 +91,7 @@ impl Drive {
         Ok(())
     }
 
-    /// Van Houdt's rho: valid pages by usable pages.
+    /// Van Houdt's rho: valid pages divided by usable pages.
     pub(super) fn load(&self, occupancy: f64) -> f64 {
         occupancy * (1.0 - self.p.over_provisioning)
             / (1.0 - f64::from(self.p.gc_threshold) / f64::from(self.p.blocks))
@@ -133,7 +133,7 @@ impl Drive {
         states
     }
 
-    /// Writes the units of every plane into blocks filled by the distribution, whole blocks only.
+    /// Writes the units of every plane into blocks filled by the distribution, only whole blocks.
     pub(super) fn place_filled(
         &mut self,
         queue: u16,
@@ -149,7 +149,8 @@ impl Drive {
             if shares == 0 {
                 continue;
             }
-            // MQSim leaves half of the threshold free; here the collector also finds its frontiers.
+            // MQSim leaves half of the threshold free. Here the collector also needs blocks for its
+            // frontiers.
             let reserve = if self.p.compat {
                 self.p.gc_threshold / 2
             } else {
@@ -173,7 +174,8 @@ impl Drive {
         Ok(())
     }
 
-    /// Outside MQSim: blocks at the quantiles of the distribution, corrected until all units fit.
+    /// Outside MQSim: uses blocks at the quantiles of the distribution, corrected until all units
+    /// fit.
     fn place_plane_exactly(
         &mut self,
         queue: u16,
@@ -250,7 +252,7 @@ impl Drive {
         Ok(())
     }
 
-    /// [`Drive::take_page`] without a collection and without a program under way.
+    /// [`Drive::take_page`] that starts no collection and counts no program as under way.
     fn take_page_quietly(&mut self, plane: u32, queue: u16, used: u32) -> Option<u32> {
         let threshold = std::mem::replace(&mut self.p.gc_threshold, 0);
         let page = self.take_page(plane, queue, Frontier::Data, used);

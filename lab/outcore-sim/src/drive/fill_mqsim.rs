@@ -1,12 +1,15 @@
-//! Preconditioning as MQSim does it, for `compat`.
+//! Preconditioning in the way of MQSim, for `compat`.
 //!
-//! Model: the workload's own generator marks the units that it would touch until the occupancy is
-//! reached (a marked unit counts as written in the sectors that were touched only, and in one
-//! sector where the workload is a list that touches too few); blocks are filled from the fullest
-//! to the emptiest by MQSim's rounding of the steady state; the mapping cache is warmed up with
-//! the units first touched. Its quirks are listed in the project's reference on MQSim.
+//! Model:
+//! - The workload's own generator marks the units that it would touch, until the occupancy is
+//!   reached. A marked unit counts as written only in the touched sectors; if the workload is a
+//!   list that touches too few units, only in one sector.
+//! - Blocks are filled from the fullest to the emptiest by MQSim's rounding of the steady state.
+//! - The mapping cache is warmed up with the units that were touched first.
 //!
-//! Bounds: 8 bytes a unit while it runs.
+//! The project's reference on MQSim lists its quirks.
+//!
+//! Bounds: 8 bytes per unit while it runs.
 
 use outcore_io::{Error, Result};
 
@@ -16,15 +19,14 @@ use super::states::shift_to_mean;
 use crate::rng::Rng;
 use crate::workload::{Addresses, FlowConfig, ListItem, Origin, Pace, Streams, Synthetic};
 
-/// Units in the order in which they were first touched (only kept when the mapping cache is to be
-/// warmed up).
+/// Units in the order in which they were first touched (kept only to warm up the mapping cache).
 #[derive(Debug, Default)]
 struct Touched {
     hot: Vec<u32>,
     cold: Vec<u32>,
 }
 
-/// What [`Drive::draw_touches`] draws from.
+/// The range that [`Drive::draw_touches`] draws from.
 #[derive(Debug, Clone, Copy)]
 struct Range {
     low: u64,
@@ -37,7 +39,7 @@ struct Range {
 }
 
 impl Drive {
-    /// Marks what the flow would touch, places it, and warms up the mapping cache.
+    /// Marks the units that the flow would touch, places them, and warms up the mapping cache.
     pub(super) fn fill_as_mqsim(
         &mut self,
         queue: u16,
@@ -101,7 +103,7 @@ impl Drive {
         Ok(())
     }
 
-    /// Marks the units that a generator would touch until `goal` of them are.
+    /// Marks units that a generator would touch until `goal` of them are marked.
     fn touch_synthetic(
         &mut self,
         queue: u16,
@@ -270,7 +272,8 @@ impl Drive {
         Ok(())
     }
 
-    /// Marks `sectors` from `sector` of the queue's range; returns the units not marked before.
+    /// Marks `sectors` from `sector` of the queue's range. Returns the units that were not marked
+    /// before.
     fn mark_touched(
         &mut self,
         queue: u16,
@@ -313,7 +316,8 @@ impl Drive {
         new
     }
 
-    /// Marks the units of a list of requests: those read first, then those written, then others.
+    /// Marks the units of a list of requests: first those that are read, then those that are
+    /// written, then others.
     fn touch_list(&mut self, queue: u16, items: &[ListItem], goal: u64, touched: &mut Touched) {
         let per_page = u64::from(self.p.page_sectors);
         let base = self.map.base(queue);
@@ -375,8 +379,8 @@ impl Drive {
         }
     }
 
-    /// Fills `goal` blocks of a plane, the fullest first, with as many of each kind as the steady
-    /// state rounds down to; what rounding left over goes into the first kind.
+    /// Fills `goal` blocks of a plane, the fullest first. Each kind gets the number of blocks that
+    /// the steady state rounds down to; the first kind also gets those lost to rounding.
     pub(super) fn place_plane(
         &mut self,
         queue: u16,

@@ -1,9 +1,9 @@
-//! Data on a drive that is otherwise empty: what a job finds that reads files written long ago.
+//! Puts data on an otherwise empty drive, as for a job that reads files written long ago.
 //!
-//! Model: the first units of a queue lie in full blocks, in the order of their addresses, spread
-//! over the planes as static allocation spreads them; all other blocks are free, as after a trim.
+//! Model: the first units of a queue fill whole blocks in the order of their addresses, spread over
+//! the planes as by static allocation. All other blocks are free, as after a trim.
 //!
-//! Bounds: 4 bytes a unit while it runs.
+//! Bounds: 4 bytes per unit while it runs.
 
 use outcore_io::Result;
 
@@ -13,14 +13,14 @@ impl Drive {
     /// Fills the first `share` (0 to 1) of the queue's units. Needs a queue without data.
     ///
     /// # Errors
-    /// The units do not fit: too little over-provisioning for the geometry.
+    /// The units do not fit because the geometry has too little over-provisioning.
     pub(crate) fn fill_in_order(&mut self, queue: u16, share: f64) -> Result<()> {
         let domain = &self.map.domains[usize::from(queue)];
         let base = domain.base;
         let count = (f64::from(domain.units) * share.clamp(0.0, 1.0)) as u32;
         let full = self.full_unit();
         let mut planes: Vec<Vec<u32>> = vec![Vec::new(); self.p.plane_count as usize];
-        // Units leave their list from its end.
+        // Units are taken from the end of their list.
         for unit in (0..count).rev() {
             let domain = &self.map.domains[usize::from(queue)];
             let plane = domain.order.plane(unit / self.p.slots);
@@ -38,7 +38,7 @@ impl Drive {
         Ok(())
     }
 
-    /// Bitmap of a unit all of whose sectors are written.
+    /// Bitmap of a unit whose sectors are all written.
     pub(super) fn full_unit(&self) -> u64 {
         if self.p.unit_sectors >= 64 {
             u64::MAX

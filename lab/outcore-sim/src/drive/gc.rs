@@ -1,16 +1,19 @@
 //! Garbage collection and wear levelling.
 //!
-//! Model: when a plane's free blocks fall below the threshold a victim is chosen by policy
-//! (greedy, d-choices, random, FIFO: B. Van Houdt, SIGMETRICS 2013; P. Desnoyers, SYSTOR 2012);
-//! its valid pages are read, written to the plane's frontier for collected data, and it is erased.
-//! Dynamic wear levelling takes the least worn free block next; static wear levelling moves the
-//! least worn full block when erase counts drift apart.
+//! Model: when the free blocks of a plane fall below the threshold, a policy chooses a victim
+//! (greedy, d-choices, random, FIFO: B. Van Houdt, SIGMETRICS 2013; P. Desnoyers, SYSTOR 2012). The
+//! collector reads the victim's valid pages, writes them to the plane's frontier for collected
+//! data, and erases the victim. Dynamic wear levelling uses the least worn free block next. Static
+//! wear levelling moves the least worn full block when erase counts drift apart.
 //!
-//! With `compat` MQSim's races are reproduced: units of a victim are locked, user operations that
-//! meet the lock are dropped when it is released (their requests never end); a victim with user
-//! operations under way is collected later but then never erased; static levelling compares block
-//! numbers instead of erase counts and marks the wrong block. Otherwise nothing is locked: a unit
-//! that was rewritten meanwhile is skipped, the erase waits for reads of the block.
+//! With `compat` the collector reproduces MQSim's races:
+//! - The units of a victim are locked. User operations that meet the lock are dropped when it is
+//!   released, so their requests never end.
+//! - A victim with user operations under way is collected later but never erased.
+//! - Static levelling compares block numbers instead of erase counts and marks the wrong block.
+//!
+//! Without `compat` nothing is locked. The collector skips a unit that was rewritten in the
+//! meantime, and the erase waits for reads of the block.
 
 use super::params::{Params, SECTOR_BYTES};
 use super::types::{Frontier, Kind, List, NONE, Source, Tr};
@@ -18,14 +21,14 @@ use super::{Drive, QueueConfig};
 use crate::config::GcPolicy;
 use crate::rng::Rng;
 
-/// Seed of MQSim's collector, whatever its configuration says.
+/// Seed of MQSim's collector; its configuration has no effect on it.
 const COMPAT_SEED: i32 = 432;
 
 /// State of the collector.
 #[derive(Debug, Clone)]
 pub(super) struct Gc {
     rng: Rng,
-    /// RANDOM++ takes blocks with at least this many invalid pages.
+    /// RANDOM++ chooses only blocks with at least this many invalid pages.
     random_pp_min: u32,
     candidates: Vec<u32>,
     victim_pages: Vec<u32>,
@@ -47,7 +50,7 @@ impl Gc {
 }
 
 impl Drive {
-    /// Starts a collection in `plane` when its free blocks are few.
+    /// Starts a collection in `plane` when it has few free blocks.
     pub(super) fn check_collection(&mut self, plane: u32) {
         if self.blocks.pool(&self.p, plane) >= self.p.gc_threshold {
             return;
@@ -56,8 +59,8 @@ impl Drive {
         if state.erasing.len() >= self.p.gc_concurrent as usize {
             return;
         }
-        // A collection may need a whole block before it gives one back: never start more of them
-        // than there are free blocks.
+        // A collection may need a whole block before it frees one, so there are never more
+        // collections than free blocks.
         if !self.p.compat && state.erasing.len() >= self.blocks.pool(&self.p, plane) as usize {
             return;
         }
@@ -73,9 +76,9 @@ impl Drive {
         self.collect(plane, victim, false);
     }
 
-    /// The victim, or outside `compat` the best block instead of one that gives no page back: a
-    /// block whose obsolete units are fewer than a page has would fill as many pages again, for
-    /// ever.
+    /// Returns the victim if collecting it gains space. Outside `compat`, a victim that frees no
+    /// page is replaced by the best block. Collecting a block with fewer obsolete units than a page
+    /// has would fill as many pages again, forever.
     fn gainful(&self, plane: u32, victim: u32) -> Option<u32> {
         let gains = |victim: u32, least: u32| {
             let block = &self.blocks.list[(plane * self.p.blocks + victim) as usize];
@@ -91,13 +94,15 @@ impl Drive {
             .filter(|best| gains(*best, self.p.slots))
     }
 
-    /// The block may be collected: no frontier, no program under way, not in collection.
+    /// True when the block may be collected: it is no frontier, has no program under way and is not
+    /// being collected.
     fn safe(&self, plane: u32, block: u32) -> bool {
         let entry = &self.blocks.list[(plane * self.p.blocks + block) as usize];
         !self.blocks.is_frontier(plane, block) && entry.programs <= 0 && !entry.collecting
     }
 
-    /// Outside `compat` only full blocks that hold something obsolete are worth a collection.
+    /// True when a collection is worthwhile. Outside `compat` only full blocks with obsolete data
+    /// are.
     fn worthwhile(&self, plane: u32, block: u32) -> bool {
         let entry = &self.blocks.list[(plane * self.p.blocks + block) as usize];
         entry.written == self.p.pages && entry.invalid > 0 && self.safe(plane, block)
@@ -149,7 +154,8 @@ impl Drive {
         let mut chosen = std::mem::take(&mut self.gc.candidates);
         chosen.clear();
         let last = u64::from(self.p.blocks - 1);
-        // MQSim draws until it has enough; a plane without enough candidates would never end.
+        // MQSim draws until it has enough candidates. A plane with too few candidates would loop
+        // forever.
         let mut draws = 0u32;
         let draws_max = self.p.blocks.saturating_mul(64).max(4096);
         while chosen.len() < self.p.gc_choices as usize && draws < draws_max {
@@ -229,13 +235,13 @@ impl Drive {
         None
     }
 
-    /// Starts moving a block's data away, and its erase.
+    /// Starts moving the data of a block, and queues its erase.
     fn collect(&mut self, plane: u32, victim: u32, for_wear: bool) {
         let block = plane * self.p.blocks + victim;
         if !for_wear || !self.p.compat {
             self.blocks.list[block as usize].collecting = true;
         } else if victim < self.p.channels {
-            // MQSim takes the block number for an address and so marks block 0 of a channel.
+            // MQSim uses the block number as an address and therefore marks block 0 of a channel.
             let channel_planes = self.p.chips * self.p.dies * self.p.planes;
             let wrong = victim * channel_planes * self.p.blocks;
             self.blocks.list[wrong as usize].collecting = true;
@@ -259,7 +265,8 @@ impl Drive {
         self.close_batch();
     }
 
-    /// Submits the reads of a block's valid pages; returns its erase, which waits for the moves.
+    /// Submits the reads of the block's valid pages. Returns the block's erase, which waits for the
+    /// moves.
     fn move_pages(&mut self, block: u32) -> u32 {
         let (queue, written) = {
             let entry = &self.blocks.list[block as usize];
@@ -296,7 +303,7 @@ impl Drive {
             reads += 1;
             self.submit_tr(read);
         }
-        // While the moves last, the erase's own request field counts the reads that are left.
+        // During the moves, the erase's own request field counts the remaining reads.
         self.trs[erase].req = reads;
         self.gc.victim_pages = pages;
         erase
@@ -329,7 +336,7 @@ impl Drive {
         }
     }
 
-    /// Book-keeping of the block when an operation on it is finished.
+    /// Updates the block's bookkeeping when an operation on it finishes.
     pub(super) fn collection_served(&mut self, tr: u32) {
         let Tr {
             source, kind, page, ..
@@ -353,8 +360,8 @@ impl Drive {
         }
     }
 
-    /// MQSim: the user operations that held a collection up are finished; its pages are moved,
-    /// but nothing submits the erase.
+    /// MQSim: the user operations that delayed a collection are finished. Its pages are moved, but
+    /// nothing submits the erase.
     fn late_collection(&mut self, block: u32) {
         self.stats.collections += 1;
         self.open_batch();
@@ -376,7 +383,7 @@ impl Drive {
                     self.move_slot(queue, slot, erase);
                 }
             }
-            // One read is done; its programs are counted on their own.
+            // One read is done. Its programs are counted separately.
             self.trs[erase].erase -= 1;
             self.trs[erase].req -= 1;
             let Tr {
@@ -385,14 +392,15 @@ impl Drive {
                 ..
             } = self.trs[erase];
             if reads_left == 0 && units != NONE {
-                // The victim's last page has been read: program what is left.
+                // The victim's last page has been read, so the remaining slots are programmed.
                 self.program_collected(queue, erase);
             }
         }
         self.close_batch();
     }
 
-    /// Moves one valid slot: at once for whole pages, else into the job's page.
+    /// Moves one valid slot: immediately for whole pages, otherwise into the page that the
+    /// collection fills.
     fn move_slot(&mut self, queue: u16, slot: u32, erase: u32) {
         let Some(unit) = self.blocks.back[slot as usize].checked_sub(1) else {
             return;
@@ -429,8 +437,8 @@ impl Drive {
         if self.p.compat && !self.p.resident {
             self.insert_entry(queue, self.trs[chain].lpa, true);
         }
-        // The old place becomes invalid before the new page is taken: taking it may start the
-        // next collection, which must not move the same data.
+        // The old place is invalidated before a new page is taken. Taking a page may start the next
+        // collection, which must not move the same data.
         let mut at = chain;
         while at != NONE {
             let Tr {
@@ -490,7 +498,7 @@ impl Drive {
         let at = self.blocks.back[(page * self.p.slots) as usize].saturating_sub(1);
         let domain = &self.map.domains[usize::from(queue)];
         if domain.table.get(at as usize) != Some(&(page + 1)) {
-            // Rewritten meanwhile: nothing to move.
+            // The slot was rewritten in the meantime, so there is nothing to move.
             self.trs[erase].erase -= 1;
             return;
         }
@@ -555,7 +563,7 @@ impl Drive {
         }
         let (least, most) = self.blocks.wear_extremes(&self.p, plane);
         if self.p.compat {
-            // The difference of the block numbers, without a sign.
+            // The unsigned difference of the block numbers.
             if most.wrapping_sub(least) >= self.p.wear_threshold && self.safe(plane, least) {
                 self.collect(plane, least, true);
             }
@@ -563,7 +571,7 @@ impl Drive {
         }
         let first = plane * self.p.blocks;
         let erases = |block: u32| self.blocks.list[(first + block) as usize].erases;
-        // Free blocks and frontiers hold nothing cold, however little worn they are.
+        // Free blocks and frontiers hold no cold data, even if they are little worn.
         let coldest = (0..self.p.blocks)
             .filter(|block| {
                 let entry = &self.blocks.list[(first + block) as usize];
@@ -580,7 +588,7 @@ impl Drive {
         }
     }
 
-    /// Writes that waited for a free block of the plane may go on.
+    /// Resumes the writes that waited for a free block of the plane.
     fn resume_overfull(&mut self, plane: u32) {
         if self.map.overfull[plane as usize].is_empty() {
             return;
@@ -598,7 +606,7 @@ impl Drive {
                 self.submit_placed(tr);
             }
         }
-        // Whatever started to wait meanwhile comes after those that still do.
+        // Writes that started to wait in the meantime come after those that are still waiting.
         let newer = std::mem::replace(&mut self.map.overfull[plane as usize], waiting);
         let mut newer = newer;
         while let Some(tr) = newer.pop(&mut self.trs) {

@@ -1,13 +1,13 @@
-//! Queue pairs and the link: from the host's doorbell to the completion entry.
+//! Queue pairs and the link, from the host's doorbell to the completion entry.
 //!
 //! Model: NVMe over PCIe as in MQSim: doorbell (2 bytes), fetch of the 72-byte submission entry,
-//! data by DMA, 16-byte completion entry, doorbell. The link is two first-in-first-out servers,
-//! one a direction. A queue pair holds at most `queue_entries - 1` commands; the drive holds at
-//! most `fetch_depth` of them at a time; whatever exceeds that waits at the host and counts for
-//! the end-to-end time only.
+//! data by DMA, 16-byte completion entry, doorbell. The link is two first-in-first-out servers, one
+//! per direction. A queue pair holds at most `queue_entries - 1` commands; the drive holds at most
+//! `fetch_depth` of them at a time. Further requests wait at the host, and their wait counts only
+//! in the end-to-end time.
 //!
 //! Invariant: a request is in exactly one place: waiting at the host, in the submission queue, or
-//! inside the drive. Memory: 16 bytes a message under way.
+//! inside the drive. Memory: 16 bytes per message under way.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ use crate::quantities::Ps;
 const DOORBELL_BYTES: u64 = 2;
 const SUBMISSION_BYTES: u64 = 72;
 const COMPLETION_BYTES: u64 = 16;
-/// Frames of SATA: command, set-up of a transfer, completion (set device bits).
+/// Bytes of SATA frames: command, transfer set-up, completion (set device bits).
 const SATA_COMMAND_BYTES: u64 = 20;
 const SATA_SETUP_BYTES: u64 = 28;
 const SATA_COMPLETION_BYTES: u64 = 8;
@@ -59,11 +59,11 @@ pub(super) struct Link {
     pub(super) submission_ps: Ps,
     completion_ps: Ps,
     request_ps: Ps,
-    /// Bytes and time of the last transfer of data.
+    /// Bytes and time of the last data transfer.
     last_data: (u64, Ps),
-    /// One direction at a time (SATA): everything goes through `to_drive`.
+    /// The link carries one direction at a time (SATA), so all messages go through `to_drive`.
     one_way: bool,
-    /// When the firmware has time for the next command.
+    /// Time at which the firmware can start the next command.
     firmware_free_at: Ps,
 }
 
@@ -95,7 +95,7 @@ impl Link {
     }
 }
 
-/// One submission and completion queue, both ends.
+/// Both ends of one submission and completion queue.
 #[derive(Debug, Clone)]
 pub(super) struct QueuePair {
     pub(super) first_sector: u64,
@@ -104,13 +104,13 @@ pub(super) struct QueuePair {
     pub(super) caching: super::Caching,
     ring: Vec<u32>,
     commands_max: u32,
-    // Host's view.
+    // The host's view.
     submission_head: u32,
     submission_tail: u32,
     completion_head: u32,
     outstanding: u32,
     waiting: VecDeque<u32>,
-    // Drive's view.
+    // The drive's view.
     fetched: u32,
     known_tail: u32,
     informed_head: u32,
@@ -168,7 +168,7 @@ impl QueuePair {
         if at == self.ring.len() as u32 { 0 } else { at }
     }
 
-    /// A command that the host pushes: it is in the drive as soon as it is sent.
+    /// The host pushes a command, which is in the drive as soon as it is sent.
     pub(super) fn push_command(&mut self, req: u32) {
         self.ring[self.submission_tail as usize] = req;
         self.submission_tail = self.wrap(self.submission_tail + 1);
@@ -178,7 +178,7 @@ impl QueuePair {
         self.in_drive += 1;
     }
 
-    /// The host has taken a completion and need not say so.
+    /// The host has taken a completion and does not need to report it.
     pub(super) fn take_completion(&mut self) {
         self.completion_head = self.wrap(self.completion_head + 1);
         self.known_completion_head = self.completion_head;
@@ -190,8 +190,8 @@ impl QueuePair {
 }
 
 impl Drive {
-    /// Submits a request at the drive's current time. `arrival` is when the host wanted it, for
-    /// the end-to-end time; `tag` comes back in [`Done`].
+    /// Submits a request at the drive's current time. `arrival` is when the host issued it and
+    /// starts the end-to-end time; [`Done`] returns `tag`.
     pub fn submit(&mut self, queue: u16, op: Op, lba: u64, sectors: u32, arrival: Ps, tag: u64) {
         let req = self.reqs.put(Req {
             arrival,
@@ -223,8 +223,7 @@ impl Drive {
         }
     }
 
-    /// The throttle lets a request pass. It counts as the drive's: so far it has been enqueued
-    /// since its submission.
+    /// The throttle passes a request to the drive. Its time in the drive starts at its submission.
     pub(super) fn admit_request(&mut self, req: u32) {
         let pair = &mut self.queues[usize::from(self.reqs[req].queue)];
         if pair.full() {
@@ -234,7 +233,7 @@ impl Drive {
         }
     }
 
-    /// A request that waited for a free entry of its queue takes it.
+    /// A request that waited for a free entry of its queue gets one.
     fn enqueue_waiting(&mut self, req: u32) {
         self.reqs[req].enqueued = self.now;
         self.enqueue(req);
@@ -347,7 +346,8 @@ impl Drive {
         self.schedule(start + self.p.command_overhead, event_kind::START, req);
     }
 
-    /// The drive has all it needs: split the request and hand it to the cache.
+    /// The drive has everything that the request needs, so it splits the request and passes it to
+    /// the cache.
     pub(super) fn start_request(&mut self, req: u32) {
         if self.reqs[req].op == Op::Trim {
             self.trim(req);
@@ -453,7 +453,8 @@ impl Drive {
         self.send_to_drive(Message::CompletionDoorbell { queue, head }, ps);
     }
 
-    /// The drive has finished its part of `req`: send data and completion, fetch the next.
+    /// The drive has finished its part of `req`: it sends data and completion, and fetches the next
+    /// command.
     pub(super) fn request_served(&mut self, req: u32) {
         let Req {
             queue, op, sectors, ..
@@ -496,8 +497,8 @@ impl Drive {
         );
     }
 
-    /// Time of `bytes` of data over the link. Most transfers are as long as the one before: the
-    /// division is kept.
+    /// Time of `bytes` of data over the link. Most transfers are as long as the one before, so the
+    /// last result is kept to avoid the division.
     #[inline]
     fn data_ps(&mut self, bytes: u64) -> Ps {
         if self.link.last_data.0 != bytes {
@@ -531,7 +532,7 @@ impl Drive {
         };
         let mut lsa = lba;
         if self.p.compat {
-            // MQSim joins the halves of the address one bit short.
+            // MQSim joins the halves of the address with a shift that is one bit short.
             lsa = (lba >> 32) << 31 | (lba & 0xffff_ffff);
         }
         let mut rest = u64::from(sectors);

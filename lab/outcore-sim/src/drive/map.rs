@@ -1,12 +1,13 @@
-//! Mapping tables: logical units to slots, the cache of table entries, and its table pages.
+//! Mapping tables: from logical units to slots; also the cache of table entries and the table
+//! pages.
 //!
-//! Model: the tables are authoritative and always at hand; the cache ([`Cmt`]) decides only what a
-//! lookup costs. Entries are evicted in LRU order; a dirty one causes a read-modify-write of its
-//! table page together with all other dirty entries of that page (DFTL, Gupta et al., ASPLOS 2009,
-//! as MQSim models it). Table pages live in flash like data.
+//! Model: the tables are authoritative and always available. The cache ([`Cmt`]) decides only the
+//! cost of a lookup. Entries are evicted in LRU order. A dirty entry causes a read-modify-write of
+//! its table page, together with all other dirty entries of that page (DFTL, Gupta et al., ASPLOS
+//! 2009, as MQSim models it). Table pages are stored in flash like data.
 //!
-//! Bounds: 4 bytes and a sector bitmap (1, 2, 4 or 8 bytes) a logical unit, zeroed and touched
-//! lazily; 40 bytes a cache entry.
+//! Bounds: 4 bytes and a sector bitmap (1, 2, 4 or 8 bytes) per logical unit, zeroed and touched
+//! lazily; 40 bytes per cache entry.
 
 use super::cmt::Cmt;
 use super::params::{Params, SECTOR_BYTES, StaticOrder};
@@ -15,7 +16,7 @@ use super::{Drive, QueueConfig, sectors};
 use crate::drive::types::Frontier;
 use crate::drive::types::{Kind, Source, Tr};
 
-/// Sectors of every logical unit that hold data.
+/// The sectors of every logical unit that hold data.
 #[derive(Debug, Clone)]
 enum Written {
     W8(Vec<u8>),
@@ -87,7 +88,7 @@ pub(super) struct Domain {
     pub(super) cmt: Cmt,
     /// Physical page + 1 of every table page; 0 when never written.
     pub(super) table: Vec<u32>,
-    /// Table pages that are on flash from the start.
+    /// Number of table pages that are on flash from the start.
     pub(super) table_pages: u32,
     /// Units whose table page is being read: first and last node, by table page.
     arriving: IntMap<(u32, u32)>,
@@ -103,7 +104,7 @@ pub(super) struct Mapping {
     pub(super) domains: Vec<Domain>,
     slot_of: Vec<u32>,
     written: Written,
-    /// Units that collection holds (compat only), and what was stopped at them.
+    /// Units that collection has locked (compat only), and the operations that were stopped there.
     pub(super) locked: IntSet,
     pub(super) behind: IntMap<List>,
     /// Writes that wait for a free block, by plane.
@@ -175,12 +176,12 @@ impl Mapping {
         self.slot_of[unit as usize].checked_sub(1)
     }
 
-    /// Begins to load what a look-up will ask for: the unit of the sector `inside` the range
-    /// of `queue`.
+    /// Prefetches the entry that a lookup will read: the unit of the sector at offset `inside` in
+    /// the range of `queue`.
     #[inline]
     pub(super) fn prefetch_slot(&self, p: &Params, queue: u16, inside: u64) {
         let (unit, _) = p.unit_of_sector(inside);
-        // N.B. MQSim's generator leaves the range now and then.
+        // N.B. MQSim's generator sometimes leaves the range.
         let at = u64::from(self.base(queue)).wrapping_add(unit) as usize;
         crate::hot::prefetch(&self.slot_of, at);
         self.written.prefetch(at);
@@ -201,7 +202,7 @@ impl Mapping {
         self.slot_of[unit as usize] = slot.map_or(0, |slot| slot + 1);
     }
 
-    /// A plane whose writes wait, and how many do.
+    /// A plane with waiting writes, and their number.
     pub(super) fn waiting_planes(&self) -> Option<(usize, u32)> {
         self.overfull
             .iter()
@@ -220,7 +221,7 @@ impl Mapping {
 }
 
 impl Drive {
-    /// Writes the whole mapping table to flash, without taking time.
+    /// Writes the whole mapping table to flash; takes no simulated time.
     pub(super) fn store_mapping_table(&mut self) {
         if self.p.resident && !self.p.compat {
             return;
@@ -237,10 +238,10 @@ impl Drive {
         }
     }
 
-    /// Gives table page `at` a new physical page; `None` when its plane has none.
+    /// Gives table page `at` a new physical page. Returns `None` when its plane has none.
     fn place_table_page(&mut self, queue: u16, at: u32) -> Option<u32> {
         if self.fault.is_some() {
-            // The run ends with this event; the old page may be gone already.
+            // The run ends with this event; the old page may already be gone.
             return None;
         }
         let domain = &self.map.domains[usize::from(queue)];
@@ -264,7 +265,7 @@ impl Drive {
         Some(page)
     }
 
-    /// True when the entry of `unit` is at hand.
+    /// True when the entry of `unit` is in the cache.
     #[inline]
     pub(super) fn entry_present(&self, queue: u16, unit: u32) -> bool {
         self.p.resident
@@ -274,11 +275,11 @@ impl Drive {
                 .is_some()
     }
 
-    /// Sectors of `unit` that hold data, as its entry says.
+    /// Sectors of `unit` that hold data, according to its entry.
     #[inline]
     pub(super) fn written(&self, queue: u16, unit: u32) -> u64 {
         if !self.p.resident && self.p.compat {
-            // MQSim keeps the sector map of a cached entry apart from that of the table.
+            // MQSim keeps separate sector maps for a cached entry and for the table.
             let cmt = &self.map.domains[usize::from(queue)].cmt;
             if let Some(at) = cmt.valid(unit) {
                 return cmt.entries[at].bitmap;
@@ -329,11 +330,11 @@ impl Drive {
         }
     }
 
-    /// Makes room for one entry, writing back the one that leaves.
+    /// Makes room for one entry and writes the evicted entry back.
     ///
-    /// Entries whose table page is being read stay, or what waits for them would wait for ever
-    /// (MQSim lets them go). Where there are only such the cache is over its size until they are
-    /// filled: they are in the buffers of their operations.
+    /// Entries whose table page is being read stay, because operations that wait for them would
+    /// otherwise wait forever (MQSim evicts them). If only such entries are left, the cache exceeds
+    /// its size until they are filled; they are then in the buffers of their operations.
     fn make_room(&mut self, queue: u16) {
         let mut is_left_alone = false;
         while !is_left_alone && self.map.domains[usize::from(queue)].cmt.full() {
@@ -361,7 +362,7 @@ impl Drive {
         entry.dirty = false;
     }
 
-    /// Puts an entry into the cache without taking time (preconditioning, collection).
+    /// Puts an entry into the cache; takes no simulated time (preconditioning, collection).
     pub(super) fn insert_entry(&mut self, queue: u16, unit: u32, write_back: bool) {
         if self.map.domains[usize::from(queue)]
             .cmt
@@ -387,13 +388,13 @@ impl Drive {
         (unit - self.map.base(queue)) / self.p.map_entries_per_page
     }
 
-    /// Brings the entry of `unit` within reach; true when it is there already, false when a table
-    /// page has to be read first.
+    /// Makes the entry of `unit` available. Returns true when it is available already, false when a
+    /// table page must be read first.
     pub(super) fn request_entry(&mut self, queue: u16, unit: u32) -> bool {
         let page = self.table_page_of(queue, unit);
         let domain = &self.map.domains[usize::from(queue)];
         if domain.table[page as usize] == 0 {
-            // First access to this part of the table: nothing to read.
+            // First access to this part of the table, so there is nothing to read.
             self.make_room(queue);
             let at = self.map.domains[usize::from(queue)].cmt.reserve(unit);
             self.fill_entry(queue, at);
@@ -411,7 +412,7 @@ impl Drive {
             return false;
         }
         if departing {
-            // Its table page is in DRAM until it has been written.
+            // Its table page stays in DRAM until it has been written.
             self.fill_entry(queue, at);
             return true;
         }
@@ -433,7 +434,7 @@ impl Drive {
             .or_insert((node, node));
     }
 
-    /// Lets `tr` wait for the entry of its unit.
+    /// Makes `tr` wait for the entry of its unit.
     pub(super) fn wait_for_entry(&mut self, tr: u32) {
         let Tr {
             queue, lpa, kind, ..
@@ -518,7 +519,7 @@ impl Drive {
         if let Some(read) = read
             && !self.p.compat
         {
-            // MQSim never links the two, so that its table writes wait for ever.
+            // MQSim never links the two, so its table writes wait forever.
             self.trs[read].related = write;
         }
         self.map.domains[usize::from(queue)].departing.insert(page);

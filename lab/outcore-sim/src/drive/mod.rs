@@ -1,19 +1,26 @@
 //! One drive: a deterministic discrete-event model from the submission queue to the flash cells.
 //!
 //! Model: the architecture of MQSim (Tavakkol et al., "MQSim: A Framework for Enabling Realistic
-//! Studies of Modern Multi-Queue SSD Devices", FAST 2018), written anew: queue pairs and link
-//! ([`link`]), the block layer's throttle in front of them ([`throttle`]), data cache ([`cache`]),
-//! mapping and its cache ([`map`]), blocks ([`blocks`]), packing of units smaller than a page
-//! ([`pack`]), scheduling ([`tsu`]), chips and buses ([`phy`]), collection and wear levelling
-//! ([`gc`]), preconditioning ([`fill`], [`fill_mqsim`], [`fresh`]).
+//! Studies of Modern Multi-Queue SSD Devices", FAST 2018), written from scratch. The parts are:
+//! - queue pairs and link ([`link`]), and the block layer's throttle in front of them
+//!   ([`throttle`]);
+//! - the data cache ([`cache`]);
+//! - the mapping and its cache ([`map`]), blocks ([`blocks`]), and the packing of units smaller
+//!   than a page ([`pack`]);
+//! - scheduling ([`tsu`]), chips and buses ([`phy`]);
+//! - garbage collection and wear levelling ([`gc`]);
+//! - preconditioning ([`fill`], [`fill_mqsim`], [`fresh`]).
 //!
-//! Invariants, asserted in release builds too: time never runs backwards; a plane's free, valid
-//! and invalid pages add up to all its pages; a finished request has no open operation; when the
-//! event queue is empty nothing is in flight, or [`Drive::check_idle`] names what is stuck.
+//! Invariants, asserted in release builds also:
+//! - Time never runs backwards.
+//! - A plane's free, valid and invalid pages add up to all its pages.
+//! - A finished request has no open operation.
+//! - When the event queue is empty, nothing is in flight; otherwise [`Drive::check_idle`] reports
+//!   what is stuck.
 //!
-//! Bounds: a mapping entry, a bitmap and a reverse entry a mapping unit (9.3 bytes for 4 KiB units
-//! with 7 % over-provisioning), in zeroed memory that the system provides when it is touched;
-//! 32 bytes a block; the rest grows with the operations in flight only.
+//! Bounds: per mapping unit, a mapping entry, a bitmap and a reverse entry (9.3 bytes for 4 KiB
+//! units with 7 % over-provisioning), plus 32 bytes per block. The system provides this zeroed
+//! memory when it is touched. All other memory grows only with the number of operations in flight.
 
 pub(crate) mod blocks;
 mod cache;
@@ -54,7 +61,7 @@ pub(crate) mod event_kind {
     pub(crate) const DATA_OUT: u32 = 4;
     pub(crate) const ARRAY_DONE: u32 = 5;
     pub(crate) const START: u32 = 6;
-    // The queue keeps a lane for each of those above.
+    // The event queue keeps one lane for each kind above.
     pub(crate) const HOST_TIMER: u32 = 7;
     pub(crate) const PACK: u32 = 8;
     pub(crate) const ADMIT: u32 = 9;
@@ -65,29 +72,29 @@ pub(crate) mod event_kind {
 /// A finished request.
 #[derive(Debug, Clone, Copy)]
 pub struct Done {
-    /// Mark given at submission.
+    /// Tag that the caller passed at submission.
     pub tag: u64,
     /// Queue pair.
     pub queue: u16,
-    /// What it was.
+    /// Read, write or trim.
     pub op: Op,
     /// First sector.
     pub lba: u64,
-    /// Sectors.
+    /// Number of sectors.
     pub sectors: u32,
-    /// When the host wanted it.
+    /// Time at which the host issued it.
     pub arrival: Ps,
-    /// When it entered the submission queue.
+    /// Time at which it entered the submission queue.
     pub enqueued: Ps,
-    /// Now.
+    /// Completion time.
     pub completed: Ps,
 }
 
-/// The side that submits: called from within [`Drive::step`].
+/// The side that submits requests. Its methods are called from within [`Drive::step`].
 pub trait Host {
     /// A request has finished; `drive.submit` may be called.
     fn completed(&mut self, drive: &mut Drive, done: Done);
-    /// A timer set with [`Drive::set_timer`] fires.
+    /// A timer that was set with [`Drive::set_timer`] fires.
     fn timer(&mut self, drive: &mut Drive, token: u32);
 }
 
@@ -113,21 +120,22 @@ pub struct Drive {
     fault: Option<Error>,
 }
 
-/// The latest time of an event: 53 days. What one operation takes can be added to it in 64 bits.
+/// The latest time of an event: 53 days. Adding the duration of one operation to it cannot overflow
+/// 64 bits.
 pub(crate) const TIME_MAX: Ps = 1 << 62;
 
-/// A run would have to go on beyond [`TIME_MAX`].
+/// The error of a run that would continue beyond [`TIME_MAX`].
 #[cold]
 pub(crate) fn too_long() -> Error {
     Error::usage("simulate drive", "the simulated time would pass 53 days")
         .hint("fewer requests, shorter pauses between them, or a faster drive")
 }
 
-/// Entries of a small page of the mapping table: with a request for each of these, random requests
-/// touch most of them.
+/// Entries in a small page of the mapping table. With one request per this many entries, random
+/// requests touch most pages of the table.
 const PAGE_ENTRIES: u64 = 1 << 10;
 
-/// Everything, for the queues whose `ids` are empty.
+/// All channels, chips, dies and planes: the default of queues whose `ids` are empty.
 fn all_ids(config: &DriveConfig) -> [Vec<u32>; 4] {
     let f = &config.flash;
     [f.channels, f.chips, f.dies, f.planes].map(|count| (0..count).collect())
@@ -206,9 +214,9 @@ impl Drive {
         Ok(drive)
     }
 
-    /// Says about how many requests will come. Where they will touch most of the tables anyway, the
-    /// memory comes in large pages, which is faster; otherwise little more than what is touched
-    /// becomes resident.
+    /// Announces roughly how many requests will come. If they will touch most of the tables, the
+    /// tables use large memory pages, which are faster. Otherwise only the touched parts become
+    /// resident.
     pub(crate) fn expect_requests(&self, count: u64) {
         if count >= self.map.entries() as u64 / PAGE_ENTRIES {
             self.map.use_large_pages();
@@ -231,8 +239,8 @@ impl Drive {
         self.map.range_sectors(queue) * u64::from(params::SECTOR_BYTES)
     }
 
-    /// First sector of the host's numbering that belongs to `queue`, and the last one that its
-    /// requests may touch.
+    /// First sector of `queue` in the host's numbering, and the last sector that its requests may
+    /// touch.
     pub(crate) fn queue_sectors(&self, queue: u16) -> (u64, u64) {
         let pair = &self.queues[usize::from(queue)];
         (pair.first_sector, pair.last_sector)
@@ -249,7 +257,7 @@ impl Drive {
         self.schedule(at.max(self.now), event_kind::HOST_TIMER, token);
     }
 
-    /// Moves the clock of an idle or waiting drive forward, before a submission from outside.
+    /// Moves the clock of an idle or waiting drive forward before a submission from outside.
     pub(crate) fn advance_to(&mut self, at: Ps) {
         assert!(
             self.events.next_at().is_none_or(|next| at <= next),
@@ -264,8 +272,8 @@ impl Drive {
         self.events.push(at, kind << event_kind::SHIFT | arg);
     }
 
-    /// Executes one event; false when none is pending. A model error (a plane without free pages)
-    /// ends the run with an error that names the resource.
+    /// Executes one event. Returns false when none is pending. A model error (a plane without free
+    /// pages) ends the run with an error that names the resource.
     #[inline]
     pub(crate) fn step<H: Host>(&mut self, host: &mut H) -> Result<bool> {
         let Some(event) = self.events.pop() else {
@@ -318,9 +326,8 @@ impl Drive {
         }
     }
 
-    /// Ends a run: every event has been executed, so nothing may be in flight. Requests that
-    /// MQSim's barrier handling dropped (compat only) are counted instead; their number is
-    /// returned.
+    /// Ends a run. Every event has been executed, so nothing may be in flight. Returns the number
+    /// of requests that MQSim's barrier handling dropped (compat only).
     pub(crate) fn check_idle(&mut self) -> Result<u64> {
         if self.events.len() > 0 {
             return Err(Error::usage("finish run", "events are still pending"));
@@ -333,7 +340,8 @@ impl Drive {
         }
         if self.p.compat {
             // In MQSim a dropped operation also leaks its back-pressure credit, so requests that
-            // wait for it never end either; it stops without a word, here they are counted.
+            // wait for the credit never end either. MQSim stops silently; here the stuck requests
+            // are counted.
             return Ok(stuck);
         }
         Err(Error::new(
@@ -365,7 +373,7 @@ impl Drive {
     }
 }
 
-/// Sectors of a bitmap.
+/// Number of sectors in a bitmap.
 #[inline]
 pub(crate) fn sectors(bitmap: u64) -> u32 {
     bitmap.count_ones()

@@ -1,9 +1,9 @@
-//! The memory that the model of a drive takes, before any of it is allocated.
+//! Computes the memory that the model of a drive takes, before any of it is allocated.
 //!
-//! Contract: [`check`] rejects what the machine has no room for, with the amount, what is free, and
-//! a size that fits. The tables of the model grow with the flash alone ([`super`] has the bytes per
-//! mapping unit); filling holds lists of units as well. What grows with operations in flight is not
-//! counted.
+//! Contract: [`check`] rejects drives that do not fit into the machine's memory. The error gives
+//! the amount, the free memory, and a size that fits. The tables of the model grow only with the
+//! flash ([`super`] has the bytes per mapping unit); filling also holds lists of units. Memory that
+//! grows with the operations in flight is not counted.
 
 use std::mem::size_of;
 
@@ -14,15 +14,15 @@ use super::blocks::Block;
 use super::params::Params;
 use crate::config::DriveConfig;
 
-/// Of a list that grew by doubling, for each unit of four bytes.
+/// Bytes per unit, a number of four bytes, in a list that grows by doubling.
 const LIST_BYTES: u64 = 8;
 
-/// How much is simulated at a time.
+/// How much is simulated at the same time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AtOnce {
-    /// Drives with tables of their own.
+    /// Number of drives with tables of their own.
     pub(crate) drives: u64,
-    /// How many of them are filled at the same moment.
+    /// Number of drives that are filled at the same moment.
     pub(crate) filling: u64,
 }
 
@@ -36,7 +36,7 @@ impl AtOnce {
     }
 }
 
-/// Bytes of the tables of one drive, and of the lists that filling it takes.
+/// Bytes of the tables of one drive, and of the lists that filling it needs.
 fn bytes_of(p: &Params) -> (u64, u64) {
     let blocks = u64::from(p.plane_count) * u64::from(p.blocks);
     let slots = blocks * u64::from(p.pages) * u64::from(p.slots);
@@ -53,10 +53,10 @@ fn bytes_of(p: &Params) -> (u64, u64) {
     (tables_bytes, units * LIST_BYTES)
 }
 
-/// Rejects what this machine has no memory for.
+/// Rejects simulations for which this machine has too little memory.
 ///
 /// # Errors
-/// Memory, with what is needed and free.
+/// Out of memory, with the needed and the free amount.
 pub(crate) fn check(config: &DriveConfig, at_once: AtOnce) -> Result<()> {
     match outcore_io::config::free_memory_bytes() {
         Some(free_bytes) => check_in(config, at_once, free_bytes),
@@ -86,14 +86,14 @@ fn check_in(config: &DriveConfig, at_once: AtOnce, free_bytes: u64) -> Result<()
     );
     let share = free_bytes as f64 * 0.9 / need_bytes as f64;
     let fitting_bytes = (share * flash_bytes as f64) as u64;
-    // A preset that is scaled down keeps so many blocks and pages.
+    // A preset that is scaled down keeps at least this many blocks and pages.
     let f = &config.flash;
     let planes = u64::from(f.channels) * u64::from(f.chips) * u64::from(f.dies * f.planes);
     let least_pages = u64::from(f.blocks.min(128)) * u64::from(f.pages.min(32));
     let least_bytes = planes * least_pages * f.page.0;
     let hint = match fitting_bytes >= least_bytes {
         true => {
-            // A round number, but not less than the least.
+            // A round number, but not less than the minimum.
             let round_bytes = (1 << fitting_bytes.max(1).ilog2()).max(least_bytes);
             format!(
                 "simulate less flash at the same speed: --drive-size {} of a preset, or fewer flash.blocks",
@@ -112,10 +112,10 @@ fn check_in(config: &DriveConfig, at_once: AtOnce, free_bytes: u64) -> Result<()
     Err(Error::new(Kind::Memory, "simulate drive", cause).hint(hint))
 }
 
-/// Rejects a log of requests for which there is no memory.
+/// Rejects a log of requests for which there is too little memory.
 ///
 /// # Errors
-/// Memory, with what is needed and free.
+/// Out of memory, with the needed and the free amount.
 pub(crate) fn check_log(requests: u64, request_bytes: u64) -> Result<()> {
     let Some(free_bytes) = outcore_io::config::free_memory_bytes() else {
         return Ok(());
@@ -148,7 +148,7 @@ mod tests {
             let error = check_in(&whole, at_once, free_bytes).unwrap_err();
             assert_eq!(error.kind(), Kind::Memory);
             assert!(error.cause().contains("1.00 GiB are free"), "{error}");
-            // What the hint says works when it is typed.
+            // The command in the hint works when it is typed.
             let hint = error.next_step().unwrap();
             let size = hint.split("--drive-size ").nth(1).unwrap();
             let size = size.split(' ').next().unwrap();

@@ -1,17 +1,19 @@
 //! Translation of user operations, and the packing of units smaller than a page.
 //!
-//! Model: with static allocation and units of a page the address fixes the plane and every write
-//! takes the next page of its frontier. Otherwise writes are collected: a class of places (the
-//! whole drive, a channel, a die or a plane, as the allocation allows) has one page under
-//! construction; when it is full, or has waited `pack_wait`, it is programmed on the plane of the
-//! class with the fewest operations waiting, planes taken in turn among equals (MQMS, "dynamic
-//! allocation" and "fine-grained mapping"). A page whose time is up while every die of its class
-//! has programs to do stays open, once, for as long as it would have queued behind them: what is
-//! programmed half empty under load costs collection. A partly written unit is read first and
-//! merged.
+//! Model: with static allocation and units of a page, the address fixes the plane and every write
+//! takes the next page of its frontier. Otherwise writes are collected (MQMS, "dynamic allocation"
+//! and "fine-grained mapping"):
+//! - A class of places has one page under construction. A class is the whole drive, a channel, a
+//!   die or a plane, depending on the allocation.
+//! - A page that is full or has waited `pack_wait` is programmed on the plane of the class with the
+//!   fewest waiting operations; planes with equally many are used round-robin.
+//! - If the wait of a page ends while every die of its class has programs to do, the page stays
+//!   open once more, for as long as it would have queued behind them. Half-empty pages under load
+//!   would cost collection.
+//! - A partial write of a unit first reads the unit and merges it.
 //!
 //! Invariants: a unit is either mapped, or in flight in exactly one page under construction or
-//! program; reads of a unit in flight are served from DRAM. Memory: one node a unit in flight.
+//! program. Reads of a unit in flight are served from DRAM. Memory: one node per unit in flight.
 
 use super::params::{Params, SECTOR_BYTES};
 use super::types::{Frontier, IntMap, Kind, List, NONE, Source, Tr};
@@ -25,9 +27,9 @@ struct Open {
     first: u32,
     last: u32,
     count: u32,
-    /// The timer that will program it, if no newer one was set.
+    /// The time of the timer that programs the page, unless a newer one was set.
     due: Ps,
-    /// Its time is up, and it waits for the programs that were there before it.
+    /// Its wait has ended, and it now waits for the programs that were queued before it.
     behind: bool,
     queue: u16,
 }
@@ -48,22 +50,22 @@ pub(super) struct Packer {
     classes: u32,
     open: Vec<Open>,
     turn: Vec<u32>,
-    /// All planes, neighbours in different channels, then chips, dies and planes; where a class has
-    /// them all.
+    /// All planes, ordered so that neighbours are in different channels, then chips, dies and
+    /// planes; used when a class has all planes.
     spread: Vec<u32>,
-    /// Die that is being filled plane by plane: next plane, planes left; by class.
+    /// By class, the die that is being filled plane by plane: next plane, planes left.
     stripe: Vec<(u32, u32)>,
-    /// Full pages that wait for a free block: first unit of each, in order of arrival.
+    /// Full pages that wait for a free block, in order of arrival.
     stalled: Vec<Open>,
-    /// The last page found no plane, and asking for collections began none.
+    /// The last page found no plane, and no collection could be started for it.
     nothing_began: bool,
     /// Units whose data is only in DRAM, with the number of writes that carry them.
     in_flight: IntMap<u32>,
-    /// Operations that ended while the list they belong to was still being walked.
+    /// Operations that ended while their list was still being traversed.
     ended: Vec<u32>,
 }
 
-/// The plane of a place in the order over channels, chips, dies, planes.
+/// The plane at `index` in the order over channels, chips, dies, planes.
 fn spread_plane(p: &Params, index: u32) -> u32 {
     let channel = index % p.channels;
     let rest = index / p.channels;
@@ -114,7 +116,7 @@ impl Packer {
 }
 
 impl Drive {
-    /// Looks up the units of a list of operations (linked by `sibling`) and hands them to the
+    /// Looks up the units of a list of operations (linked by `sibling`) and passes them to the
     /// scheduler.
     pub(super) fn dispatch(&mut self, first: u32) {
         let Tr {
@@ -124,7 +126,7 @@ impl Drive {
             ..
         } = self.trs[first];
         if kind == Kind::Read && sibling == NONE && self.p.resident && self.dispatches_at_once() {
-            // Nearly always: a small read, alone.
+            // The common case: a single small read.
             self.look_up(queue, first);
             if self.trs[first].placed {
                 self.queue_and_serve(first);
@@ -133,8 +135,8 @@ impl Drive {
             return;
         }
         if !self.p.compat {
-            // Pages that one request fills go to the scheduler together, so that the planes of a
-            // die can be programmed by one command. MQSim opens the batch after the lookups.
+            // The pages that one request fills go to the scheduler together, so that one command
+            // can program the planes of a die. MQSim opens the batch after the lookups.
             self.open_batch();
         }
         let mut at = first;
@@ -185,7 +187,7 @@ impl Drive {
         }
     }
 
-    /// Nothing holds units, and nobody gathers operations that belong together.
+    /// True when no unit is locked and no batch is open.
     #[inline]
     fn dispatches_at_once(&self) -> bool {
         self.map.locked.is_empty() && self.batch_of_one()
@@ -200,7 +202,7 @@ impl Drive {
         }
     }
 
-    /// Slots of one page that one request reads leave the page together.
+    /// Slots of one page that one request reads are transferred from the page together.
     fn join_read(&mut self, head: u32, tr: u32) {
         let bytes = self.trs[tr].bytes;
         self.trs[head].bytes += bytes;
@@ -226,8 +228,8 @@ impl Drive {
         self.wait_for_entry(tr);
     }
 
-    /// Finds or makes the place of an operation whose entry is at hand. True when it may be
-    /// submitted now.
+    /// Finds or creates the place of an operation whose entry is available. Returns true when the
+    /// operation may be submitted now.
     pub(super) fn translate(&mut self, tr: u32) -> bool {
         let Tr {
             queue, lpa, kind, ..
@@ -252,9 +254,8 @@ impl Drive {
         self.place_write(tr, plane)
     }
 
-    // N.B. the load of the entry was a third of the time of random reads on a large drive, until
-    // the submission began to prefetch it. Loading it there (without use) made the run slower
-    // instead.
+    // N.B. Submission prefetches this entry, because its load dominates random reads on a large
+    // drive. An additional load there that uses the value makes runs slower.
     fn translate_read(&mut self, tr: u32, queue: u16, unit: u32) -> bool {
         let slot = match self.map.slot(unit) {
             Some(slot) => slot,
@@ -285,13 +286,14 @@ impl Drive {
         true
     }
 
-    /// MQSim gives a page to a unit that is read before it was written.
+    /// MQSim allocates a page for a unit that is read before it was written.
     fn place_read_of_nothing(&mut self, tr: u32, queue: u16, unit: u32) -> Option<u32> {
         let bitmap = self.trs[tr].bitmap;
         let domain = &self.map.domains[usize::from(queue)];
         let plane = domain.order.plane(unit - domain.base);
         let page = self.take_page(plane, queue, Frontier::Data, 1)?;
-        // N.B. only a page that was erased holds a mark; memory that is read alone takes no pages.
+        // N.B. Only a page that was erased before carries a mark. Memory that is only read stays
+        // unallocated, so the mark is written only where it changes.
         let back = &mut self.blocks.back[page as usize];
         if *back != 0 {
             *back = 0;
@@ -300,7 +302,7 @@ impl Drive {
         Some(page)
     }
 
-    /// A read that needs no flash: the data is in DRAM, or there is none.
+    /// Serves a read that needs no flash: its data is in DRAM, or the unit has none.
     fn serve_from_memory(&mut self, tr: u32) {
         let Tr {
             req, bitmap, queue, ..
@@ -314,7 +316,8 @@ impl Drive {
         self.pack.ended.push(tr);
     }
 
-    /// Takes a page of `plane` for a write of a whole page unit; false when there is none.
+    /// Takes a page of `plane` for a write of a whole page unit. Returns false when the plane has
+    /// none.
     pub(super) fn place_write(&mut self, tr: u32, plane: u32) -> bool {
         let Tr {
             queue, lpa, bitmap, ..
@@ -345,7 +348,7 @@ impl Drive {
         true
     }
 
-    /// The read of the sectors that a partial write keeps; submitted by the caller.
+    /// The read of the sectors that a partial write keeps. The caller submits it.
     fn merge_read(&mut self, write: u32, slot: u32, keep: u64) -> u32 {
         let Tr {
             queue,
@@ -368,7 +371,7 @@ impl Drive {
         self.trs.put(read)
     }
 
-    /// A write of a packed unit: merge first if it is partial, then pack.
+    /// Handles a write of a packed unit: merges it first if it is partial, then packs it.
     fn merge_then_pack(&mut self, tr: u32) {
         let Tr {
             queue, lpa, bitmap, ..
@@ -443,7 +446,7 @@ impl Drive {
             self.program_open(class);
             return;
         };
-        // The planes of a die share commands.
+        // The planes of a die share program commands.
         let commands = u64::from(programs.div_ceil(self.p.planes));
         let open = &mut self.pack.open[class as usize];
         open.behind = true;
@@ -464,14 +467,14 @@ impl Drive {
         }
     }
 
-    /// Blocks became free: programs the pages that waited for one.
+    /// Programs the pages that waited for a free block, now that blocks became free.
     pub(super) fn retry_stalled(&mut self) {
         if self.pack.stalled.is_empty() {
             return;
         }
         let waiting = std::mem::take(&mut self.pack.stalled);
-        // Classes that had no plane for a page, where another attempt would find all as it was.
-        // Only greedy collection draws nothing when it is asked in vain.
+        // Classes that had no plane for a page; another attempt would find the same state. This
+        // holds only for greedy collection, which draws no random numbers in a failed attempt.
         let mut hopeless: Vec<u32> = Vec::new();
         for open in waiting {
             let class = self.class_of(open.queue, self.trs[open.first].lpa)
@@ -495,7 +498,7 @@ impl Drive {
         }
     }
 
-    /// The search for a plane begins one further next time.
+    /// Moves the start of the next search for a plane one further.
     fn next_turn(&mut self, class: u32) {
         let (_, count) = self.planes_of_class(class);
         let turn = &mut self.pack.turn[class as usize];
@@ -527,7 +530,7 @@ impl Drive {
         let shared = self.map.domains.len() > 1;
         let mut best: Option<(u32, u32)> = None;
         for step in 0..count {
-            // Consecutive choices walk over channels first, then chips, dies and planes.
+            // Consecutive choices iterate over channels first, then chips, dies and planes.
             let at = turn + step;
             let at = if at < count { at } else { at - count };
             let plane = self
@@ -554,21 +557,21 @@ impl Drive {
         best.map(|(_, plane)| self.start_stripe(class, plane, shared))
     }
 
-    /// Some die of the class has nothing to do.
+    /// True when some die of the class is idle.
     fn has_idle_die(&self, first: u32, count: u32) -> bool {
         let dies = (first..first + count).step_by(self.p.planes as usize);
         dies.into_iter()
             .any(|plane| self.unit_load(self.p.unit_of_plane(plane)) == 0)
     }
 
-    /// The plane after this one in its die, the first after the last: no plane of a die gets more
-    /// of the writes than the others.
+    /// The plane after this one in its die, or the first after the last one. This way all planes of
+    /// a die receive equally many writes.
     fn next_of_die(&self, plane: u32) -> u32 {
         let at = plane % self.p.planes;
         plane - at + (at + 1) % self.p.planes
     }
 
-    /// Begins to fill the die of `plane`, when the class has all of it.
+    /// Begins to fill the die of `plane` if the class contains the whole die.
     fn start_stripe(&mut self, class: u32, plane: u32, shared: bool) -> u32 {
         let planes = self.p.planes;
         let (_, count) = self.planes_of_class(class);
@@ -591,7 +594,8 @@ impl Drive {
         (0..4).all(|dim| ids[dim].contains(&place[dim]))
     }
 
-    /// Programs a page under construction; false when no plane of its class has a free block.
+    /// Programs a page under construction. Returns false when no plane of its class has a free
+    /// block.
     fn program_pack(&mut self, class: u32, open: Open) -> bool {
         let Some(plane) = self.choose_plane(class, open.queue) else {
             let (first, count) = self.planes_of_class(class);
@@ -641,7 +645,7 @@ impl Drive {
         true
     }
 
-    /// A unit's data is on flash; it is no longer held in DRAM for it.
+    /// The data of a unit is on flash, so DRAM no longer holds it for this write.
     pub(super) fn unit_landed(&mut self, unit: u32) {
         if let Some(count) = self.pack.in_flight.get_mut(&unit) {
             *count -= 1;
@@ -682,7 +686,7 @@ impl Drive {
         }
     }
 
-    /// Stops an operation at a unit that collection holds. MQSim drops it when the unit is
+    /// Stops an operation at a unit that collection has locked. MQSim drops it when the unit is
     /// released, so its request never ends (compat only).
     pub(super) fn stop_at_barrier(&mut self, tr: u32) {
         let unit = self.trs[tr].lpa;

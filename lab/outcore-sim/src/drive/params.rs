@@ -1,13 +1,14 @@
-//! The numbers of one drive, worked out once from its configuration.
+//! The numbers of one drive, computed once from its configuration.
 //!
-//! Contract: integers only (picoseconds, bytes, counts); everything that a hot path needs is here
-//! already multiplied out. Sources: ONFI 4 command and address cycles as MQSim 7ec40e3 models them
-//! (read command 290 ns, +650 ns a further plane; program 361 ns, +816 ns; erase 220 ns, +700 ns),
-//! PCIe packets of 128 bytes with 28 bytes of overhead.
+//! Contract: integers only (picoseconds, bytes, counts). Everything that a hot path needs is
+//! multiplied out here. Sources:
+//! - ONFI 4 command and address cycles as MQSim 7ec40e3 models them: read command 290 ns, plus 650
+//!   ns per further plane; program 361 ns, plus 816 ns; erase 220 ns, plus 700 ns.
+//! - PCIe packets of 128 bytes with 28 bytes of overhead.
 //!
-//! With `compat = "mqsim"` the dies of one chip are one unit, the bus time of two bytes is cut to
-//! whole nanoseconds, and link times are cut to whole nanoseconds; otherwise every die is its own
-//! unit and all times are exact to the picosecond.
+//! With `compat = "mqsim"` the dies of one chip form one unit, and both link times and the bus time
+//! of two bytes are truncated to whole nanoseconds. Otherwise every die is its own unit and all
+//! times are exact to the picosecond.
 
 use super::types::Frontier;
 use crate::config::{
@@ -31,7 +32,8 @@ const T_DBSY: Ps = 500 * NS;
 /// Ready/busy signal after a read.
 const T_READY_READ: Ps = 20 * NS;
 
-/// Commands of an NVMe queue pair, and of a SATA drive (native command queueing).
+/// Maximum number of commands in a queue pair of NVMe, and in the queue of a SATA drive (native
+/// command queueing).
 const NVME_COMMANDS_MAX: u32 = 65_535;
 const SATA_COMMANDS_MAX: u32 = 32;
 /// Payload of a SATA data frame.
@@ -40,12 +42,12 @@ const SATA_DATA_BYTES: u64 = 8192;
 const LINK_PACKET_BYTES: u64 = 128;
 const LINK_OVERHEAD_BYTES: u64 = 28;
 
-/// Division of 32-bit numbers by a number that is fixed for a run, as one multiplication
-/// (D. Lemire et al., "Faster remainder by direct computation", 2019): exact for all operands.
+/// Division of 32-bit numbers by a number that is fixed for a run, done as one multiplication (D.
+/// Lemire et al., "Faster remainder by direct computation", 2019). Exact for all operands.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Divider {
     by: u32,
-    /// 2^64 / by, rounded up; 0 stands for division by one.
+    /// 2^64 / `by`, rounded up; 0 means division by one.
     inverse: u64,
 }
 
@@ -76,7 +78,7 @@ impl Divider {
     }
 }
 
-/// The planes of a queue in the order in which static allocation takes them.
+/// The planes of a queue in the order in which static allocation uses them.
 #[derive(Debug, Clone)]
 pub(crate) struct StaticOrder {
     planes: Vec<u32>,
@@ -84,7 +86,7 @@ pub(crate) struct StaticOrder {
 }
 
 impl StaticOrder {
-    /// The order of `p` over the channels, chips, dies and planes that `ids` lists, none empty.
+    /// The order of `p` over the channels, chips, dies and planes in `ids`. No list may be empty.
     pub(crate) fn new(p: &Params, ids: &[Vec<u32>; 4]) -> Self {
         let count: usize = ids.iter().map(Vec::len).product();
         let plane = |at: usize| {
@@ -109,7 +111,7 @@ impl StaticOrder {
     }
 }
 
-/// See the module.
+/// All numbers of a drive; see the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Params {
     pub(crate) compat: bool,
@@ -124,13 +126,13 @@ pub(crate) struct Params {
     pub(crate) pages: u32,
     pub(crate) page_bytes: u32,
     pub(crate) page_sectors: u32,
-    /// Sectors of a mapping unit.
+    /// Sectors per mapping unit.
     pub(crate) unit_sectors: u32,
-    /// Mapping units a page.
+    /// Mapping units per page.
     pub(crate) slots: u32,
-    /// Planes that one command unit (compat: chip, else die) holds.
+    /// Planes per command unit (a chip with compat, otherwise a die).
     pub(crate) planes_per_unit: u32,
-    /// Command units of a channel.
+    /// Command units per channel.
     pub(crate) units_per_channel: u32,
     pub(crate) plane_count: u32,
     pub(crate) pages_per_plane: u32,
@@ -163,7 +165,7 @@ pub(crate) struct Params {
     pub(crate) command_interval: Ps,
     link_lanes: u64,
     link_lane_rate: u64,
-    /// A SATA link instead of PCIe.
+    /// The link is SATA instead of PCIe.
     pub(crate) sata: bool,
     sata_rate: u64,
     sata_frame: Ps,
@@ -193,7 +195,7 @@ pub(crate) struct Params {
     pub(crate) gc_threshold: u32,
     pub(crate) gc_hard_threshold: u32,
     pub(crate) gc_concurrent: u32,
-    /// Where collected data goes.
+    /// The frontier that receives collected data.
     pub(crate) gc_frontier: Frontier,
     pub(crate) preemptible: bool,
     pub(crate) dynamic_wear: bool,
@@ -219,7 +221,7 @@ impl Params {
         }
     }
 
-    /// Works out the numbers of `config` for a drive with `queues` queue pairs.
+    /// Computes the numbers of `config` for a drive with `queues` queue pairs.
     #[allow(clippy::too_many_lines, reason = "one literal with a line a number")]
     pub(crate) fn new(config: &DriveConfig, queues: u32) -> Self {
         let f = &config.flash;
@@ -383,13 +385,13 @@ impl Params {
         }) as usize
     }
 
-    /// Time in the array of a read.
+    /// Time of a read in the flash array.
     #[inline]
     pub(crate) fn read_ps(&self, page_in_block: u32) -> Ps {
         self.read[self.page_class(page_in_block)] + T_READY_READ
     }
 
-    /// Time in the array of a program.
+    /// Time of a program in the flash array.
     #[inline]
     pub(crate) fn program_ps(&self, page_in_block: u32) -> Ps {
         self.program[self.page_class(page_in_block)]
@@ -461,7 +463,7 @@ impl Params {
             + self.sata_frame
     }
 
-    /// Time of `payload` bytes over a SATA link: the set-up frame, and frames of data.
+    /// Time of `payload` bytes over a SATA link: the set-up frame and the data frames.
     pub(crate) fn sata_data_ps(&self, payload: u64) -> Ps {
         let frames = payload.div_ceil(SATA_DATA_BYTES);
         (u128::from(payload) * u128::from(SECOND) / u128::from(self.sata_rate)) as Ps
@@ -479,7 +481,7 @@ impl Params {
             }
     }
 
-    /// Time of a DRAM access of `bytes`: one activation a row, two bytes-per-transfer a cycle.
+    /// Time of a DRAM access of `bytes`: one activation per row and two transfers per cycle.
     pub(crate) fn dram_ps(&self, bytes: u64) -> Ps {
         let open = self.t_rcd + self.t_cl;
         if self.compat {
@@ -490,8 +492,8 @@ impl Params {
         open + (rows - 1) * (self.t_rp + open) + transfer as u64
     }
 
-    /// MQSim's estimate, with its integer divisions and, above a row, its division where a
-    /// product was meant; all in whole nanoseconds.
+    /// MQSim's estimate, in whole nanoseconds, with its integer divisions. Above one row MQSim
+    /// divides where it should multiply.
     fn dram_compat_ps(&self, bytes: u64) -> Ps {
         let open = (self.t_rcd + self.t_cl) / NS;
         let burst_ns = self.burst_ps / 1000.0;
@@ -509,7 +511,7 @@ impl Params {
         ns * NS
     }
 
-    /// Mapping unit of a sector, and the sector's place in it.
+    /// Mapping unit of a sector, and the sector's offset in it.
     #[inline]
     pub(crate) fn unit_of_sector(&self, sector: u64) -> (u64, u64) {
         let per_unit = u64::from(self.unit_sectors);
@@ -556,7 +558,7 @@ impl Params {
         self.by_pages.rem(page)
     }
 
-    /// Die (numbered over the drive) of a plane, and the plane's number within it.
+    /// Die of a plane (numbered over the drive), and the plane's number within it.
     #[inline]
     pub(crate) fn die_of_plane(&self, plane: u32) -> (u32, u32) {
         let die = self.by_planes.div(plane);

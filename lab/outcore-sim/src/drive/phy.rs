@@ -1,23 +1,23 @@
 //! Channels and command units: commands, array time, data out, suspension.
 //!
-//! Model: ONFI NV-DDR2 as in MQSim. A channel carries one transfer at a time; a command with its
-//! addresses (and, for a program, its data) occupies it, then the unit works on its own. Data that
-//! was read waits at the unit and leaves before new commands: table pages first, then user data,
-//! then collected data, each in order of arrival. A unit takes the next command when all its data
-//! has left.
+//! Model: ONFI NV-DDR2 as in MQSim. A channel carries one transfer at a time. A command with its
+//! addresses (and, for a program, its data) occupies the channel; then the unit works on its own.
+//! Data that was read waits at the unit and is transferred before new commands: table pages first,
+//! then user data, then collected data, each in order of arrival. A unit accepts the next command
+//! when all its data has been transferred.
 //!
-//! Outside `compat` a program or an erase may be suspended for reads: it stops, its remaining time
-//! is kept, and it goes on when the unit has nothing left to read out.
+//! Outside `compat`, reads may suspend a program or an erase. The suspended command keeps its
+//! remaining time and resumes when the unit has nothing left to transfer.
 //!
 //! Invariant: a channel is busy exactly while one COMMAND_IN or DATA_OUT event of one of its units
-//! is pending; a unit's array works exactly while its ARRAY_DONE event is pending.
+//! is pending. A unit's array works exactly while its ARRAY_DONE event is pending.
 
 use super::params::Params;
 use super::types::{Kind, List, NONE, Source, Tr};
 use super::{Drive, event_kind};
 use crate::quantities::Ps;
 
-/// What a unit does.
+/// State of a command unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Idle,
@@ -32,7 +32,7 @@ pub(super) enum Status {
 #[derive(Debug, Clone)]
 struct Unit {
     status: Status,
-    /// Operations of the command, or reads whose data has not left.
+    /// Operations of the command, or reads whose data has not been transferred yet.
     active: List,
     /// The read whose data is on the bus.
     transfer: u32,
@@ -41,12 +41,12 @@ struct Unit {
     /// Time that the command takes in the array.
     array: Ps,
     array_busy: bool,
-    /// Since when the array's time is not yet in the counters.
+    /// Start of the array time that the counters do not include yet.
     uncounted_since: Ps,
     suspended: List,
     suspended_kind: Status,
     left: Ps,
-    /// A resumed operation is not interrupted before this.
+    /// A resumed operation cannot be interrupted before this time.
     untouchable_until: Ps,
 }
 
@@ -55,7 +55,7 @@ struct Unit {
 pub(super) struct Phy {
     units: Vec<Unit>,
     busy: Vec<bool>,
-    /// Reads waiting for the bus: table, user, collection; by channel.
+    /// Reads that wait for the bus (table, user, collection), by channel.
     waiting: Vec<[List; 3]>,
 }
 
@@ -193,7 +193,7 @@ impl Drive {
         }
     }
 
-    /// Interrupts the running command of a unit; returns the time that takes on the bus.
+    /// Interrupts the running command of a unit. Returns the bus time that this takes.
     fn suspend(&mut self, unit: u32) -> Ps {
         let data = event_kind::ARRAY_DONE << event_kind::SHIFT | unit;
         assert!(
@@ -215,7 +215,7 @@ impl Drive {
         }
     }
 
-    /// Brings what the arrays have worked until now into the counters.
+    /// Adds the array time up to now to the counters.
     pub(super) fn count_array_time(&mut self) {
         for state in self.phy.units.iter_mut().filter(|state| state.array_busy) {
             self.stats.array_ps += self.now - state.uncounted_since;
@@ -223,7 +223,7 @@ impl Drive {
         }
     }
 
-    /// Lets a suspended command go on.
+    /// Resumes a suspended command.
     fn resume(&mut self, unit: u32) {
         let grace = self.p.suspend_program;
         let state = &mut self.phy.units[unit as usize];
@@ -261,7 +261,7 @@ impl Drive {
         self.channel_free(channel);
     }
 
-    /// A channel has become idle: data out first, then commands.
+    /// A channel has become idle: it transfers data out first, then commands.
     fn channel_free(&mut self, channel: u32) {
         for class in 0..3 {
             let waiting = &mut self.phy.waiting[channel as usize][class];
@@ -391,7 +391,7 @@ impl Drive {
         }
         self.phy.busy[channel as usize] = false;
         if !self.p.compat {
-            // A short command between two transfers keeps the dies working while data leaves.
+            // A short command between two transfers keeps the dies busy during the transfers.
             self.serve_channel(channel);
             if !self.phy.channel_idle(channel) {
                 return;
@@ -400,7 +400,7 @@ impl Drive {
         self.channel_free(channel);
     }
 
-    /// An operation is finished: tell its owner, then forget it.
+    /// An operation is finished: informs its owner, then frees it.
     fn served(&mut self, tr: u32) {
         let Tr {
             source,
@@ -421,7 +421,8 @@ impl Drive {
     }
 }
 
-/// The bus queue is linked through [`Tr::sibling`], which a placed read no longer needs.
+/// Appends to a bus queue. It is linked through [`Tr::sibling`], which a placed read no longer
+/// needs.
 fn push_bus(list: &mut List, trs: &mut super::types::Pool<Tr>, at: u32) {
     trs[at].sibling = NONE;
     if list.tail == NONE {

@@ -1,17 +1,18 @@
-//! How many pages of a block are valid in the steady state of a collector.
+//! Computes how many pages of a block are valid in the steady state of a collector.
 //!
 //! Model: B. Van Houdt, "A mean field model for a class of garbage collection algorithms in
 //! flash-based solid state drives", SIGMETRICS 2013: d-choices (greedy as 30 choices), RANDOM,
-//! RANDOM+ and RANDOM++ under uniform writes; hot/cold traffic as a stretched uniform one. All
-//! functions return probabilities of 0, 1, .. `pages` valid pages. Integer powers are repeated
+//! RANDOM+ and RANDOM++ under uniform writes; hot/cold traffic as stretched uniform traffic. All
+//! functions return the probabilities of 0, 1, .. `pages` valid pages. Integer powers are repeated
 //! products, so that the results are the same on every machine.
 //!
-//! MQSim follows the differential equation for ten units of time; with blocks of more than some 800
-//! pages that grows without bounds, or begins with coefficients that no float holds; and it has no
-//! block with all of its pages valid, so that there are fewer than the load says. [`steady_field`]
-//! is where the equation comes to rest, solved directly.
+//! MQSim integrates the differential equation over ten units of time. For blocks of more than about
+//! 800 pages the result grows without bounds, or starts with coefficients that no float can hold.
+//! MQSim also has no block with all of its pages valid, so there are fewer valid pages than the
+//! load implies. [`steady_field`] solves directly for the state at which the equation comes to
+//! rest.
 
-/// Power with an integer exponent by repeated multiplication: the same on every machine.
+/// Power with an integer exponent by repeated multiplication; the same result on every machine.
 pub(super) fn power(base: f64, exponent: u32) -> f64 {
     let (mut result, mut base, mut exponent) = (1.0, base, exponent);
     while exponent > 0 {
@@ -34,11 +35,12 @@ fn choose(n: u32, k: u32) -> f64 {
     result
 }
 
-/// The mean field limit of d-choices collection under uniform writes, at rest. With `w[i]` the
-/// probability of at least `i` valid pages and `moved` the pages that a collection moves, the sum
-/// of `w[i]^d`, Van Houdt's equation is `1 - w[i]^d = (b - moved) i (w[i] - w[i+1]) / (b load)`:
-/// for a given `moved` it gives `w` from the last page down, and only the right one gives itself
-/// again. Cost: some hundred steps a page.
+/// The mean field limit of d-choices collection under uniform writes, at rest. Let `w[i]` be the
+/// probability of at least `i` valid pages, and `moved` the pages that a collection moves, the sum
+/// of `w[i]^d`. Van Houdt's equation is then
+/// `1 - w[i]^d = (b - moved) i (w[i] - w[i+1]) / (b load)`. For a given `moved` it yields `w` from
+/// the last page down; only the correct `moved` reproduces itself. Cost: a few hundred steps per
+/// page.
 pub(super) fn steady_field(pages: u32, load: f64, choices: u32) -> Vec<f64> {
     let b = pages as usize;
     let mut w = vec![0.0; b + 2];
@@ -63,8 +65,8 @@ pub(super) fn steady_field(pages: u32, load: f64, choices: u32) -> Vec<f64> {
     (0..=b).map(|i| w[i] - w[i + 1]).collect()
 }
 
-/// The `w` of `rate w + w^d = 1 + rate above`, between `above` and 1: Newton's method from the
-/// right, where the left side, convex and rising, is too large.
+/// The root `w` of `rate w + w^d = 1 + rate above`, between `above` and 1. Newton's method from the
+/// right, where the left side, which is convex and rising, is too large.
 fn root(rate: f64, choices: u32, above: f64) -> f64 {
     let mut w = 1.0;
     for _ in 0..200 {
@@ -79,8 +81,8 @@ fn root(rate: f64, choices: u32, above: f64) -> f64 {
     w.max(above)
 }
 
-/// As MQSim has it: Euler's method on the differential equation, from a binomial start, with its
-/// step and number of rounds; the rest where that leaves the numbers.
+/// MQSim's solution: Euler's method on the differential equation, from a binomial start, with
+/// MQSim's step and number of rounds. Returns the state at rest where that gives no valid numbers.
 pub(super) fn mean_field(pages: u32, load: f64, choices: u32) -> Vec<f64> {
     const STEP: f64 = 0.001;
     const ROUNDS_MAX: u32 = 10_000;
@@ -176,7 +178,7 @@ pub(super) fn hot_cold_states(states: &[f64], ratio: f64) -> Vec<f64> {
     out
 }
 
-/// Shifts a distribution of valid pages so that its mean comes to `mean` (a share of the pages).
+/// Shifts a distribution of valid pages so that its mean is `mean` (a share of the pages).
 pub(super) fn shift_to_mean(states: &[f64], mean: f64) -> Vec<f64> {
     let pages = states.len() - 1;
     let model: f64 = states
@@ -234,7 +236,7 @@ mod tests {
         for (pages, load, choices) in [(256, 0.5, 8), (256, 0.75, 11), (832, 0.9, 30)] {
             let rest = steady_field(pages, load, choices);
             let followed = mean_field(pages, load, choices);
-            // MQSim's lacks a page, see above.
+            // MQSim's solution lacks a page, see above.
             let off = (mean(&rest) - mean(&followed)) * f64::from(pages);
             assert!(off > 0.0 && off < 8.0, "{off} pages with {pages} at {load}");
             let (mut below, mut other) = (0.0, 0.0);
@@ -244,7 +246,7 @@ mod tests {
                 assert!((below - other).abs() < 0.05, "{at}: {below} and {other}");
             }
         }
-        // Where it leads nowhere.
+        // Cases in which the differential equation diverges.
         for (pages, load, choices) in [(832, 0.5, 8), (1030, 0.9, 30)] {
             assert_eq!(
                 mean_field(pages, load, choices),

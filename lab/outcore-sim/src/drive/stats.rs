@@ -1,7 +1,7 @@
-//! What a drive counted during a run: operations, bytes, time by resource, energy and wear.
+//! Counters of a drive during a run: operations, bytes, time by resource, energy and wear.
 //!
-//! Contract: plain counters that only grow, unless a warm-up ends; a run reads them when it has
-//! ended. No allocation.
+//! Contract: plain counters that only grow, except that the end of a warm-up resets them. A run
+//! reads them at its end. No allocation.
 
 use serde::Serialize;
 
@@ -15,13 +15,13 @@ use crate::quantities::{Ps, SECOND};
 pub struct DriveStats {
     /// Events executed.
     pub events: u64,
-    /// Requests submitted and completed.
+    /// Requests submitted.
     pub submitted: u64,
     /// Requests completed.
     pub completed: u64,
-    /// Requests of which an operation was dropped by MQSim's barrier handling (compat only).
+    /// Requests that lost an operation to MQSim's barrier handling (compat only).
     pub lost_requests: u64,
-    /// Read commands on one plane, and on several planes at once.
+    /// Read commands on one plane.
     pub read_commands: u64,
     /// Read commands on several planes.
     pub multiplane_read_commands: u64,
@@ -33,7 +33,7 @@ pub struct DriveStats {
     pub erase_commands: u64,
     /// Commands that interrupted another.
     pub suspensions: u64,
-    /// Page reads, for users, collection and the mapping table.
+    /// Page reads for users, collection and the mapping table.
     pub page_reads: u64,
     /// Page programs.
     pub page_programs: u64,
@@ -45,7 +45,7 @@ pub struct DriveStats {
     pub moved_units: u64,
     /// Slots programmed without data.
     pub padding_units: u64,
-    /// Reads that partial writes needed.
+    /// Reads caused by partial writes.
     pub merge_reads: u64,
     /// Collections and static wear-levelling moves started.
     pub collections: u64,
@@ -53,7 +53,7 @@ pub struct DriveStats {
     pub wear_moves: u64,
     /// Lookups in the mapping table that were answered from DRAM.
     pub map_hits: u64,
-    /// Lookups that were not.
+    /// Lookups in the mapping table that had to read flash.
     pub map_misses: u64,
     /// Reads of table pages.
     pub map_reads: u64,
@@ -61,33 +61,33 @@ pub struct DriveStats {
     pub map_writes: u64,
     /// Sectors read from the data cache.
     pub cache_hit_sectors: u64,
-    /// Reads of mapping units that nothing was ever written to: they need no flash.
+    /// Reads of mapping units that were never written; they need no flash.
     pub unwritten_reads: u64,
-    /// Time the link was used towards the host, and towards the drive.
+    /// Time for which the link was used towards the host.
     pub link_to_host_ps: Ps,
-    /// Time the link was used towards the drive.
+    /// Time for which the link was used towards the drive.
     pub link_to_drive_ps: Ps,
     /// Payload bytes over the link.
     pub link_bytes: u64,
-    /// Time that the DRAM was used.
+    /// Time for which the DRAM was used.
     pub dram_ps: Ps,
-    /// Sum over the channels of the time that each was used.
+    /// Time for which each channel was used, summed over the channels.
     pub bus_ps: Ps,
-    /// Sum over the command units of the time that each one's arrays worked.
+    /// Time for which each unit's arrays worked, summed over the command units.
     pub array_ps: Ps,
     /// Bytes over the flash buses.
     pub bus_bytes: u64,
-    /// Sum over user operations of the time from their queue to the end of the bus transfer.
+    /// Flash operations of users; the next four counters sum their times.
     pub flash_operations: u64,
     /// Time that user flash operations waited for their die.
     pub wait_die_ps: Ps,
     /// Time that user flash operations spent in command, array and data phases.
     pub service_ps: Ps,
-    /// The part of it in which they used the bus.
+    /// The part of `service_ps` in which they used the bus.
     pub user_bus_ps: Ps,
-    /// The part of it in which the array worked for them.
+    /// The part of `service_ps` in which the array worked for them.
     pub user_array_ps: Ps,
-    /// Time that arrays worked for collection and wear levelling.
+    /// Time for which arrays worked for collection and wear levelling.
     pub collection_array_ps: Ps,
     #[serde(skip)]
     energy: EnergyConfig,
@@ -113,7 +113,7 @@ impl DriveStats {
         }
     }
 
-    /// Slots programmed for every mapping unit that the host wrote; 1 when nothing was written.
+    /// Slots programmed per mapping unit that the host wrote; 1 when nothing was written.
     pub fn write_amplification(&self) -> f64 {
         if self.user_units == 0 {
             return 1.0;
@@ -131,12 +131,12 @@ impl DriveStats {
         nj * 1e-9 + self.energy.idle_watts * span_ps as f64 / SECOND as f64
     }
 
-    /// Share of the dies' time in `span_ps` that went to collection and wear levelling.
+    /// Share of the dies' time in `span_ps` that collection and wear levelling used.
     pub fn collection_share(&self, span_ps: Ps) -> f64 {
         self.collection_array_ps as f64 / (span_ps.max(1) as f64 * f64::from(self.units.max(1)))
     }
 
-    /// Share of `span_ps` that each resource was used, by name.
+    /// Share of `span_ps` for which each resource was used, by name.
     fn utilisation(&self, span_ps: Ps) -> [(&'static str, f64); 5] {
         let share = |ps: Ps, count: u32| ps as f64 / (span_ps.max(1) as f64 * f64::from(count));
         [
@@ -154,7 +154,7 @@ impl DriveStats {
 pub struct Wear {
     /// Fewest erases of a block.
     pub erases_min: u32,
-    /// Most erases of a block.
+    /// Largest number of erases of a block.
     pub erases_max: u32,
     /// Mean erases of a block.
     pub erases_mean: f64,
@@ -163,12 +163,12 @@ pub struct Wear {
 }
 
 impl Drive {
-    /// Brings the counters up to now, in the midst of a run.
+    /// Updates the counters to the current time during a run.
     pub(crate) fn settle_counters(&mut self) {
         self.count_array_time();
     }
 
-    /// Begins to count anew; what is in flight is counted when it ends.
+    /// Restarts the counters. Operations in flight are counted when they end.
     pub(crate) fn restart_counters(&mut self) {
         self.settle_counters();
         self.throttle.restart_counters();
@@ -183,8 +183,8 @@ impl Drive {
         };
     }
 
-    /// Share of `span_ps` that each resource was used, by name; of the throttle the share of its
-    /// rate.
+    /// Share of `span_ps` for which each resource was used, by name; for the throttle, the share of
+    /// its rate.
     pub fn utilisation(&self, span_ps: Ps) -> Vec<(&'static str, f64)> {
         let throttle = self.throttle.share(span_ps);
         let resources = self.stats.utilisation(span_ps).into_iter();

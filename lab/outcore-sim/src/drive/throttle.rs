@@ -1,13 +1,13 @@
 //! A token bucket in front of a drive: the block layer's throttle, for comparison with loop drives.
 //!
 //! Model: Linux `blk-throttle` (block/blk-throttle.c, `tg_within_bps_limit`, `throtl_trim_slice`),
-//! reads and writes apart. Time is cut into slices; in the slice that a request falls into it may
-//! use what the rate allows until the slice's end, so a whole slice's bytes may go at once; what
-//! does not fit waits until it would. Requests of one direction keep their order; each is charged
-//! in pieces of at most `request` bytes, as the block layer splits it, and goes on when the last
-//! piece may.
+//! separately for reads and writes. Time is cut into slices. A request may use the bytes that the
+//! rate allows until the end of its slice, so a whole slice's bytes may pass at once; other
+//! requests wait until they fit. Requests of one direction keep their order. Each request is
+//! charged in pieces of at most `request` bytes, as the block layer splits it, and passes when its
+//! last piece may.
 //!
-//! Invariant: over any time the bytes let through exceed rate x time by at most two slices' worth.
+//! Invariant: over any time, the bytes that pass exceed rate x time by at most two slices' worth.
 //! No allocation. Times are not rounded to the kernel's ticks.
 
 use super::TIME_MAX;
@@ -17,17 +17,17 @@ use crate::quantities::{Ps, SECOND};
 /// One direction's bucket.
 #[derive(Debug, Clone)]
 pub(super) struct Bucket {
-    /// Bytes a second; 0 lets everything through.
+    /// Bytes per second; 0 means no limit.
     rate: u64,
     slice: Ps,
     request_bytes: u64,
     slice_start: Ps,
     slice_end: Ps,
-    /// Bytes let through since `slice_start`.
+    /// Bytes that passed since `slice_start`.
     used_bytes: u64,
-    /// When the last request went on.
+    /// Time at which the last request passed.
     last: Ps,
-    /// Bytes let through since the counters began.
+    /// Bytes that passed since the counters began.
     passed_bytes: u64,
 }
 
@@ -56,8 +56,8 @@ impl Throttle {
         }
     }
 
-    /// Share of what may pass in `span_ps` that has passed, in the direction where it is larger;
-    /// `None` without a limit.
+    /// Bytes that passed in `span_ps` as a share of what may pass, for the direction with the
+    /// larger share; `None` without a limit.
     pub(super) fn share(&self, span_ps: Ps) -> Option<f64> {
         let limited = [&self.read, &self.write].into_iter().filter(|b| b.rate > 0);
         limited
@@ -72,7 +72,7 @@ impl Throttle {
 }
 
 impl Bucket {
-    /// When a request of `bytes` that arrives now may go on.
+    /// The time at which a request of `bytes` that arrives now may pass.
     #[inline]
     pub(super) fn admit(&mut self, now: Ps, bytes: u64) -> Ps {
         if self.rate == 0 {
@@ -85,7 +85,7 @@ impl Bucket {
         self.passed_bytes += bytes;
         let mut at = now.max(self.last);
         let mut rest = bytes;
-        // What lies beyond the end of all runs need not be exact, only late.
+        // A time after the end of all runs need not be exact, only late.
         while rest > 0 && at <= TIME_MAX {
             let piece = rest.min(self.request_bytes);
             at = self.dispatch(at, piece);
@@ -105,7 +105,8 @@ impl Bucket {
 
     fn dispatch(&mut self, now: Ps, bytes: u64) -> Ps {
         let mut now = now;
-        // Once for what it lacks, once more for what rounding left: it ends.
+        // The first round covers the missing bytes, the second one the remainder of rounding, so
+        // the loop ends.
         loop {
             if now > self.slice_end || self.slice_end == 0 {
                 self.slice_start = now;
@@ -129,7 +130,7 @@ impl Bucket {
         now
     }
 
-    /// Forgets whole slices that are over, so that what was not used in them is lost.
+    /// Discards whole slices that are over, so that their unused bytes are lost.
     fn trim(&mut self, now: Ps) {
         self.slice_end = now + self.slice;
         let elapsed = (now - self.slice_start) / self.slice * self.slice;
@@ -164,7 +165,7 @@ mod tests {
         for _ in 0..4 {
             assert_eq!(bucket.admit(0, 1_000_000), 0);
         }
-        // 500 MB at 50 MB/s, in requests of 4 MB, as fast as they are let through.
+        // 500 MB at 50 MB/s, in requests of 4 MB, as fast as the throttle passes them.
         let mut at = 0;
         for _ in 0..124 {
             at = bucket.admit(at, 4_000_000);
@@ -195,7 +196,7 @@ mod tests {
                 seen.push((at, bytes));
                 last = at;
             }
-            // Between any two of them.
+            // For every pair of them.
             for first in 0..seen.len() {
                 let mut sum = 0;
                 for next in &seen[first + 1..] {

@@ -1,14 +1,17 @@
-//! The transaction scheduling unit: which waiting operation goes to which die next.
+//! The transaction scheduling unit decides which waiting operation goes to which die next.
 //!
-//! Model: MQSim's out-of-order and priority schedulers. Every command unit (a die; with `compat` a
-//! chip) has queues for user reads and programs by priority class, for reads, programs and erases
-//! of collection, and for the mapping table. When a channel is idle its units are asked in turn:
-//! table reads first, then reads, programs, erases; operations of one die with different planes
-//! and the same page number form one multi-plane command. While collection is urgent its
-//! operations go before those of users. Outside `compat` reads may suspend programs and erases.
+//! Model: MQSim's out-of-order and priority schedulers.
+//! - Every command unit (a die; with `compat` a chip) has queues for user reads and programs by
+//!   priority class, for the reads, programs and erases of collection, and for the mapping table.
+//! - When a channel is idle, its units are served round-robin: table reads first, then reads,
+//!   programs and erases.
+//! - Operations of one die on different planes with the same page number form one multi-plane
+//!   command.
+//! - While collection is urgent, its operations go before those of users.
+//! - Outside `compat`, reads may suspend programs and erases.
 //!
-//! Invariant: an operation is in exactly one queue until its command is sent. A batch
-//! (`open_batch` .. `close_batch`) makes operations that arrive together visible together.
+//! Invariant: an operation is in exactly one queue until its command is sent. A batch (`open_batch`
+//! .. `close_batch`) makes operations that arrive together visible at the same time.
 
 use super::Drive;
 use super::QueueConfig;
@@ -40,11 +43,11 @@ struct Unit {
     table_programs: List,
     read_turn: Turn,
     program_turn: Turn,
-    /// Operations in all queues.
+    /// Number of operations in all queues.
     pending: u32,
 }
 
-/// A queue of a unit, by name.
+/// Identifies one queue of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
     Read(usize),
@@ -75,11 +78,11 @@ impl Unit {
 pub(super) struct Tsu {
     units: Vec<Unit>,
     turn: Vec<u32>,
-    /// Units of a channel with operations in their queues, a bit each; for the first 64.
+    /// For each channel, one bit per unit that has queued operations; covers the first 64 units.
     waiting: Vec<u64>,
     batch: Vec<u32>,
     depth: u32,
-    /// The one class that user operations have; `None` when there are several.
+    /// The only class of user operations; `None` when there are several.
     single: Option<usize>,
 }
 
@@ -101,7 +104,8 @@ impl Tsu {
             program_turn: start,
             pending: 0,
         };
-        // Merge reads and evictions carry class "high" or "urgent", whatever the queue's class.
+        // Merge reads and evictions have class "high" or "urgent", independent of the queue's
+        // class.
         let all_high = queues.iter().all(|queue| queue.class <= 1);
         let single = (!p.by_priority || all_high).then_some(HIGH);
         Tsu {
@@ -130,13 +134,13 @@ impl Drive {
         self.tsu.batch.push(tr);
     }
 
-    /// Whether an operation that is submitted alone can be queued at once.
+    /// True when an operation that is submitted alone can be queued at once.
     #[inline]
     pub(super) fn batch_of_one(&self) -> bool {
         self.tsu.depth == 0 && self.tsu.single.is_some()
     }
 
-    /// Queues an operation that comes alone, where all have one class.
+    /// Queues a single operation when all operations have one class.
     #[inline]
     pub(super) fn queue_and_serve(&mut self, tr: u32) {
         let unit = self.queue_tr(tr);
@@ -157,7 +161,7 @@ impl Drive {
         users.chain(own).sum::<u32>() + u32::from(running)
     }
 
-    /// Ends a batch: the outermost end queues everything and looks for idle channels.
+    /// Ends a batch. The end of the outermost batch queues everything and serves the idle channels.
     pub(super) fn close_batch(&mut self) {
         assert!(self.tsu.depth > 0, "a batch was closed twice");
         self.tsu.depth -= 1;
@@ -179,7 +183,8 @@ impl Drive {
         }
         self.tsu.batch.clear();
         if self.tsu.single.is_none() {
-            // Asking for the next class moves its turn, so MQSim's order needs every channel.
+            // Asking for the next class advances the class's turn, so MQSim's order requires a
+            // visit to every channel.
             for channel in 0..self.p.channels {
                 self.serve_channel(channel);
             }
@@ -239,7 +244,7 @@ impl Drive {
         }
     }
 
-    /// Offers an idle channel to its units, in turn, until one takes it.
+    /// Offers an idle channel to its units, round-robin, until one uses it.
     pub(super) fn serve_channel(&mut self, channel: u32) {
         if !self.phy.channel_idle(channel) {
             return;
@@ -247,7 +252,8 @@ impl Drive {
         let count = self.p.units_per_channel;
         let first = channel * count;
         if self.tsu.single.is_some() && count <= u64::BITS {
-            // A unit without operations would be passed over, and a turn that all pass comes back.
+            // Skipping units without operations is safe: if all units decline, the turn returns to
+            // its start.
             let turn = self.tsu.turn[channel as usize];
             let waiting = self.tsu.waiting[channel as usize];
             let before = (1u64 << turn) - 1;
@@ -275,7 +281,7 @@ impl Drive {
         }
     }
 
-    /// Lets a unit start what is next for it; its channel is idle.
+    /// Starts the unit's next operation. Its channel is idle.
     pub(super) fn serve_unit(&mut self, unit: u32) {
         let state = &self.tsu.units[unit as usize];
         if self.tsu.single.is_some() {
@@ -287,7 +293,7 @@ impl Drive {
                     return;
                 }
             } else if state.pending == state.reads[HIGH].count {
-                // Nearly always: user reads, and nothing that could go before them.
+                // The common case: user reads, and nothing that could go before them.
                 self.issue_reads(unit);
                 return;
             }
@@ -306,7 +312,7 @@ impl Drive {
         }
     }
 
-    /// The class of user operations to serve next, by weighted turns.
+    /// Chooses the class of user operations to serve next by weighted round-robin.
     fn next_class(&mut self, unit: u32, reads: bool) -> Option<usize> {
         let single = self.tsu.single;
         let state = &mut self.tsu.units[unit as usize];
@@ -322,8 +328,8 @@ impl Drive {
         } else {
             &mut state.program_turn
         };
-        // MQSim stops before the lower classes have had their last turn, so that it can overlook
-        // the only operations there are; outside compat everything is looked at twice.
+        // MQSim stops before the lower classes have had their last turn, so it can overlook the
+        // only operations. Outside compat every class is visited twice.
         let rounds = if self.p.compat {
             WEIGHTS[HIGH]
         } else {
@@ -390,8 +396,8 @@ impl Drive {
         has_gc_reads.then_some((Which::GcRead, None))
     }
 
-    /// Whether waiting programs or erases of collection keep user reads back. In MQSim they do
-    /// even when none of them can start yet; here only what can start may block.
+    /// Whether waiting programs or erases of collection hold back user reads. In MQSim they do so
+    /// even when none of them can start yet. Here only operations that can start block reads.
     fn blocking_collection(&self, unit: u32) -> bool {
         if self.p.compat {
             return true;
@@ -473,7 +479,8 @@ impl Drive {
             _ => return false,
         };
         let sent = self.issue(unit, first, second, suspend);
-        // MQSim stops here even when nothing was ready; otherwise table programs get a chance.
+        // MQSim stops here even when nothing was ready; otherwise programs of table pages are
+        // tried.
         if !sent && table_programs && !suspend {
             return self.issue(unit, Which::TableProgram, None, false);
         }
@@ -486,7 +493,7 @@ impl Drive {
         }
     }
 
-    /// Sends a command of user reads to an idle unit that has nothing else waiting.
+    /// Sends a command of user reads to an idle unit that has nothing else queued.
     fn issue_reads(&mut self, unit: u32) {
         let list = &mut self.tsu.units[unit as usize].reads[HIGH];
         if list.count > 1 {
@@ -498,7 +505,7 @@ impl Drive {
         self.send_command(unit, chosen, false);
     }
 
-    /// True when nothing that the operation depends on is open.
+    /// True when the operation waits for nothing.
     fn ready(&self, tr: u32) -> bool {
         let Tr {
             kind,
@@ -518,8 +525,8 @@ impl Drive {
         }
     }
 
-    /// Sends one command made of ready operations of the first queue's first die, filled up from
-    /// the second queue. False when nothing was ready.
+    /// Sends one command. It consists of ready operations of the first queue's first die, filled up
+    /// from the second queue. Returns false when nothing was ready.
     fn issue(&mut self, unit: u32, first: Which, second: Option<Which>, suspend: bool) -> bool {
         let head = self.tsu.units[unit as usize].list(first).head;
         let head_page = self.trs[head].page;

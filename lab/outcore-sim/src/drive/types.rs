@@ -1,7 +1,7 @@
 //! Requests, flash operations and the intrusive lists that hold them.
 //!
-//! Contract: everything that lives for a part of a run is an entry of a [`Pool`] and is named by
-//! its index; lists are linked through the entries themselves. After the pools have grown to the
+//! Contract: everything that exists for only a part of a run is an entry of a [`Pool`], identified
+//! by its index. Lists are linked through the entries themselves. Once the pools have grown to the
 //! largest number of operations in flight, a run allocates nothing.
 
 use std::ops::{Index, IndexMut};
@@ -12,7 +12,7 @@ use crate::workload::Op;
 /// No entry.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What an open block receives: a plane writes to one of each.
+/// The kinds of data that an open block receives. A plane writes to one block of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frontier {
     Data = 0,
@@ -23,27 +23,27 @@ pub(crate) enum Frontier {
 /// One request of the host, from submission to completion.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Req {
-    /// When the host wanted it.
+    /// Time at which the host issued it.
     pub(crate) arrival: Ps,
-    /// When it entered the submission queue.
+    /// Time at which it entered the submission queue.
     pub(crate) enqueued: Ps,
-    /// First sector, as the host counts.
+    /// First sector in the host's numbering.
     pub(crate) lba: u64,
-    /// Owner's mark, returned at completion.
+    /// The caller's tag, returned at completion.
     pub(crate) tag: u64,
-    /// Sectors.
+    /// Number of sectors.
     pub(crate) sectors: u32,
     /// Sectors that the data cache still has to move.
     pub(crate) cache_sectors: u32,
-    /// Flash operations that are not finished.
+    /// Number of unfinished flash operations.
     pub(crate) open: u32,
-    /// First flash operation that has not been handed on.
+    /// First flash operation that has not been passed on.
     pub(crate) first: u32,
     /// Queue pair.
     pub(crate) queue: u16,
     /// Read, write or trim.
     pub(crate) op: Op,
-    /// A flash operation of it was dropped, as MQSim does (compat only).
+    /// One of its flash operations was dropped, as in MQSim (compat only).
     pub(crate) lost: bool,
 }
 
@@ -71,7 +71,7 @@ pub(crate) enum Kind {
     Erase,
 }
 
-/// Who asked for a flash operation.
+/// Origin of a flash operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     User,
@@ -85,23 +85,24 @@ pub(crate) enum Source {
 pub(crate) struct Tr {
     /// Sectors of the mapping unit that are read or written.
     pub(crate) bitmap: u64,
-    /// When its data was created.
+    /// Time at which its data was created.
     pub(crate) stamp: Ps,
-    /// When it was queued at its die.
+    /// Time at which it was queued at its die.
     pub(crate) queued: Ps,
-    /// Mapping unit within the drive; for [`Source::Mapping`] the table page within the queue.
+    /// Mapping unit within the drive; for [`Source::Mapping`], the table page within the queue.
     pub(crate) lpa: u32,
-    /// Physical page; for an erase any page of the block.
+    /// Physical page; for an erase, any page of the block.
     pub(crate) page: u32,
-    /// Bytes over the flash bus.
+    /// Bytes to transfer over the flash bus.
     pub(crate) bytes: u32,
-    /// Request it belongs to.
+    /// The request that it belongs to.
     pub(crate) req: u32,
-    /// Program: the read it waits for. Read: the program that waits for it.
+    /// For a program: the read that it waits for. For a read: the program that waits for it.
     pub(crate) related: u32,
-    /// Program of a collection: its erase. Erase: programs that it waits for.
+    /// For a program of a collection: its erase. For an erase: the number of programs that it waits
+    /// for.
     pub(crate) erase: u32,
-    /// Links of the queue it is in.
+    /// Links within the queue that holds it.
     pub(crate) next: u32,
     pub(crate) prev: u32,
     /// Next operation of the same request, or of the same list.
@@ -153,7 +154,7 @@ pub(crate) struct Pool<T> {
 }
 
 impl<T: Copy> Pool<T> {
-    /// No entries; `blank` stands in those that are not in use yet.
+    /// An empty pool; `blank` fills the entries that are not in use.
     pub(crate) fn new(blank: T) -> Self {
         Pool {
             items: Vec::new(),
@@ -162,8 +163,8 @@ impl<T: Copy> Pool<T> {
         }
     }
 
-    // N.B. the place is settled before the item is made, so that its fields are written there at
-    // once and not copied from the stack.
+    // N.B. The place is chosen before the item is made, so that the compiler writes its fields
+    // there directly instead of copying them from the stack.
     #[inline]
     pub(crate) fn put(&mut self, item: T) -> u32 {
         let at = match self.free.pop() {
@@ -185,7 +186,7 @@ impl<T: Copy> Pool<T> {
         self.free.push(at);
     }
 
-    /// Entries in use.
+    /// Number of entries in use.
     pub(crate) fn live(&self) -> usize {
         self.items.len() - self.free.len()
     }
@@ -266,8 +267,8 @@ impl List {
     }
 }
 
-/// A hasher for integer keys: one multiplication and a rotation. Never iterated over, so the
-/// order inside a table cannot reach a result.
+/// A hasher for integer keys: one multiplication and a rotation. Nothing iterates over these
+/// tables, so their internal order cannot affect a result.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct IntHasher(u64);
 

@@ -1,4 +1,4 @@
-//! `sim gpu`: a GPU in the storage with one or several workloads.
+//! `sim gpu`: a GPU inside the storage, with one or several workloads.
 //!
 //! Contract: a table of the workloads on standard output, or JSON with `--json`; warnings on
 //! standard error.
@@ -84,7 +84,7 @@ pub struct GpuArgs {
     pub json: bool,
 }
 
-/// Requests of a named workload where none are asked for.
+/// Default number of requests of a named workload.
 const NAMED_REQUESTS: u64 = 50_000;
 
 fn usage(cause: impl Into<String>) -> Error {
@@ -152,7 +152,7 @@ pub fn run(args: &GpuArgs) -> Result<u8> {
     Ok(0)
 }
 
-/// Kernels of the paper's run, where it gives them.
+/// Kernels of the paper's run, if the paper gives them.
 const fn paper_kernels(network: Network) -> Option<u64> {
     match network {
         Network::Bert => Some(1_858_800),

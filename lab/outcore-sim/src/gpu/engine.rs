@@ -1,17 +1,17 @@
-//! The run: blocks on cores, their requests on the drive, host requests beside.
+//! Simulates the run: blocks on cores, their requests on the drive, and the host's own requests.
 //!
-//! Model: the GPU is a [`Host`] of the drive model. Each workload has a queue pair of its own, the
-//! host's processor another. A block reads (with a bounded number of requests in flight), computes,
-//! writes, and frees its slot; a core with room takes the next block that its policy gives it,
-//! workloads in turn. With [`Path::Mediated`] a request first waits for a thread of the host and
-//! data is copied between host memory and GPU, first come first served.
+//! Model: the GPU is a [`Host`] of the drive model. Each workload has a queue pair of its own, and
+//! so does the host's processor. A block reads (with a bounded number of requests in flight),
+//! computes, writes, and frees its slot. A core with room takes the next block that its policy
+//! assigns to it, from the workloads round-robin. With [`Path::Mediated`] a request first waits for
+//! a thread of the host, and data is copied between host memory and GPU, first come first served.
 //!
-//! Invariants: every block of every kernel runs once and every request is answered, or the run is
-//! an error that names what is stuck; a core never holds more than it has room for; equal setups
+//! Invariants: every block of every kernel runs once and every request is completed, or the run is
+//! an error that reports what is stuck. A core never holds more than it has room for. Equal setups
 //! have equal digests on every machine.
 //!
-//! Bounds: memory for the blocks that run at a time and their requests, not for the grid; 8 bytes a
-//! kernel.
+//! Bounds: memory for the blocks that run at a time and their requests, not for the grid; 8 bytes
+//! per kernel.
 
 use outcore_io::{Error, Result};
 
@@ -23,13 +23,13 @@ use crate::quantities::{NS, Ps, SECOND};
 use crate::report::FlowStats;
 use crate::workload::{FlowConfig, List, Origin};
 
-/// Timer tokens: two bits say what happens, the rest which slot or request.
+/// Timer tokens: two bits select the event, the others the slot or request.
 const TOKEN_SHIFT: u32 = 26;
 const TOKEN_START: u32 = 0;
 const TOKEN_COMPUTED: u32 = 1;
 const TOKEN_SUBMIT: u32 = 2;
 const TOKEN_COPIED: u32 = 3;
-/// The owner of the host's requests, which is not a slot.
+/// The owner of the host's requests, which do not belong to a slot.
 const NOBODY: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,13 +46,13 @@ struct Slot {
     core: u32,
     block: u64,
     phase: Phase,
-    /// Requests of the phase that were asked for.
+    /// Requests of the phase that were submitted.
     asked: u32,
     in_flight: u32,
     started: Ps,
 }
 
-/// A request on its way.
+/// A request under way.
 #[derive(Debug, Clone, Copy)]
 struct Ask {
     slot: u32,
@@ -76,12 +76,12 @@ struct Progress {
     stats: FlowStats,
     wait_ps: u128,
     write_bytes: u64,
-    /// When each kernel ended.
+    /// End time of each kernel.
     ends: Vec<Ps>,
 }
 
 impl Progress {
-    /// When the last kernel so far ended.
+    /// End time of the last kernel so far.
     fn end(&self) -> Ps {
         self.ends.last().copied().unwrap_or(0)
     }
@@ -91,11 +91,11 @@ impl Progress {
 struct Core {
     held: Need,
     blocks: u32,
-    /// Workload whose turn is next.
+    /// The workload whose turn is next.
     turn: usize,
 }
 
-/// Reservations of the mediated path.
+/// Reservations of the mediated path: host threads and copies.
 #[derive(Debug, Default)]
 struct Mediator {
     cpu_free: Vec<Ps>,
@@ -123,8 +123,8 @@ struct Gpu<'a> {
 /// Simulates the workloads of `setup` to their end.
 ///
 /// # Errors
-/// A block does not fit on a core, the data does not fit on the drive, a number is out of range,
-/// or something got stuck.
+/// A block does not fit on a core, the data does not fit on the drive, a number is out of range, or
+/// the run is stuck.
 pub fn run(setup: &Setup) -> Result<GpuReport> {
     validate(setup)?;
     let queue = QueueConfig {
@@ -212,7 +212,7 @@ fn check_footprint(workload: &Workload, have_bytes: u64) -> Result<()> {
         let paged = kernel.pages.iter();
         let paged = paged.map(|page| page.offset_bytes + u64::from(page.bytes));
         let end = declared.chain(paged).max().unwrap_or(0);
-        // Widening to sectors may touch one more on each side.
+        // Widening to sectors may add one sector on each side.
         if end + 1024 > have_bytes {
             return Err(Error::usage(
                 OPERATION,
@@ -318,7 +318,7 @@ impl<'a> Gpu<'a> {
         progress.stride = self.setup.scheduling.stride(kernel.blocks(), cores);
     }
 
-    /// Gives one block to every core that has room, until none has.
+    /// Gives one block to every core that has room, repeatedly, until no core has.
     fn fill_all(&mut self, drive: &mut Drive) {
         loop {
             let mut started = false;
@@ -331,7 +331,7 @@ impl<'a> Gpu<'a> {
         }
     }
 
-    /// Starts a block of the workload whose turn it is on `core`; false when none fits.
+    /// Starts a block of the workload whose turn it is on `core`. Returns false when none fits.
     fn start_one(&mut self, drive: &mut Drive, core: usize) -> bool {
         let count = self.progress.len();
         for offset in 0..count {
@@ -390,7 +390,8 @@ impl<'a> Gpu<'a> {
         self.advance(drive, at);
     }
 
-    /// Asks for what the block's phase still may; moves on when the phase is over.
+    /// Submits the requests that the block's phase still allows; moves to the next phase when this
+    /// one is over.
     fn advance(&mut self, drive: &mut Drive, at: u32) {
         let slot = self.slots[at as usize];
         let op = match slot.phase {
@@ -431,7 +432,7 @@ impl<'a> Gpu<'a> {
                 state.asked = 0;
                 let block_ps = self.progress[slot.workload as usize].block_ps;
                 self.compute_ps += u128::from(block_ps);
-                // Even a block that takes no time goes through the queue: no recursion.
+                // Even a block that takes no time goes through the event queue, to avoid recursion.
                 drive.set_timer(drive.now() + block_ps, TOKEN_COMPUTED << TOKEN_SHIFT | at);
             }
             Phase::Compute => {}
@@ -495,14 +496,14 @@ impl<'a> Gpu<'a> {
         if ask.op == Op::Write {
             ready = self.copied_at(ready, ask.sectors, true);
         }
-        // The thread that is free first takes it.
+        // The thread that is free first serves the request.
         if let Some(free) = self.mediator.cpu_free.iter_mut().min() {
             *free = ready.max(*free) + cpu_ps;
             drive.set_timer(*free, TOKEN_SUBMIT << TOKEN_SHIFT | at);
         }
     }
 
-    /// When a copy of `sectors` that may start at `from` has ended.
+    /// The end time of a copy of `sectors` that may start at `from`.
     fn copied_at(&mut self, from: Ps, sectors: u32, to_host: bool) -> Ps {
         let Path::Mediated {
             copy_ps,
@@ -537,7 +538,7 @@ impl<'a> Gpu<'a> {
         );
     }
 
-    /// The data of a request is where its owner wanted it.
+    /// The data of a request has arrived at its owner.
     fn answered(&mut self, drive: &mut Drive, at: u32) {
         let ask = self.asks[at as usize];
         self.free_asks.push(at);

@@ -1,25 +1,27 @@
 //! A GPU inside the storage: kernels whose blocks do their own I/O on the drive.
 //!
 //! Model: MQMS (Gundawar, Chung, Kim, "Towards Performance-Aware Allocation for Accelerated Machine
-//! Learning on GPU-SSD Systems"). A kernel is a grid of blocks; a core holds as many blocks at a
-//! time as its threads, registers, shared memory and block slots allow ([`GpuConfig::slots`]). A
-//! block reads what its access pattern says, computes, writes, and frees its slot when the last
-//! write is acknowledged ([`engine`]). It computes for the kernel's duration divided by the number
-//! of waves in which the grid fits the GPU, so that a kernel without I/O takes its duration.
-//! Kernels of one workload run one after the other; several workloads share the cores.
+//! Learning on GPU-SSD Systems").
+//! - A kernel is a grid of blocks. A core holds as many blocks at a time as its threads, registers,
+//!   shared memory and block slots allow ([`GpuConfig::slots`]).
+//! - A block reads according to its access pattern, computes, writes, and frees its slot when the
+//!   last write is acknowledged ([`engine`]).
+//! - A block computes for the kernel's duration divided by the number of waves in which the grid
+//!   fits the GPU, so that a kernel without I/O takes its duration.
+//! - Kernels of one workload run one after the other; several workloads share the cores.
 //!
 //! Blocks go to cores round-robin (block `i` to core `i mod cores`) or in large chunks (`stride`
-//! neighbours to one core, the next to the next core); the latter is applied where a kernel has
+//! neighbours to one core, the next ones to the next core). Large chunks apply to kernels with
 //! fewer than `stride * cores` blocks, or when chosen.
 //!
-//! What is not modelled: caches and memory of the GPU, contention between blocks on a core, clocks
-//! that change. Every access of a pattern reaches the drive.
+//! The model does not cover caches and memory of the GPU, contention between blocks on a core, or
+//! changing clocks. Every access of a pattern reaches the drive.
 //!
 //! | module | what it has |
 //! |---|---|
-//! | [`pattern`] | which bytes a block touches |
-//! | [`engine`] | the run: GPU, drive, host I/O beside, I/O through the CPU |
-//! | [`sampled`] | a sample of the kernels instead of all |
+//! | [`pattern`] | the bytes that a block touches |
+//! | [`engine`] | the run: GPU, drive, I/O of the host, I/O through the CPU |
+//! | [`sampled`] | a sample of the kernels instead of all of them |
 //! | [`workloads`] | networks and Rodinia kernels |
 
 #[cfg(feature = "cli")]
@@ -43,32 +45,32 @@ use crate::quantities::{NS, Ps, US};
 
 const OPERATION: &str = "simulate GPU";
 
-/// Blocks of one kernel at most.
+/// Maximum number of blocks of one kernel.
 const BLOCKS_MAX: u64 = 1 << 32;
 
 /// The GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GpuConfig {
-    /// For reports.
+    /// Name in reports.
     pub name: String,
     /// Cores (streaming multiprocessors).
     pub cores: u32,
-    /// Threads that a core holds.
+    /// Threads per core.
     pub threads_a_core: u32,
-    /// Blocks that a core holds.
+    /// Blocks per core.
     pub blocks_a_core: u32,
-    /// Registers of a core.
+    /// Registers per core.
     pub registers_a_core: u32,
-    /// Shared memory of a core.
+    /// Shared memory per core.
     pub shared_bytes_a_core: u64,
     /// Requests that a block keeps in flight.
     pub requests_a_block: u32,
 }
 
 impl Default for GpuConfig {
-    /// Limits as NVIDIA publishes them for the T4 (compute capability 7.5), a 70 W card: what one
-    /// could think of inside a storage box. Requests a block are a choice.
+    /// NVIDIA's published limits of the T4 (compute capability 7.5), a 70 W card: a plausible GPU
+    /// inside a storage box. The requests per block are our choice.
     fn default() -> Self {
         GpuConfig {
             name: "t4".to_owned(),
@@ -83,7 +85,7 @@ impl Default for GpuConfig {
 }
 
 impl GpuConfig {
-    /// GPUs known by name.
+    /// The named GPUs.
     const NAMES: [&'static str; 4] = ["t4", "v100", "a100", "h100"];
 
     /// The limits that NVIDIA publishes for a GPU (CUDA C++ Programming Guide, technical
@@ -131,8 +133,9 @@ impl GpuConfig {
         Ok(())
     }
 
-    /// Blocks of `kernel` that a core holds at a time: the least of what threads, registers (of
-    /// 256 a warp and register, as the hardware hands them out), shared memory and slots allow.
+    /// Blocks of `kernel` that a core holds at a time. It is the minimum of the limits by threads,
+    /// registers (which the hardware allocates in units of 256 per warp and register), shared
+    /// memory and slots.
     ///
     /// # Errors
     /// Not even one block fits.
@@ -163,7 +166,7 @@ impl GpuConfig {
         Ok(slots as u32)
     }
 
-    /// Time that one block of `kernel` computes.
+    /// Compute time of one block of `kernel`.
     pub fn block_ps(&self, kernel: &KernelSpec) -> Result<Ps> {
         let at_once = u64::from(self.cores) * u64::from(self.slots(kernel)?);
         let waves = kernel.blocks().div_ceil(at_once).max(1);
@@ -171,7 +174,7 @@ impl GpuConfig {
     }
 }
 
-/// What a block occupies on a core.
+/// Resources of a core that a block occupies.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Need {
     pub(crate) threads: u64,
@@ -206,24 +209,24 @@ pub struct KernelSpec {
     pub grid: [u32; 3],
     /// Threads of a block in x, y and z.
     pub block: [u32; 3],
-    /// How long it runs when its data is there.
+    /// Run time of the kernel when its data is present.
     pub duration_ns: u64,
-    /// Registers of a thread.
+    /// Registers per thread.
     #[serde(default)]
     pub registers: u32,
-    /// Shared memory of a block.
+    /// Shared memory per block.
     #[serde(default)]
     pub shared_bytes: u64,
-    /// What every block touches.
+    /// Accesses of every block.
     #[serde(default)]
     pub io: Vec<Access>,
-    /// What single blocks touch, from a page-access trace, by block.
+    /// Accesses of single blocks from a page-access trace, by block.
     #[serde(default)]
     pub pages: Vec<PageAccess>,
 }
 
 impl KernelSpec {
-    /// Blocks of the grid.
+    /// Number of blocks in the grid.
     pub fn blocks(&self) -> u64 {
         self.grid.iter().map(|n| u64::from((*n).max(1))).product()
     }
@@ -256,7 +259,7 @@ impl KernelSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// For reports.
+    /// Name in reports.
     pub name: String,
     /// The launches, in order.
     pub kernels: Vec<KernelSpec>,
@@ -267,7 +270,8 @@ impl Workload {
     /// registers, shared_bytes, io and pages.
     ///
     /// # Errors
-    /// No JSON, an unknown or missing key, with line and column; a kernel that no GPU could run.
+    /// Invalid JSON, or an unknown or missing key, with line and column; a kernel that no GPU could
+    /// run.
     pub fn from_json(text: &str) -> Result<Self> {
         let wrong = |cause: String| Error::usage("read workload", cause);
         let workload: Workload =
@@ -300,13 +304,13 @@ impl Workload {
     }
 }
 
-/// How blocks are given to cores.
+/// How blocks are assigned to cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scheduling {
     /// Block `i` to core `i mod cores`.
     RoundRobin,
-    /// `stride` neighbouring blocks to one core.
+    /// `stride` neighbouring blocks go to one core.
     LargeChunk {
         /// Blocks of a chunk.
         stride: u32,
@@ -341,28 +345,29 @@ pub(crate) fn block_of(core: u32, cores: u32, turn: u64, stride: u64) -> u64 {
     (turn / stride * u64::from(cores) + u64::from(core)) * stride + turn % stride
 }
 
-/// The way from a block's wish to the drive.
+/// The path of a block's requests to the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Path {
     /// The GPU owns queue pairs of the drive.
     InStorage,
-    /// The host's processor takes every request, and data goes through host memory.
+    /// The host's processor handles every request, and data goes through host memory.
     Mediated {
         /// Host threads that serve requests.
         cpus: u32,
-        /// Time of one such thread a request: interrupt, driver, completion.
+        /// Time of one such thread per request: interrupt, driver, completion.
         cpu_ps: Ps,
-        /// Time of a copy between host and GPU, whatever its size.
+        /// Fixed time of a copy between host and GPU.
         copy_ps: Ps,
-        /// Bytes a second between host memory and GPU, one way.
+        /// Bytes per second between host memory and GPU, in one direction.
         copy_bytes_per_s: u64,
     },
 }
 
 impl Path {
-    /// Two threads of the host, 4 us of software a request, copies over PCIe 4.0 x16 that take
-    /// 8 us to start. Guessed, of the order that GPU I/O through the CPU is reported with.
+    /// Two threads of the host, 4 us of software per request, copies over PCIe 4.0 x16 that take 8
+    /// us to start. Guessed, in the order of magnitude of published figures for GPU I/O through the
+    /// CPU.
     pub fn mediated() -> Self {
         Path::Mediated {
             cpus: 2,
@@ -373,12 +378,12 @@ impl Path {
     }
 }
 
-/// Random requests of the host's processor beside the GPU, until the GPU is done.
+/// Random requests of the host's processor during the GPU's run, until the GPU is done.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HostIo {
     /// Requests in flight.
     pub depth: u32,
-    /// Bytes of a request, a multiple of 512.
+    /// Bytes per request, a multiple of 512.
     pub bytes: u64,
     /// Share of reads.
     pub read_ratio: f64,
@@ -389,17 +394,17 @@ pub struct HostIo {
 pub struct Setup {
     /// The GPU.
     pub gpu: GpuConfig,
-    /// The drive. With `precondition` its data lies where the allocation puts it.
+    /// The drive. With `precondition`, its data is placed according to the allocation.
     pub drive: DriveConfig,
-    /// Who runs.
+    /// The workloads to run.
     pub workloads: Vec<Workload>,
-    /// Blocks to cores.
+    /// How blocks are assigned to cores.
     pub scheduling: Scheduling,
-    /// GPU to drive.
+    /// The path from the GPU to the drive.
     pub path: Path,
     /// Data cache of the drive.
     pub caching: crate::drive::Caching,
-    /// Host requests beside.
+    /// Additional requests of the host.
     pub host: Option<HostIo>,
     /// Seed of random patterns.
     pub seed: u64,
@@ -440,7 +445,7 @@ pub(crate) mod tests {
     #[test]
     fn a_block_computes_for_the_duration_over_the_waves() {
         let gpu = GpuConfig::default();
-        // 4 a core, 160 at once.
+        // 4 blocks per core, 160 at a time.
         assert_eq!(gpu.block_ps(&kernel(160, 256, 1000)).unwrap(), 1000 * NS);
         assert_eq!(gpu.block_ps(&kernel(161, 256, 1000)).unwrap(), 500 * NS);
         assert_eq!(gpu.block_ps(&kernel(1600, 256, 1000)).unwrap(), 100 * NS);

@@ -1,10 +1,11 @@
-//! Which bytes of its data a block touches: declared patterns, or a page-access trace.
+//! The bytes of its data that a block touches: declared patterns, or a page-access trace.
 //!
-//! Contract: a pattern is pure: block and index give the same place in every run (random ones by a
-//! hash of the seed). Requests are whole sectors of 512 bytes: what begins or ends inside one is
-//! widened to it, as a drive would have to. Offsets wrap at the end of the region.
+//! Contract: a pattern is pure: block and index give the same place in every run (random patterns
+//! use a hash of the seed). Requests are whole sectors of 512 bytes. A request that begins or ends
+//! inside a sector is widened to it, as a drive would have to. Offsets wrap at the end of the
+//! region.
 //!
-//! Bounds: nothing is stored for declared patterns; a page-access trace is in memory, 32 bytes a
+//! Bounds: declared patterns store nothing; a page-access trace is kept in memory, 32 bytes per
 //! line.
 
 use outcore_io::{Error, Result};
@@ -13,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use crate::quantities::Size;
 
 const SECTOR_BYTES: u64 = 512;
-/// Offsets, lengths and distances at most: 256 TiB, more than any drive here.
+/// Largest offset, length and distance: 256 TiB, more than any drive here.
 const BYTES_MAX: u64 = 1 << 48;
-/// Rows between tiles, and boxes along an edge, at most.
+/// Maximum number of rows between tiles, and of boxes along an edge.
 const STEPS_MAX: u64 = 1 << 20;
 const OPERATION: &str = "read page-access trace";
 
@@ -29,31 +30,31 @@ pub enum AccessOp {
     Write,
 }
 
-/// Where the requests of a block lie in the region.
+/// The places of a block's requests in the region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Pattern {
-    /// One block's requests after the other's.
+    /// The requests of one block follow those of the previous block.
     Sequential,
     /// Block `b` begins at `b * block_step_bytes`; its requests are `stride_bytes` apart.
     Strided {
-        /// Distance of requests.
+        /// Distance between requests.
         stride_bytes: u64,
-        /// Distance of blocks.
+        /// Distance between blocks.
         block_step_bytes: u64,
     },
-    /// A tile of a row-major matrix, one request a row; tiles lie `blocks_x` to a row of tiles.
+    /// A tile of a row-major matrix, one request per row. A row of tiles has `blocks_x` tiles.
     Tile {
-        /// Bytes of a matrix row.
+        /// Bytes per matrix row.
         row_bytes: u64,
-        /// Tiles side by side.
+        /// Number of tiles in a row of tiles.
         blocks_x: u64,
         /// Bytes from a tile to its right neighbour.
         step_x_bytes: u64,
         /// Matrix rows from a tile to the one below.
         step_y_rows: u64,
     },
-    /// A box of a cubic grid with its 26 neighbours, `box_bytes` each: the requests cover one box
+    /// A box of a cubic grid with its 26 neighbours, `box_bytes` each. The requests cover one box
     /// after the other; neighbours outside the grid wrap around.
     Neighbours {
         /// Boxes along an edge.
@@ -61,21 +62,21 @@ pub enum Pattern {
         /// Bytes of a box.
         box_bytes: u64,
     },
-    /// Anywhere, on multiples of the request's size.
+    /// Anywhere, at multiples of the request's size.
     Random,
 }
 
-/// What every block of a kernel does to one array.
+/// The accesses of every block of a kernel to one array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Access {
     /// Read or write.
     pub op: AccessOp,
-    /// Where.
+    /// Places of the requests.
     pub pattern: Pattern,
-    /// Bytes of a request.
+    /// Bytes per request.
     pub bytes: u32,
-    /// Requests of a block.
+    /// Requests per block.
     pub count: u32,
     /// First byte of the array in the workload's data.
     pub start_bytes: u64,
@@ -86,9 +87,9 @@ pub struct Access {
 /// A request in sectors of the workload's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sectors {
-    /// First.
+    /// First sector.
     pub first: u64,
-    /// How many.
+    /// Number of sectors.
     pub count: u32,
 }
 
@@ -109,7 +110,7 @@ fn widened(first_byte: u64, bytes: u64) -> Sectors {
 }
 
 impl Access {
-    /// Says what about the pattern no drive could hold.
+    /// Rejects patterns that no drive could hold, with the reason.
     pub(super) fn check(&self) -> std::result::Result<(), String> {
         let at_most = |name: &str, value: u64, most: u64| {
             if value <= most {
@@ -153,7 +154,7 @@ impl Access {
     pub fn request(&self, block: u64, index: u32, seed: u64) -> Sectors {
         let (bytes, i) = (u64::from(self.bytes.max(1)), u64::from(index));
         let region = self.region_bytes.max(bytes);
-        // 2^32 blocks, and what `check` lets pass, stay far below 2^128.
+        // 2^32 blocks, and the values that `check` accepts, stay far below 2^128.
         let wide = u128::from;
         let offset = match self.pattern {
             Pattern::Sequential => {
@@ -181,7 +182,7 @@ impl Access {
             Pattern::Random => {
                 let key = mix(seed ^ mix(block.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ i << 40));
                 let places = (region / bytes).max(1);
-                // The high half of a product is an even choice of `places`.
+                // The high half of the product selects one of `places` uniformly.
                 ((wide(key) * wide(places)) >> 64) * wide(bytes)
             }
         };
@@ -208,11 +209,11 @@ fn neighbour(block: u64, number: u64, side: u64) -> u64 {
     axis(z, number / 9) * side * side + y * side + x
 }
 
-/// One line of a page-access trace: a block's own request.
+/// One line of a page-access trace: a request of a single block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PageAccess {
-    /// Launch, counted from 0 in the workload.
+    /// Index of the launch in the workload, from 0.
     pub kernel: u32,
     /// Block of the launch.
     pub block: u32,
@@ -240,7 +241,7 @@ impl PageAccess {
 /// Reads a page-access trace: JSON Lines of `kernel, block, op, offset, bytes`, in any order.
 ///
 /// # Errors
-/// A line is damaged or empty of bytes, with its number.
+/// A line is damaged or has zero bytes; the error has its number.
 pub fn read_pages(text: &str) -> Result<Vec<PageAccess>> {
     let mut pages = Vec::new();
     for (at, line) in text.lines().enumerate() {

@@ -1,14 +1,15 @@
-//! What a run of the GPU tells.
+//! Results of a run of the GPU.
 //!
-//! Contract: plain figures; a flow without requests has zeros, never infinities. Device response is
-//! the drive's (submission queue to completion), the wait is what a block sees.
+//! Contract: plain figures; a flow without requests has zeros, never infinities. The device
+//! response is the drive's (submission queue to completion). The wait is the time that a block
+//! sees.
 
 use serde::Serialize;
 
 use crate::quantities::{NS, Ps, SECOND};
 use crate::report::FlowStats;
 
-/// What one workload experienced, or all together.
+/// Results of one workload, or of all together.
 #[derive(Debug, Clone, Serialize)]
 pub struct FlowReport {
     /// Name.
@@ -17,44 +18,44 @@ pub struct FlowReport {
     pub kernels: u64,
     /// Blocks run.
     pub blocks: u64,
-    /// Requests answered.
+    /// Completed requests.
     pub requests: u64,
-    /// Requests a second until the flow's end.
+    /// Requests per second until the flow's end.
     pub iops: f64,
     /// Device response (submission queue to completion), mean.
     pub mean_response_us: f64,
-    /// Device response, 99 %.
+    /// Device response, 99th percentile.
     pub p99_response_us: f64,
-    /// From a block's wish to its data, mean: the device and what is before and after it.
+    /// Mean time from a block's request to its data: the device, and the path before and after it.
     pub mean_wait_us: f64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// When its last block ended, in seconds.
+    /// End time of its last block, in seconds.
     pub end_seconds: f64,
 }
 
-/// What a run tells.
+/// Results of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct GpuReport {
     /// All workloads together.
     pub total: FlowReport,
     /// Each workload.
     pub workloads: Vec<FlowReport>,
-    /// The host's requests beside.
+    /// The additional requests of the host.
     pub host: Option<FlowReport>,
-    /// Mean blocks on the GPU.
+    /// Mean number of blocks on the GPU.
     pub blocks_mean: f64,
-    /// Share of that in which they computed rather than waited for the drive.
+    /// Share of the blocks' time in which they computed rather than waited for the drive.
     pub compute_share: f64,
-    /// Units programmed for every unit written.
+    /// Units programmed per unit written.
     pub write_amplification: f64,
-    /// Reads that partial writes needed.
+    /// Reads caused by partial writes.
     pub merge_reads: u64,
     /// Digest of all completions.
     pub digest: String,
-    /// When each kernel of each workload ended.
+    /// End time of each kernel of each workload.
     #[serde(skip)]
     pub kernel_ends: Vec<Vec<Ps>>,
 }

@@ -1,13 +1,12 @@
-//! A workload that is simulated by a sample of its kernels, and what the sample says about all of
-//! them.
+//! Simulates a sample of a workload's kernels, and estimates the whole workload from it.
 //!
-//! Model: [`crate::allegro`]: launches alike in name, grid, block and duration stand for each
-//! other. The launches that are drawn run in the order of the workload; the time of each, from the
-//! end of the one before to its own, counts as often as the launches that it stands for.
+//! Model: [`crate::allegro`]: launches with equal name, grid, block and duration represent each
+//! other. The drawn launches run in the order of the workload. The time of each, from the end of
+//! the previous one to its own end, counts as often as the number of launches that it represents.
 //!
-//! What the estimate leaves out: a kernel runs after another one than in the whole workload, and on
-//! a drive on which less was written, so that collection takes another share. [`Estimate`] is
-//! compared with whole runs in docs/sim/policies.md. Holds for one workload at a time.
+//! The estimate ignores two effects: a kernel runs after a different one than in the whole
+//! workload, and on a drive on which less was written, so that collection takes a different share.
+//! docs/sim/policies.md compares [`Estimate`] with whole runs. Valid for one workload at a time.
 
 use std::sync::Arc;
 
@@ -23,9 +22,9 @@ use crate::quantities::SECOND;
 /// The launches that were drawn.
 #[derive(Debug, Clone)]
 pub struct Sample {
-    /// They, in order.
+    /// The drawn launches, in order.
     pub workload: Workload,
-    /// How many launches each stands for.
+    /// Number of launches that each represents.
     pub weights: Vec<f64>,
     /// Launches of the whole workload.
     pub kernels: u64,
@@ -33,7 +32,7 @@ pub struct Sample {
     pub requests: u64,
 }
 
-/// What the sample says about the whole workload.
+/// Estimate of the whole workload.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Estimate {
     /// Launches of the whole workload.
@@ -42,9 +41,9 @@ pub(crate) struct Estimate {
     pub simulated: u64,
     /// Requests of the whole workload.
     pub requests: u64,
-    /// When the last block would end, in seconds.
+    /// End time of the last block, in seconds.
     pub end_seconds: f64,
-    /// Requests a second.
+    /// Requests per second.
     pub iops: f64,
 }
 
@@ -81,7 +80,7 @@ pub fn sample(workload: &Workload, options: &AllegroOptions, seed: u64) -> Resul
 }
 
 impl Sample {
-    /// What a run of the sample, alone on its GPU, says about the whole.
+    /// The estimate of the whole workload from a run of the sample, alone on its GPU.
     pub(crate) fn estimate(&self, report: &GpuReport) -> Estimate {
         let mut before = 0;
         let mut end_ps = 0.0;

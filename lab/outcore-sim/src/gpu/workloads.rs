@@ -1,25 +1,29 @@
 //! The workloads of MQMS' evaluation as descriptions: networks and Rodinia kernels.
 //!
-//! What is modelled: the kernels of one pass by their published shapes; which bytes every block
-//! reads and writes, taken from how such kernels walk their arrays; durations by the roofline of
-//! the default GPU ([`roofline_ns`]). What is not: real durations, fused or library-specific
-//! kernels, caches. Every access goes to the drive, as MQMS assumes for data that exceeds the GPU's
-//! memory; of weights each block reads its own tile, of neighbours every box its own 27.
-//! `scripts/profile_networks.py` records real kernels instead, which `sim gpu --trace` takes.
+//! The model covers:
+//! - the kernels of one pass, with their published shapes;
+//! - the bytes that every block reads and writes, derived from how such kernels traverse their
+//!   arrays;
+//! - durations by the roofline of the default GPU ([`roofline_ns`]).
+//!
+//! It does not cover real durations, fused or library-specific kernels, or caches. Every access
+//! goes to the drive, as MQMS assumes for data that exceeds the GPU's memory: each block reads its
+//! own tile of the weights, and every box its own 27 neighbours. `scripts/profile_networks.py`
+//! records real kernels instead; `sim gpu --trace` reads them.
 //!
 //! Sources of the shapes: Devlin et al., "BERT" (base: 12 layers, 768 wide, 12 heads); Radford et
 //! al., "Language Models are Unsupervised Multitask Learners" (small: 12 layers, 768 wide, 50257
 //! tokens); He et al., "Deep Residual Learning" (ResNet-50, table 1); Rodinia 3.1's defaults
-//! (backprop 65536 inputs and 16 hidden, hotspot 512 x 512, lavaMD 10 boxes an edge of 100
-//! particles). Kernel counts of the whole runs are the paper's.
+//! (backprop 65536 inputs and 16 hidden, hotspot 512 x 512, lavaMD 10 boxes per edge with 100
+//! particles each). The kernel counts of the whole runs are the paper's.
 //!
-//! A description is cut to the requests that one wants to simulate ([`Network::workload`]): whole
-//! kernels are kept from the front, and the report says how many.
+//! A description is cut to the requested number of requests ([`Network::workload`]). Whole kernels
+//! are kept from the front, and the report contains their number.
 
 use super::pattern::{Access, AccessOp, Pattern};
 use super::{KernelSpec, Workload};
 
-/// Bytes of a request into a matrix: 256 half-precision columns.
+/// Bytes of a matrix request: 256 half-precision columns.
 const PIECE_BYTES: u64 = 512;
 /// Bytes of a half-precision number.
 const HALF: u64 = 2;
@@ -77,7 +81,8 @@ impl Network {
         }
     }
 
-    /// The first kernels of repeated passes whose requests add up to `requests_max`, at least one.
+    /// The first kernels of repeated passes whose requests add up to `requests_max`; at least one
+    /// kernel.
     pub fn workload(self, requests_max: u64) -> Workload {
         Workload {
             name: self.name().to_owned(),
@@ -86,7 +91,7 @@ impl Network {
     }
 }
 
-/// The first of `kernels`, as many whole ones as make `requests_max` requests; at least one, if
+/// The first of `kernels`: as many whole ones as make `requests_max` requests, at least one if
 /// there is one.
 pub fn front<'a>(
     kernels: impl Iterator<Item = &'a KernelSpec>,
@@ -103,22 +108,22 @@ pub fn front<'a>(
     taken
 }
 
-/// Requests of one launch.
+/// Number of requests of one launch.
 pub fn requests_of(kernel: &KernelSpec) -> u64 {
     let a_block: u64 = kernel.io.iter().map(|io| u64::from(io.count)).sum();
     let patterns = kernel.blocks().saturating_mul(a_block);
     patterns.saturating_add(kernel.pages.len() as u64)
 }
 
-/// Duration by the roofline of the T4: 8.1 TFLOP/s in single precision, of which half is reached,
-/// 320 GB/s, and at least 2 us of launch.
+/// Duration by the roofline of the T4: 8.1 TFLOP/s in single precision (half of it is reached), 320
+/// GB/s, and at least 2 us per launch.
 pub(crate) fn roofline_ns(flops: u64, bytes: u64) -> u64 {
     let compute = flops as f64 / 4.05e12;
     let memory = bytes as f64 / 320e9;
     2_000 + (compute.max(memory) * 1e9) as u64
 }
 
-/// Lays arrays one after the other, each from a 16 KiB boundary.
+/// Places arrays one after the other, each at a 16 KiB boundary.
 #[derive(Debug, Default)]
 struct Layout {
     next_bytes: u64,
@@ -156,7 +161,7 @@ fn access(op: AccessOp, pattern: Pattern, bytes: u64, count: u64, array: (u64, u
     }
 }
 
-/// A tile of 256 columns of a matrix of `columns` half-precision columns, `rows` of them a block.
+/// A tile of 256 columns of a matrix with `columns` half-precision columns, `rows` rows per block.
 fn tile(op: AccessOp, columns: u64, rows: u64, array: (u64, u64)) -> Access {
     let pattern = Pattern::Tile {
         row_bytes: columns * HALF,
@@ -167,7 +172,7 @@ fn tile(op: AccessOp, columns: u64, rows: u64, array: (u64, u64)) -> Access {
     access(op, pattern, PIECE_BYTES, rows, array)
 }
 
-/// `m x k` times `k x n`: a block for 256 columns reads its weights row by row (512 bytes each, a
+/// `m x k` times `k x n`. A block for 256 columns reads its weights row by row (512 bytes each, a
 /// row apart) and writes its piece of every output row.
 fn gemm(name: &str, m: u64, n: u64, k: u64, weights: (u64, u64), out: (u64, u64)) -> KernelSpec {
     let flops = 2 * m * n * k;
@@ -179,7 +184,7 @@ fn gemm(name: &str, m: u64, n: u64, k: u64, weights: (u64, u64), out: (u64, u64)
     kernel(name, n.div_ceil(256), 256, roofline_ns(flops, bytes), io)
 }
 
-/// Reads and writes `bytes` from one end to the other, 4 KiB a request.
+/// Reads and writes `bytes` from one end to the other, in requests of 4 KiB.
 fn elementwise(name: &str, bytes: u64, from: (u64, u64), to: (u64, u64)) -> KernelSpec {
     let blocks = bytes.div_ceil(16 << 10);
     let io = vec![
@@ -189,7 +194,7 @@ fn elementwise(name: &str, bytes: u64, from: (u64, u64), to: (u64, u64)) -> Kern
     kernel(name, blocks, 256, roofline_ns(bytes, 2 * bytes), io)
 }
 
-/// Rows of an embedding table, picked at random.
+/// Reads random rows of an embedding table.
 fn gather(rows: u64, row_bytes: u64, table: (u64, u64), out: (u64, u64)) -> KernelSpec {
     let io = vec![
         access(AccessOp::Read, Pattern::Random, row_bytes, 1, table),
@@ -204,7 +209,7 @@ fn gather(rows: u64, row_bytes: u64, table: (u64, u64), out: (u64, u64)) -> Kern
     )
 }
 
-/// Attention of `queries` over `keys` for each of 12 heads: keys and values are 128 bytes a head
+/// Attention of `queries` over `keys` for each of 12 heads. Keys and values are 128 bytes per head
 /// and token, a row of 1536 bytes apart, so every row costs a sector.
 fn attention(queries: u64, keys: u64, cache: (u64, u64), out: (u64, u64)) -> [KernelSpec; 3] {
     let heads = 12;
@@ -254,7 +259,7 @@ fn attention(queries: u64, keys: u64, cache: (u64, u64), out: (u64, u64)) -> [Ke
     ]
 }
 
-/// Twelve layers 768 wide over `tokens` new tokens and `past` old ones.
+/// Twelve layers 768 wide over `tokens` new and `past` old tokens.
 fn transformer(tokens: u64, past: u64, vocabulary: u64) -> Vec<KernelSpec> {
     let (width, inner) = (768, 3072);
     let mut layout = Layout::default();
@@ -322,8 +327,8 @@ fn gpt2() -> Vec<KernelSpec> {
     kernels
 }
 
-/// A convolution: a block for 16 output rows reads as many input rows of each channel group and the
-/// weights of its 64 output channels, and writes its output rows.
+/// A convolution. A block for 16 output rows reads as many input rows of each channel group, reads
+/// the weights of its 64 output channels, and writes its output rows.
 fn convolution(
     (input, output): ((u64, u64, u64), (u64, u64, u64)),
     taps: u64,
@@ -359,7 +364,7 @@ fn convolution(
             weights,
         ),
         rows(AccessOp::Read, row_in, stride, halo, from),
-        // 64 channels of an output row: NHWC keeps them together for each pixel.
+        // 64 channels of an output row; NHWC keeps the channels of each pixel together.
         access(
             AccessOp::Write,
             Pattern::Strided {
@@ -418,7 +423,7 @@ fn resnet50() -> Vec<KernelSpec> {
     kernels
 }
 
-/// Rodinia backprop: weights are rows of 17 floats; a block of 16 x 16 threads has 16 rows, 1088
+/// Rodinia backprop: weights are rows of 17 floats. A block of 16 x 16 threads has 16 rows, 1088
 /// bytes, which begin anywhere in a sector.
 fn backprop() -> Vec<KernelSpec> {
     let inputs = 65_536;
@@ -471,8 +476,8 @@ fn backprop() -> Vec<KernelSpec> {
     kernels
 }
 
-/// Rodinia hotspot: 512 x 512 floats, blocks of 16 x 16 of which 12 x 12 are new after two steps
-/// in one launch; 60 steps are 30 launches that swap input and output.
+/// Rodinia hotspot: 512 x 512 floats in blocks of 16 x 16. A launch does two steps, after which 12
+/// x 12 values per block are new. 60 steps are 30 launches that swap input and output.
 fn hotspot() -> Vec<KernelSpec> {
     let (side, tile_side, step) = (512, 16, 12);
     let a_row: u64 = 512_u64.div_ceil(step);
@@ -503,8 +508,8 @@ fn hotspot() -> Vec<KernelSpec> {
         .collect()
 }
 
-/// Rodinia lavaMD: a block a box; it reads positions (3200 bytes) and charges (800 bytes) of its
-/// box and its 26 neighbours and writes the forces of its own.
+/// Rodinia lavaMD: one block per box. It reads the positions (3200 bytes) and charges (800 bytes)
+/// of its box and its 26 neighbours, and writes the forces of its own box.
 fn lavamd() -> Vec<KernelSpec> {
     let (side, particles) = (10, 100);
     let boxes = side * side * side;

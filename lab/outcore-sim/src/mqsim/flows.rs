@@ -1,6 +1,6 @@
-//! Import of MQSim's workload file and of its ASCII traces; see the module above for the contract.
+//! Imports MQSim's workload file and its ASCII traces; the parent module has the contract.
 //!
-//! Contract: a key that MQSim ignores is a warning, one that nobody knows an error with its line.
+//! Contract: a key that MQSim ignores causes a warning; an unknown key is an error with its line.
 
 use std::path::Path;
 
@@ -96,7 +96,7 @@ pub fn workload_from_text(
     Ok(scenarios)
 }
 
-/// Numbers of a flow, as far as they are given.
+/// Numbers of a flow, as far as the file gives them.
 #[derive(Default)]
 struct Numbers {
     working_set: Option<u64>,
@@ -206,7 +206,7 @@ fn import_ids<'a>(import: &Import<'a>, node: Node<'a, 'a>) -> Result<Vec<u32>> {
         })?;
         ids.push(id);
     }
-    // MQSim keeps them in a set.
+    // MQSim keeps the ids in a set.
     ids.sort_unstable();
     ids.dedup();
     if ids.is_empty() {

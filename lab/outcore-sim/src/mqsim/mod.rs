@@ -1,11 +1,12 @@
-//! Import of MQSim's two input files, and of its ASCII traces.
+//! Imports MQSim's two input files and its ASCII traces.
 //!
 //! Contract: the keys are those that MQSim 7ec40e3 writes. A key that MQSim ignores or misreads
-//! gives a warning that says what it does instead; a key that it does not know is an error that
-//! names the line and the nearest known key; values are checked. Nothing is guessed: a flow that
-//! leaves out a key which MQSim would read from uninitialised memory is an error.
+//! causes a warning that explains what MQSim does instead. An unknown key is an error with the line
+//! and the nearest known key. Values are checked. Nothing is guessed: if a flow omits a key that
+//! MQSim would read from uninitialised memory, the import fails.
 //!
-//! Source of keys, defaults and misreadings: CMU-SAFARI/MQSim at 7ec40e3, read and run.
+//! Source of keys, defaults and misreadings: CMU-SAFARI/MQSim at 7ec40e3, from its source and from
+//! runs.
 
 mod flows;
 
@@ -22,18 +23,18 @@ use crate::quantities::{NS, Rate, Size, Time, Transfers};
 
 const OPERATION: &str = "read MQSim input";
 
-/// A file under import: its text positions and the warnings so far.
+/// A file being imported: its text positions and the warnings so far.
 struct Import<'a> {
     document: &'a Document<'a>,
     path: &'a Path,
     warnings: &'a mut Vec<String>,
 }
 
-/// What a key of the device file means to MQSim.
+/// The meaning of a key of the device file in MQSim.
 enum Meaning {
-    /// It is used.
+    /// MQSim uses it.
     Used,
-    /// It is read and has no effect, or not read at all, for this reason.
+    /// MQSim reads it without effect, or does not read it at all, for this reason.
     Ignored(&'static str),
 }
 

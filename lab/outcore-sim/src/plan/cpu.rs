@@ -1,27 +1,28 @@
-//! What a sort computes for a record: guessed, or taken from a recorded sort.
+//! Computation of a sort per record: guessed, or taken from a recorded sort.
 //!
-//! Contract: reading a trace takes memory for one record of it at a time. Costs are core time,
-//! whatever the number of threads was.
+//! Contract: reading a trace needs memory for one record of the trace at a time. Costs are core
+//! time, independent of the number of threads.
 
 use std::path::Path;
 
 use outcore_io::{Error, Result};
 use outcore_traces::io_trace::{Entry, IoOp, Reader};
 
-/// Core nanoseconds a record.
+/// Core nanoseconds per record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuCost {
-    /// To distribute it into buckets.
+    /// Time to distribute it into buckets.
     pub distribute_ns: f64,
-    /// To sort it within its bucket.
+    /// Time to sort it within its bucket.
     pub sort_ns: f64,
 }
 
-/// The cost of a pass over records of `record_bytes` on the machine where the job in the trace at
-/// `path` was recorded: its threads' computation over what it read, the same for every pass.
+/// The cost of a pass over records of `record_bytes` on the machine that recorded the trace at
+/// `path`: the computation of its threads divided by the bytes that it read. The cost is the same
+/// for every pass.
 ///
 /// # Errors
-/// No trace of the engine's, or one that read nothing.
+/// Not a trace of the engine, or one without reads.
 pub fn recorded(path: &Path, record_bytes: u64) -> Result<CpuCost> {
     let (mut busy_sum_ns, mut read_bytes) = (0u64, 0u64);
     for entry in Reader::open(path)? {

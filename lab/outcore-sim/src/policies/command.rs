@@ -1,8 +1,8 @@
 //! `sim policies`: the comparisons as tables, CSV, JSON and SVG.
 //!
-//! Contract: tables on standard output, or one JSON object with `--json`; with `--out` a folder
-//! gets `policies.csv`, `policies.json` and a chart a metric, never over existing files without
-//! `--force`, which is checked before anything is simulated.
+//! Contract: prints tables on standard output, or one JSON object with `--json`. With `--out` it
+//! writes `policies.csv`, `policies.json` and one chart per metric to a folder. Existing files are
+//! overwritten only with `--force`; this is checked before anything is simulated.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub enum Which {
 impl Which {
     const ALL: [Which; 3] = [Which::Networks, Which::Schedules, Which::Mechanisms];
 
-    /// Its name, in files too.
+    /// Its name, also used in file names.
     pub fn name(self) -> &'static str {
         match self {
             Which::Networks => "networks",
@@ -147,7 +147,7 @@ fn file(folder: &Path, name: &str, is_forced: bool) -> Result<NewFile> {
     NewFile::at("write results", &folder.join(name), is_forced)
 }
 
-/// The folder, if all files that will go there may be written.
+/// Creates the folder if all files in it may be written.
 fn make_folder(folder: &Path, is_forced: bool, asked: &[Which]) -> Result<()> {
     std::fs::create_dir_all(folder)
         .map_err(|error| Error::io("make folder", &error).path(folder))?;

@@ -1,14 +1,16 @@
-//! The paper's comparison of allocation, mapping and scheduling, as tables and plots.
+//! The paper's comparisons of allocation, mapping and scheduling, as tables and plots.
 //!
 //! Model: MQMS (Gundawar, Chung, Kim, "Towards Performance-Aware Allocation for Accelerated Machine
-//! Learning on GPU-SSD Systems"), its Figs. 4 to 9: IOPS, device response and end time of three
-//! networks on a drive with static allocation and page-level mapping against dynamic allocation and
-//! fine mapping (4 to 6), and of three Rodinia kernels under block scheduling x allocation order
-//! (7 to 9). [`mechanisms`] switches each mechanism alone under small random writes.
+//! Learning on GPU-SSD Systems"), Figs. 4 to 9: IOPS, device response and end time.
+//! - Figs. 4 to 6 run three networks on two drives: static allocation with page-level mapping, and
+//!   dynamic allocation with fine mapping.
+//! - Figs. 7 to 9 run three Rodinia kernels under each combination of block scheduling and
+//!   allocation order.
+//! - [`mechanisms`] is an addition that switches each mechanism alone under small random writes.
 //!
-//! Contract: every point is a run of its own, independent of the others and of their order, so a
-//! result does not depend on the number of cores that compute it; equal settings give equal
-//! digests. Bounds: as many drives in memory as cores.
+//! Contract: every point is a run of its own, independent of the others and of their order. The
+//! result therefore does not depend on the number of cores, and equal settings give equal digests.
+//! Bounds: as many drives in memory as cores.
 
 #[cfg(feature = "cli")]
 pub mod command;
@@ -31,20 +33,20 @@ use crate::quantities::Size;
 use crate::run::{RunOptions, run as run_flows};
 use crate::workload::{Addresses, FlowConfig, Origin, Pace, Sizes, Synthetic};
 
-/// What is shown of a point.
+/// A figure of a point that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// Requests a second of simulated time.
+    /// Requests per second of simulated time.
     Iops,
     /// Mean device response: submission queue to completion.
     Response,
-    /// Simulated end.
+    /// Simulated end time.
     End,
 }
 
 impl Metric {
-    /// All, in the order of the paper's figures.
+    /// All metrics, in the order of the paper's figures.
     pub const ALL: [Metric; 3] = [Metric::Iops, Metric::Response, Metric::End];
 
     /// Name in files.
@@ -64,73 +66,73 @@ pub struct Point {
     pub row: String,
     /// Configuration.
     pub column: String,
-    /// Requests answered.
+    /// Completed requests.
     pub requests: u64,
-    /// Requests a second.
+    /// Requests per second.
     pub iops: f64,
     /// Mean device response.
     pub response_us: f64,
     /// Its 99th percentile.
     pub p99_us: f64,
-    /// Simulated end.
+    /// Simulated end time.
     pub end_ms: f64,
-    /// Units programmed for every unit written.
+    /// Units programmed per unit written.
     pub write_amplification: f64,
     /// Digest of all completions.
     pub digest: String,
-    /// Where only a sample of the kernels was simulated.
+    /// Set when only a sample of the kernels was simulated.
     pub sample: Option<Sampling>,
 }
 
 /// How a point was sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Sampling {
-    /// Kernels that the point stands for.
+    /// Kernels that the point represents.
     pub kernels: u64,
     /// Kernels that were simulated.
     pub simulated: u64,
-    /// How far the end time is off that of a whole run, where that was simulated too.
+    /// Relative error of the end time against a run of all kernels, if that was simulated.
     pub end_error: Option<f64>,
 }
 
-/// A comparison: the same rows under every column.
+/// A comparison: every row is run under every column.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Experiment {
     /// Name in files: `networks`, `schedules`, `mechanisms`.
     pub name: &'static str,
-    /// First of its three figures in the paper, where it has them.
+    /// Number of its first figure in the paper, if it has figures there; it has three.
     pub figure: Option<u32>,
-    /// What is compared.
+    /// Title of the comparison.
     pub title: String,
     /// Configurations.
     pub columns: Vec<String>,
     /// Workloads.
     pub rows: Vec<String>,
-    /// Row by row.
+    /// Results, row by row.
     pub points: Vec<Point>,
 }
 
 /// Settings of all experiments.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PolicyOptions {
-    /// Preset of the drive, scaled to 128 blocks of 32 pages a plane (256 of 128 for sustained
+    /// Preset of the drive, scaled to 128 blocks of 32 pages per plane (256 of 128 for sustained
     /// writes).
     pub preset: String,
     /// Bytes of the fine mapping unit.
     pub fine_bytes: u64,
-    /// Bytes of a small random write in [`mechanisms`], whole sectors.
+    /// Bytes of a small random write in [`mechanisms`]; a multiple of the sector.
     pub write_bytes: u64,
-    /// Requests of a run.
+    /// Requests per run.
     pub requests: u64,
-    /// Blocks of a large chunk.
+    /// Number of blocks in a large chunk.
     pub stride: u32,
-    /// Writes are acknowledged from DRAM; without, when they are programmed.
+    /// Writes are acknowledged from DRAM; otherwise after their program.
     pub cached: bool,
-    /// Measure sustained writes as well, which takes most of the time of [`mechanisms`].
+    /// Also measure sustained writes, which take most of the time of [`mechanisms`].
     pub sustained: bool,
-    /// Simulate only a sample of a network's kernels, good for this error of their total time.
+    /// Simulate only a sample of a network's kernels, chosen for this error of their total time.
     pub sample_eps: Option<f64>,
-    /// Simulate the whole as well and say how far off the sample is.
+    /// Simulate all kernels as well, and report the error of the sample.
     pub sample_check: bool,
     /// Seed.
     pub seed: u64,
@@ -185,7 +187,7 @@ impl PolicyOptions {
     }
 }
 
-/// The mechanisms that are switched: name, allocation, fine mapping.
+/// The combinations of mechanisms: name, allocation, fine mapping.
 pub(crate) const MECHANISMS: [(&str, Allocation, bool); 6] = [
     ("static, page", Allocation::Static, false),
     ("static, fine", Allocation::Static, true),
@@ -195,7 +197,7 @@ pub(crate) const MECHANISMS: [(&str, Allocation, bool); 6] = [
     ("dynamic, fine", Allocation::Dynamic, true),
 ];
 
-/// Figs. 4 to 6: the networks on the baseline and on MQMS' drive.
+/// Figs. 4 to 6: the networks on the baseline drive and on MQMS' drive.
 ///
 /// # Errors
 /// An unknown preset, a unit that does not divide its page, or a run that fails.
@@ -224,7 +226,7 @@ pub fn networks(options: &PolicyOptions) -> Result<Experiment> {
     })
 }
 
-/// Figs. 7 to 9: scheduling x allocation order, static allocation as the order asks for it.
+/// Figs. 7 to 9: scheduling x allocation order, with static allocation in that order.
 ///
 /// # Errors
 /// As [`networks`].
@@ -323,26 +325,26 @@ fn whole_point(row: Network, column: &str, report: &GpuReport) -> Point {
 
 const SECTOR_BYTES: u64 = 512;
 
-/// What the drive has done before writes are measured.
+/// State of the drive before writes are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Nothing is written yet.
     Fresh,
-    /// All is written; the run is short enough for the spare blocks.
+    /// Everything is written; the run is short enough for the spare blocks.
     Full,
-    /// The spare blocks are used up, and the planes no longer collect in step: the second half of a
-    /// run of [`SUSTAINED`] requests.
+    /// The spare blocks are used up, and the planes no longer collect in step. Measured in the
+    /// second half of a run of [`SUSTAINED`] requests.
     Sustained,
 }
 
-/// Requests of [`State::Sustained`], at least.
+/// Minimum number of requests for [`State::Sustained`].
 const SUSTAINED: u64 = 2_000_000;
 
 impl State {
-    /// Blocks a plane and pages a block. Where collection decides, a plane of 128 short blocks
-    /// misleads: its collector starts so late that static allocation waits for it, which the drive
-    /// itself, with 33 free blocks a plane, does not. Units of sectors get shorter blocks, for the
-    /// memory.
+    /// Blocks per plane and pages per block. Where collection decides, a plane of 128 short blocks
+    /// misleads: its collector starts so late that static allocation waits for it. The drive
+    /// itself, with 33 free blocks per plane, does not wait. Units of a sector use shorter blocks
+    /// to save memory.
     fn geometry(self, fine_bytes: u64) -> (u32, u32) {
         match self {
             State::Fresh | State::Full => (128, 32),
@@ -351,8 +353,8 @@ impl State {
     }
 }
 
-/// Small random writes with each mechanism alone and together: by requests in flight on a fresh
-/// drive and on a full one, and sustained.
+/// Small random writes with each mechanism alone and with all together: by requests in flight on a
+/// fresh drive and on a full one, and sustained.
 ///
 /// # Errors
 /// As [`networks`].
@@ -375,7 +377,7 @@ pub fn mechanisms(options: &PolicyOptions) -> Result<Experiment> {
             jobs.push((row.clone(), column, drive, *state, *depth));
         }
     }
-    // The longest runs first, so that none is left over for the end.
+    // The longest runs start first, so that none of them starts at the end.
     jobs.reverse();
     let points = jobs
         .into_par_iter()
@@ -417,7 +419,7 @@ fn write_point(
     }
     let requests = match state {
         State::Sustained => options.requests.max(SUSTAINED),
-        // Few requests in flight take long and vary little.
+        // Runs with few requests in flight take long and vary little.
         _ => options.requests.min(u64::from(depth) * 500).max(2_000),
     };
     let flow = FlowConfig {
@@ -442,7 +444,7 @@ fn write_point(
     let run_options = RunOptions {
         warm_up: match state {
             State::Sustained => requests / 2,
-            // A burst lasts from the first request served to the last: collection goes on after it.
+            // A burst lasts from the first completion to the last; collection continues after it.
             _ => 1,
         },
         ..RunOptions::default()
@@ -463,7 +465,7 @@ fn write_point(
 }
 
 impl Experiment {
-    /// The run of `row` under `column`.
+    /// The point of `row` under `column`.
     pub fn point(&self, row: &str, column: &str) -> Option<&Point> {
         let mut points = self.points.iter();
         points.find(|point| point.row == row && point.column == column)

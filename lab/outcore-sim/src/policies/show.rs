@@ -1,9 +1,9 @@
 //! Experiments as Markdown tables, CSV and charts in SVG.
 //!
-//! Contract: pure; equal experiments give equal text. A chart has bars in groups of a row, a colour
-//! a column, the value above each bar where there is room. Where values differ by more than
-//! [`LOG_RATIO`] the axis is logarithmic and says so, and dots stand for bars, whose length would
-//! mean nothing there.
+//! Contract: pure; equal experiments give equal text. A chart has one group of bars per row and one
+//! colour per column; the value is printed above each bar if there is room. If values differ by
+//! more than [`LOG_RATIO`], the axis is logarithmic and its label says so. Dots then replace bars,
+//! whose length would have no meaning.
 
 use std::fmt::Write;
 
@@ -13,11 +13,11 @@ use outcore_io::{Error, Result};
 
 use super::{Experiment, Metric, Point};
 
-/// Largest over smallest value from which on an axis is logarithmic.
+/// Ratio of the largest to the smallest value above which an axis is logarithmic.
 const LOG_RATIO: f64 = 20.0;
 
 impl Metric {
-    /// What an axis says.
+    /// Label of an axis.
     const fn label(self) -> &'static str {
         match self {
             Metric::Iops => "IOPS",
@@ -26,7 +26,7 @@ impl Metric {
         }
     }
 
-    /// What a value counts; of times the label says in what.
+    /// Unit of a value; for times the label contains the unit.
     const fn unit(self) -> Unit {
         match self {
             Metric::Iops => Unit::Iops,
@@ -43,7 +43,7 @@ impl Metric {
     }
 }
 
-/// One Markdown table a metric.
+/// One Markdown table per metric.
 pub(crate) fn to_table(experiment: &Experiment, metric: Metric) -> String {
     let mut text = String::new();
     let _ = write!(text, "| {} |", metric.label());
@@ -69,8 +69,8 @@ pub(crate) fn to_table(experiment: &Experiment, metric: Metric) -> String {
     text
 }
 
-/// How many kernels of every point were simulated, and how far off that is where it is known;
-/// `None` where nothing was sampled.
+/// Number of simulated kernels of every point, and the error of the sample if it is known; `None`
+/// if nothing was sampled.
 pub(crate) fn sampling_table(experiment: &Experiment) -> Option<String> {
     let mut text = String::from("| kernels simulated");
     if experiment.points.iter().all(|point| point.sample.is_none()) {
@@ -129,7 +129,7 @@ pub(crate) fn to_csv(experiments: &[Experiment]) -> String {
     text
 }
 
-/// A chart of one metric: rows side by side, a colour a column.
+/// A chart of one metric: the rows next to each other, one colour per column.
 ///
 /// # Errors
 /// No value is positive.

@@ -2,7 +2,8 @@
 //!
 //! Contract: columns of [`super::COLUMNS`], all required: `flow` and `sectors` INT32 (unsigned),
 //! `op` a UTF-8 string from a dictionary, `lba` INT64 (unsigned), times DOUBLE in nanoseconds. Row
-//! groups of [`GROUP_ROWS`] bound the memory. No compression: it would need another library.
+//! groups of [`GROUP_ROWS`] bound the memory. No compression, because it would require another
+//! library.
 
 use std::fs::File;
 use std::sync::Arc;

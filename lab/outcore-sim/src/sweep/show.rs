@@ -9,7 +9,8 @@ use outcore_io::units::{self, Unit};
 use super::{Metric, Point};
 
 impl Metric {
-    /// What it is in a chart: its label, the unit of the axis, and how many of that unit one is.
+    /// How a metric appears in a chart: its label, the unit of the axis, and the factor to that
+    /// unit.
     fn shown(self) -> (&'static str, Unit, f64) {
         match self {
             Metric::Iops => ("requests a second", Unit::Iops, 1.0),
@@ -22,7 +23,7 @@ impl Metric {
     }
 }
 
-/// The points as CSV, one a line.
+/// The points as CSV, one per line.
 pub(crate) fn to_csv(points: &[Point]) -> String {
     let mut text = String::new();
     let quoted = |value: &str| {
@@ -65,7 +66,7 @@ pub(crate) fn to_csv(points: &[Point]) -> String {
     text
 }
 
-/// A chart of `metric` over the first axis, one line for each combination of the others.
+/// A chart of `metric` over the first axis, one line per combination of the other axes.
 ///
 /// # Errors
 /// There are no points.
@@ -126,7 +127,7 @@ pub(crate) fn to_svg(points: &[Point], metric: Metric) -> Result<String> {
     .svg()
 }
 
-/// The first setting as a number: `16`, or a quantity whose unit is dropped by its parser.
+/// The first setting as a number: `16`, or a quantity, whose parser drops the unit.
 fn value_of(point: &Point) -> Option<f64> {
     let (_, value) = point.settings.first()?;
     value.parse().ok().or_else(|| {

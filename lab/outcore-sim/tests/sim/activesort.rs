@@ -1,7 +1,7 @@
-//! ActiveSort's published figures beside the simulated drive's.
+//! Compares ActiveSort's published figures with the simulated drive's.
 //!
-//! Contract: Tables 1 and 2 of Lee et al. within 5 %, its totals, and the direction of what a
-//! modern drive, offloaded run formation and several drives change.
+//! Contract: Tables 1 and 2 of Lee et al. within 5 %, its totals, and the direction of the change
+//! from a modern drive, offloaded run formation and several drives.
 
 use outcore_sim::activesort::MergeDrive;
 use outcore_sim::activesort::merge::{MergeJob, Order, merge};
@@ -58,7 +58,7 @@ fn no_other_number_of_prefetches_fits_table_1() {
 
 #[test]
 fn the_papers_totals_follow_from_its_tables() {
-    // 2048 MB at the rates of Table 1: 72.4 s against 111.9 s.
+    // 2048 MB at the rates of Table 1: 72.4 s instead of 111.9 s.
     let drive = MergeDrive::prototype();
     let job = SortJob {
         data_bytes: 2_048_000_000,
@@ -165,15 +165,16 @@ fn a_throttled_drive_moves_no_more_than_its_throttle_lets_through() {
         };
         sort(&drive, &array, &job, method).unwrap()
     };
-    // 50 MB/s either way: three reads and two writes of 4 GB are 400 s, two and one 240 s.
+    // 50 MB/s in each direction: three reads and two writes of 4 GB take 400 s, two reads and one
+    // write 240 s.
     let plain = sorted(&config, Method::Conventional, 1);
     assert!(within(plain.seconds, 400.0, 0.01), "{plain:?}");
     let merging = sorted(&config, Method::ActiveSort, 1);
     assert!(within(merging.seconds, 240.0, 0.01), "{merging:?}");
     let four = sorted(&config, Method::ActiveSort, 4);
     assert!(within(four.seconds, 60.0, 0.01), "{four:?}");
-    // What the drive reads and writes for itself does not pass the throttle: its runs take as long
-    // without.
+    // The drive's own reads and writes do not pass the throttle, so its runs take as long without
+    // it.
     let offloaded = sorted(&config, Method::Offloaded, 1);
     let unthrottled = sorted(&free, Method::Offloaded, 1);
     assert_eq!(offloaded.sort_seconds, unthrottled.sort_seconds);

@@ -1,9 +1,8 @@
-//! Allegro sampling where the true total is known: on profiles of real GPU runs, and on one that is
-//! made here.
+//! Allegro sampling where the true total is known: profiles of real GPU runs, and a generated one.
 //!
-//! Contract: a thousand seeds each, everywhere. The real traces are not in this repository (they
-//! are other people's); the test looks for them in `../shared/reference/gpu-traces` beside the
-//! repository and says so when they are missing.
+//! Contract: a thousand seeds for each trace. The real traces belong to others and are not in this
+//! repository. The test looks for them in `../shared/reference/gpu-traces` next to the repository
+//! and reports when they are missing.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -63,7 +62,7 @@ fn check_a_thousand_seeds(name: &str, kernels: &[Kernel]) {
             );
             assert_eq!(accuracy.seeds, 1000);
             assert!(accuracy.share_within >= 0.95, "{name} {eps}: {accuracy:?}");
-            // A sample, or nothing would be shown.
+            // It must be a sample; the whole trace would prove nothing.
             assert!(plan.samples < plan.launches, "{name} {eps}");
         }
     }
@@ -78,7 +77,7 @@ fn on_real_traces_at_least_950_of_1000_seeds_stay_below_eps() {
 }
 
 /// A trace of `nsys stats` with three kernels: one with modes far apart and close together, one
-/// that is skewed, one alone. Times vary by some percent around their mode.
+/// that is skewed, and a single launch. Times vary by some percent around their mode.
 fn trace_with_modes() -> String {
     let mut random = Rng::new(11);
     let mut text = String::from(
@@ -116,7 +115,7 @@ fn on_a_trace_with_several_modes_a_kernel_at_least_950_of_1000_seeds_stay_below_
     let kernels = kernels(&path);
     assert_eq!(kernels.len(), 4_000);
     check_a_thousand_seeds("several modes", &kernels);
-    // The five modes of one kernel and grid end in clusters of their own.
+    // The five modes of one kernel and grid end in separate clusters.
     let plan = plan(&kernels, &AllegroOptions::paper(0.05));
     assert!(plan.clusters.len() >= 4 + 5, "{}", plan.clusters.len());
     assert!(plan.reduction() > 3.0, "{}", plan.reduction());

@@ -1,4 +1,4 @@
-//! The engine on simulated drives: sorted bytes, virtual time, the same every time.
+//! The engine on simulated drives: sorted bytes and virtual time, equal in every run.
 //!
 //! Contract: one thread and drives in memory, so that two runs agree to the nanosecond.
 use std::path::PathBuf;
@@ -17,7 +17,8 @@ use outcore_sim::quantities::Rate;
 
 const RECORDS: u64 = 6 << 20;
 
-/// Sorts 48 MiB with 24 MiB of memory and scratch on `drives` drives; virtual seconds and report.
+/// Sorts 48 MiB with 24 MiB of memory and scratch on `drives` drives. Returns virtual seconds and
+/// the report.
 fn sort_on(drives: u32, link_bytes_per_s: u64) -> (f64, ReplayReport) {
     let ram = RamDevice::new(RamOptions {
         short_one_in: 0,
@@ -70,7 +71,7 @@ fn sort_on(drives: u32, link_bytes_per_s: u64) -> (f64, ReplayReport) {
 fn the_engine_sorts_on_simulated_drives_in_virtual_time() {
     let (seconds, report) = sort_on(1, 100_000_000);
     let data = (RECORDS * 8) as f64;
-    // Everything moves over a link of 100 MB/s each way; reads and writes may overlap.
+    // All data moves over a link of 100 MB/s in each direction; reads and writes may overlap.
     let least = 1.5 * data / 100e6;
     assert!(seconds > least && seconds < 4.5 * data / 100e6, "{seconds}");
     assert!(report.read_bytes as f64 > data && report.write_bytes as f64 > data);

@@ -1,4 +1,4 @@
-//! Front ends other than NVMe against arithmetic: SATA, and the block layer's throttle.
+//! Checks front ends other than NVMe against arithmetic: SATA, and the block layer's throttle.
 //!
 //! Contract: each test derives its expected value independently of the model.
 use outcore_sim::config::{Compat, DriveConfig, Interface};
@@ -53,7 +53,7 @@ fn total(config: &DriveConfig, flow: FlowConfig) -> FlowSummary {
     total
 }
 
-/// A frame of so many bytes at 600 MB/s and its handshake of 1 us, in nanoseconds.
+/// Nanoseconds of a frame of this many bytes at 600 MB/s, including its handshake of 1 us.
 fn frame(bytes: f64) -> f64 {
     bytes / 0.6 + 1000.0
 }

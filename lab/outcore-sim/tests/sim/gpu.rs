@@ -1,8 +1,8 @@
-//! The in-storage GPU against what can be worked out by hand.
+//! Checks the in-storage GPU against values that can be computed by hand.
 //!
-//! Contract: times without I/O are the kernels' own; requests are conserved and equal runs have
-//! equal digests; the path through the host's processor is bounded by that processor; workloads and
-//! host I/O share drive and cores.
+//! Contract: times without I/O are the kernels' own. Requests are conserved, and equal runs have
+//! equal digests. The host's processor bounds the path through it. Workloads and host I/O share
+//! drive and cores.
 
 use outcore_sim::config::DriveConfig;
 use outcore_sim::drive::Caching;
@@ -66,7 +66,7 @@ fn ran(setup: &Setup) -> GpuReport {
 
 #[test]
 fn kernels_without_io_take_their_durations_one_after_the_other() {
-    // 160 blocks run at a time: one wave, ten waves, and a partly filled second one.
+    // 160 blocks run at a time: one wave, ten waves, and one wave with a partly filled second one.
     let kernels = vec![
         kernel(160, 50_000, vec![]),
         kernel(1600, 70_000, vec![]),
@@ -86,7 +86,7 @@ fn kernels_without_io_take_their_durations_one_after_the_other() {
 
 #[test]
 fn two_workloads_share_the_cores() {
-    // Each fills the GPU alone for 100 us; together they take twice as long.
+    // Each alone fills the GPU for 100 us; together they take twice as long.
     let one = vec![kernel(1600, 100_000, vec![])];
     let report = ran(&setup(vec![one.clone(), one]));
     let us = report.total.end_seconds * 1e6;
@@ -137,7 +137,7 @@ fn the_path_through_the_host_is_bounded_by_its_processor() {
         ..own.clone()
     });
     let own = ran(&own);
-    // Two threads of 4 us each: 500,000 requests a second at most.
+    // Two threads of 4 us each: at most 500,000 requests per second.
     assert!(mediated.total.iops < 500_000.0, "{mediated:?}");
     assert!(mediated.total.iops > 450_000.0, "{mediated:?}");
     assert!(own.total.iops > 1.5 * mediated.total.iops, "{own:?}");

@@ -1,6 +1,7 @@
-//! The simulator's tests: one program, since each that links it takes seconds to build.
+//! The simulator's tests are one program, because linking each program takes seconds.
 //!
-//! Contract: a module a subject; no test depends on another or on what runs beside it.
+//! Contract: one module per subject. No test depends on another or on tests that run at the same
+//! time.
 
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 

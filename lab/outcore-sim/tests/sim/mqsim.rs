@@ -1,7 +1,7 @@
-//! The model against MQSim: every fixture, and all of the reference runs where they are at hand.
+//! Checks the model against MQSim: every fixture, and all reference runs if they are available.
 //!
-//! Contract: IOPS and mean response within 3 %, uncached logged runs within 0.5 %, p99 within 3 %;
-//! skips visibly what needs reference data that is not at hand.
+//! Contract: IOPS and mean response within 3 %, uncached logged runs within 0.5 %, p99 within 3 %.
+//! A test whose reference data is missing prints that it skips.
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ fn the_fixtures_come_out_as_in_mqsim() {
             row["lost"].as_u64(),
             "{name}"
         );
-        // The whole run agrees to the nanosecond, not only within the 3 % that are asked for.
+        // The whole run agrees to the nanosecond, not only within the required 3 %.
         assert_eq!(Some(total.sim_end_ns), row["sim_end_ns"].as_u64(), "{name}");
         let number = |key: &str| row[key].as_f64().unwrap();
         assert!(off(total.iops, number("iops")) < 1e-6, "{name}");

@@ -1,9 +1,9 @@
-//! Damaged input: bytes of good files are changed, cut, repeated and exchanged, and every parser of
-//! the simulator and of the traces it reads has to answer with a value or an error.
+//! Damaged input: the test changes, cuts, repeats and exchanges bytes of good files. Every parser
+//! of the simulator and of the traces that it reads must return a value or an error.
 //!
-//! Contract: deterministic; a case is a seed, which is printed when it fails. What is accepted has
-//! to hold what the fuzz targets check (`fuzz/src/`), which find more where they can be run. A few
-//! hundred cases a parser here; `make mutations` runs a hundred times as many.
+//! Contract: deterministic; a case is a seed, which is printed when it fails. Accepted input must
+//! satisfy the same checks as in the fuzz targets (`fuzz/src/`), which find more where they can
+//! run. A few hundred cases per parser run here; `make mutations` runs a hundred times as many.
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,7 +38,7 @@ impl Random {
     }
 }
 
-/// What is put in the place of numbers and words.
+/// Replacements for numbers and words.
 const TOKENS: [&str; 22] = [
     "0",
     "-1",
@@ -85,7 +85,7 @@ fn mutated(good: &[u8], random: &mut Random) -> Vec<u8> {
                 data.splice(at..at, token.bytes());
             }
             _ => {
-                // A number for another.
+                // Replaces a number with another.
                 let digits = |byte: &u8| byte.is_ascii_digit();
                 if let Some(first) = data[at..].iter().position(digits).map(|n| n + at) {
                     let count = data[first..].iter().take_while(|byte| digits(byte)).count();
@@ -249,7 +249,7 @@ const GPU_WORKLOAD: &str = r#"{"name":"two","kernels":[
         "start_bytes":0,"region_bytes":108000}]}]}"#;
 const FLOWS: &str = "[[flow]]\nname = \"log\"\nread = 0.0\nsize = \"64KiB\"\npattern = \"streaming\"\ndepth = 4\nrequests = 20\n[[flow]]\ninterval = \"20us\"\ndepth = 0\nclass = \"urgent\"\ncaching = \"off\"\nworking_set = 0.5\nchannels = [0, 1]\n";
 
-/// Every parser with good files to start from.
+/// Every parser, with good files as starting points.
 fn parsers() -> Vec<(&'static str, Check, Vec<Vec<u8>>)> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let files = |folder: &str, wanted: fn(&str) -> bool| -> Vec<Vec<u8>> {
@@ -346,7 +346,7 @@ fn damage(cases: u64) {
     }
 }
 
-/// Cases a parser: `OUTCORE_MUTATIONS`, or few enough for every run of the tests.
+/// Cases per parser: `OUTCORE_MUTATIONS`, or few enough for every run of the tests.
 fn cases() -> u64 {
     let wanted = std::env::var("OUTCORE_MUTATIONS").ok();
     wanted.map_or(300, |count| count.parse().unwrap())

@@ -1,7 +1,7 @@
-//! The model against arithmetic that can be done by hand.
+//! Checks the model against arithmetic that can be done by hand.
 //!
-//! Contract: each test derives its expected value independently of the model; integer time, so most
-//! are exact.
+//! Contract: each test derives its expected value independently of the model. Time is an integer,
+//! so most comparisons are exact.
 mod collection;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ fn flow(read_ratio: f64, depth: u32, sectors: u32, requests: u64) -> FlowConfig 
     }
 }
 
-/// Reads that only touch what preconditioning has written.
+/// A flow whose reads touch only data that preconditioning has written.
 fn written_part(mut flow: FlowConfig, share: f64) -> FlowConfig {
     flow.queue.working_set = share;
     flow
@@ -65,9 +65,9 @@ fn a_read_alone_takes_the_sum_of_its_parts() {
     config.flash.bus = Transfers(400_000_000);
     let read = written_part(flow(1.0, 1, 8, 500), 0.6);
     let seen = simulate(&config, &[read]).summary.total.mean_response_ns;
-    // Link, 4 lanes of 1 GB/s: doorbells 2+28 bytes (of the completion before, too), fetch 32,
-    // entry 72+28, data 32 packets of 156, completion 16+28. Flash: command 290, array 75 us and 20
-    // ns, 4096 bytes at 400 MB/s.
+    // Link, 4 lanes of 1 GB/s: doorbells 2+28 bytes (including that of the previous completion),
+    // fetch 32, entry 72+28, data 32 packets of 156, completion 16+28. Flash: command 290, array 75
+    // us and 20 ns, 4096 bytes at 400 MB/s.
     let link = 8.0 + 8.0 + 8.0 + 25.0 + 1248.0 + 11.0;
     let flash = 290.0 + 75_020.0 + 10_240.0;
     assert!(
@@ -81,7 +81,7 @@ fn a_read_alone_takes_the_sum_of_its_parts() {
 fn a_write_without_cache_takes_the_sum_of_its_parts() {
     let mut config = small();
     config.flash.bus = Transfers(400_000_000);
-    // Whole pages, so that nothing has to be merged; few, so that nothing is collected.
+    // Whole pages, so that nothing has to be merged, and few of them, so that nothing is collected.
     let seen = simulate(&config, &[flow(0.0, 1, 16, 50)])
         .summary
         .total
@@ -115,7 +115,8 @@ fn the_link_bounds_the_read_bandwidth() {
     config.flash.bus = Transfers(1_600_000_000);
     let read = written_part(flow(1.0, 256, 16, 20_000), 0.6);
     let summary = simulate(&config, &[read]).summary;
-    // 128 of 156 bytes of a packet are payload; every 8 KiB carries a completion of 44 bytes.
+    // 128 of 156 bytes of a packet are payload; every 8 KiB are followed by a completion of 44
+    // bytes.
     let ceiling = 1e9 * 8192.0 / (64.0 * 156.0 + 44.0 + 32.0);
     let share = summary.total.bytes_per_s / ceiling;
     assert!(share < 1.001 && share > 0.97, "{share}");
@@ -131,7 +132,7 @@ fn the_arrays_bound_the_read_rate() {
     config.flash.bus = Transfers(1_600_000_000);
     let read = written_part(flow(1.0, 64, 8, 20_000), 0.6);
     let iops = simulate(&config, &[read]).summary.total.iops;
-    // One read at a time a die: command, array, data.
+    // One read at a time per die: command, array, data.
     let service_ns = 290.0 + 75_020.0 + 2_560.0;
     let share = iops / (4.0 * 1e9 / service_ns);
     assert!(share < 1.0 && share > 0.97, "{share}");
@@ -173,7 +174,7 @@ fn rates_end_with_the_last_request_and_not_with_the_drain_of_the_cache() {
     );
     assert!((total.bytes_per_s / (iops * 4096.0) - 1.0).abs() < 1e-9);
     assert_eq!(outcome.summary.flows[0].iops, total.iops);
-    // After a warm-up the same, from its end on.
+    // The same holds after a warm-up, counted from its end.
     let options = RunOptions {
         warm_up: 1_000,
         ..options
@@ -263,7 +264,7 @@ fn a_short_window_after_a_warm_up_sees_the_rate_of_a_long_one() {
     };
     let (short, long) = (window(1_000), window(10_000));
     assert!(long.counters.suspensions > 0);
-    // The cache is as full when the last request has been served as when the counting began.
+    // The cache is equally full when counting begins and when the last request has been served.
     let ratio = short.total.iops / long.total.iops;
     assert!((ratio - 1.0).abs() < 0.1, "{ratio}");
     for (name, share) in [short, long]
@@ -301,7 +302,7 @@ fn pages_wait_for_company_behind_programs_but_not_on_an_idle_die() {
     config.mapping.unit = Size(4096);
     config.mapping.pack_wait = Time(30 * US);
     (config.flash.channels, config.flash.chips) = (2, 1);
-    // Units programmed for every unit written, and the mean response.
+    // Units programmed per unit written, and the mean response.
     let padded = |depth: u32| {
         let summary = simulate(&config, &[flow(0.0, depth, 8, 20_000)]).summary;
         (summary.write_amplification, summary.total.mean_response_ns)
@@ -309,7 +310,7 @@ fn pages_wait_for_company_behind_programs_but_not_on_an_idle_die() {
     let (alone, response) = padded(1);
     assert!((alone - 4.0).abs() < 0.01, "{alone}");
     assert!(response < 850_000.0, "{response}");
-    // Two writes a plane are too few to fill a page of four units, sixteen are not.
+    // Two writes per plane are too few to fill a page of four units; sixteen are enough.
     let ((some, _), (many, _)) = (padded(16), padded(128));
     println!("{some} and {many}");
     assert!(some > 1.5 && many < 1.05, "{some} and {many}");
@@ -393,7 +394,8 @@ fn equal_seeds_give_equal_digests_and_others_do_not() {
 #[test]
 fn the_digest_of_a_run_is_the_same_on_every_machine() {
     let summary = simulate(&small(), &[flow(0.5, 32, 8, 5_000)]).summary;
-    // N.B. changes with the model, and then only knowingly; not with the machine, build or thread.
+    // N.B. This digest changes only with a deliberate change of the model, never with machine,
+    // build or thread.
     assert_eq!(summary.digest, "111f80500d09ebff");
 }
 
@@ -435,7 +437,7 @@ fn trimmed_units_are_read_without_flash_and_need_no_collection() {
     assert_eq!(counters.page_programs, 64);
     assert_eq!(counters.page_reads, 0);
     assert_eq!(counters.completed, 192);
-    // What is trimmed is not moved.
+    // Trims move no data.
     let bytes = summary.total.bytes_per_s * summary.total.sim_end_ns as f64 * 1e-9;
     assert!((bytes / (128.0 * 8192.0) - 1.0).abs() < 1e-4, "{bytes}");
 }
@@ -471,7 +473,7 @@ fn the_time_of_a_read_alone_is_broken_down_into_its_parts() {
     );
     assert!((time.flash_ns - time.array_ns - time.bus_ns).abs() < 0.1);
     assert_eq!(time.collection_share, 0.0);
-    // Flash and link together are the response.
+    // Flash and link times add up to the response.
     let whole = summary.total.mean_response_ns;
     assert!(
         (time.flash_ns + time.link_ns - whole).abs() < 10.0,

@@ -1,10 +1,10 @@
-//! The paper's directions: what allocation, mapping and scheduling change.
+//! The direction of the paper's results on allocation, mapping and scheduling.
 //!
-//! Contract: dynamic allocation with fine mapping gives at least ten times the writes a second of
-//! static allocation with page mapping on pm9a3 with small random writes, and more than either
-//! mechanism alone: fine mapping writes fewer pages and begins collection later, dynamic allocation
-//! keeps the dies busy, which shows most where the queue does not fill them all. Results do not
-//! depend on the number of cores that compute them.
+//! Contract: with small random writes on pm9a3, dynamic allocation with fine mapping gives at least
+//! ten times the writes per second of static allocation with page mapping, and more than either
+//! mechanism alone. Fine mapping writes fewer pages and begins collection later. Dynamic allocation
+//! keeps the dies busy, which has the largest effect when the queue does not fill all of them.
+//! Results do not depend on the number of cores that compute them.
 
 use outcore_sim::policies::{PolicyOptions, mechanisms, networks, schedules};
 
@@ -18,7 +18,7 @@ fn options(requests: u64) -> PolicyOptions {
 
 #[test]
 fn both_mechanisms_together_give_ten_times_the_small_random_writes() {
-    // Enough writes that static allocation has to collect; sustained ones are in the guide.
+    // Enough writes to make static allocation collect; the guide has sustained writes.
     let found = mechanisms(&options(30_000)).unwrap();
     for point in &found.points {
         println!("{:<20} {:<16} {:>9.0}", point.row, point.column, point.iops);
@@ -94,7 +94,8 @@ fn a_sample_of_the_kernels_says_how_long_all_of_them_take() {
             point.row, point.column, sample.simulated, sample.kernels
         );
         assert!(sample.simulated <= sample.kernels);
-        // One kernel's time on the drive is not another's: the guide has the errors of longer runs.
+        // The time of a kernel on the drive varies between launches; the guide has the errors of
+        // longer runs.
         assert!(error.abs() < 0.25, "{error}");
     }
     assert!(

@@ -1,12 +1,12 @@
-//! Drives and workloads drawn at random, as nobody would build them: a few blocks of a few pages,
-//! no spare room, caches smaller than a request, every policy and switch.
+//! Random drives and workloads that no vendor would build: a few blocks of a few pages, no spare
+//! room, caches smaller than a request, every policy and switch.
 //!
-//! Contract: each case is a seed, which is printed when it fails. A run ends with every request
-//! answered and the same digest when it is repeated, or it is refused with an error that names a
-//! cause; it neither panics nor goes on for ever, and none of the errors is "a defect of the
-//! model". With `compat` requests may be lost, as MQSim loses them. Some dozens here; `make
-//! random-drives` runs thousands (`OUTCORE_RANDOM_DRIVES` says how many, `OUTCORE_RANDOM_SEED`
-//! where to begin; `OUTCORE_RANDOM_SHOW` prints them).
+//! Contract: each case is a seed, which is printed when it fails. A run either completes every
+//! request, with the same digest when it is repeated, or fails with an error that names a cause. It
+//! never panics or runs forever, and no error is "a defect of the model". With `compat` requests
+//! may be lost, as in MQSim. Some dozens of cases run here; `make random-drives` runs thousands.
+//! `OUTCORE_RANDOM_DRIVES` sets the number, `OUTCORE_RANDOM_SEED` the first seed;
+//! `OUTCORE_RANDOM_SHOW` prints them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,10 +24,10 @@ use outcore_sim::workload::{
     Addresses, FlowConfig, List, ListItem, Origin, Pace, Sizes, Synthetic,
 };
 
-/// Events (in thousands of 4096) after which a run of some thousand requests is taken to be
-/// endless.
+/// Number of watch calls (one per 4096 events) after which a run of some thousand requests counts
+/// as endless.
 const WATCHES_MAX: u64 = 20_000;
-/// Time after which a run is taken to be stuck within one event.
+/// Time after which a run counts as stuck within one event.
 const STUCK: Duration = Duration::from_secs(300);
 
 /// SplitMix64 (Steele, Lea, Flood, 2014).
@@ -241,7 +241,7 @@ fn simulate(config: &DriveConfig, flows: &[FlowConfig], warm_up: u64) -> Result<
     run(config, flows, &options)
 }
 
-/// What is wrong with a case, if anything; and whether it ran.
+/// The fault of a case, if any, and whether it ran.
 fn check(seed: u64) -> std::result::Result<bool, String> {
     let mut random = Random(seed);
     let config = drive(&mut random);
@@ -293,7 +293,7 @@ fn check(seed: u64) -> std::result::Result<bool, String> {
 
 #[test]
 fn drives_that_went_wrong_once_do_not_again() {
-    // A table page that found no place was invalidated a second time before the run had ended.
+    // This seed once invalidated a table page without a place twice before the run ended.
     check(3331).unwrap();
 }
 
@@ -330,6 +330,6 @@ fn any_drive_ends_or_says_why_not() {
     }
     println!("{ran} of {count} drives ran, the others were refused");
     assert!(failed.is_empty(), "{}", failed.join("\n"));
-    // A generator that only makes nonsense tests nothing.
+    // A generator whose drives are mostly rejected tests nothing.
     assert!(ran * 3 > count, "only {ran} of {count} ran");
 }

@@ -1,7 +1,7 @@
 //! Replays: a real sort recorded through the engine, chains whose time is known, and block traces.
 //!
-//! Contract: expected times are worked out by hand or follow from another run; every replay is run
-//! twice where its digest is looked at. Fixtures are those of `outcore-traces`.
+//! Contract: expected times are computed by hand or follow from another run. Tests that compare
+//! digests run every replay twice. The fixtures are those of `outcore-traces`.
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use outcore_sim::plan::cpu::recorded;
 use outcore_sim::presets::preset;
 use outcore_traces::io_trace::{DriveInfo, Header, IoOp, Submission, ThreadClock, Writer};
 
-/// A drive of 4 GiB: quick to build.
+/// A drive of 4 GiB, which is built quickly.
 fn drive() -> DriveConfig {
     preset("p41").unwrap().sized(4 << 30).unwrap()
 }
@@ -43,7 +43,7 @@ impl Drop for Folder {
     }
 }
 
-/// Sorts 24 MiB of random keys with 12 MiB of memory on a drive in memory, recorded.
+/// Sorts 24 MiB of random keys with 12 MiB of memory on a drive in memory, and records it.
 fn record_a_sort(trace: &Path) -> u64 {
     let ram = RamDevice::new(RamOptions::default());
     let mut bytes = Vec::new();
@@ -95,7 +95,8 @@ fn a_recorded_sort_replays_whole_and_the_same_every_time() {
     config.placement = Placement::Recorded;
     let one = replay_recorded(&config, &trace, options).unwrap();
     assert_eq!(one.requests, requests);
-    // Two passes: everything is read twice and written twice, but for what memory keeps.
+    // Two passes: everything is read twice and written twice, except for the part that stays in
+    // memory.
     let data = 24u64 << 20;
     assert!(
         one.read_bytes > data && one.read_bytes < 3 * data,
@@ -135,7 +136,7 @@ fn more_drives_and_wider_windows_shorten_a_job_without_computation() {
     assert!(time(4, 1.0) >= four * 0.99);
 }
 
-/// A trace of one thread that reads `count` times 4 KiB with `window` in flight and computes
+/// A trace of one thread that makes `count` reads of 4 KiB with `window` in flight and computes
 /// `think_ns` before each.
 fn chain(path: &Path, count: u64, window: u64, think_ns: u64) {
     let drives = vec![DriveInfo {
@@ -203,7 +204,7 @@ fn the_computation_of_a_plan_is_that_of_the_recorded_job() {
     let folder = Folder::new("plan");
     let trace = folder.0.join("run.trace");
     chain(&trace, 100, 1, 50_000);
-    // 100 reads of 4 KiB with 50 us each: 512 records of 8 bytes a read.
+    // 100 reads of 4 KiB with 50 us each: 512 records of 8 bytes per read.
     let cost = recorded(&trace, 8).unwrap();
     let ns = cost.sort_ns;
     assert_eq!(ns, cost.distribute_ns);
@@ -289,7 +290,7 @@ fn a_block_trace_is_bound_by_its_own_pace_or_by_the_drives_never_by_computation(
     let (idle, seconds) = bound(100_000, open);
     assert_eq!(idle, "the trace's own pace");
     assert!((seconds - 2.0).abs() < 0.01, "{seconds}");
-    // A request every 100 ns: ten million a second are more than any drive serves.
+    // A request every 100 ns: ten million per second exceed every drive.
     let (full, _) = bound(100, open);
     assert!(full.starts_with("drives: "), "{full}");
     let (alone, _) = bound(100, Loop::Closed { depth: 1 });
@@ -318,7 +319,7 @@ fn a_request_larger_than_all_drives_is_refused_before_it_is_cut_up() {
         assert!(error.to_string().contains("request 2 ("), "{error}");
         let error = load_list(&trace, &options).unwrap_err();
         assert!(error.to_string().contains("request 2 ("), "{error}");
-        // At the last byte that there is: widened to sectors it would end beyond.
+        // A request at the last byte of the address space: widened to sectors it would end beyond.
         let last = format!("7,{op},{},100,1\n", u64::MAX - 100);
         std::fs::write(&trace, last).unwrap();
         let error = replay_block(&config, &trace, &options).unwrap_err();
@@ -341,7 +342,7 @@ fn what_a_cache_writes_after_the_last_request_is_neither_time_nor_use_of_the_job
     };
     let report = replay_block(&config, &trace, &options).unwrap();
     assert!(report.drives[0].resource.1 <= 1.0, "{:?}", report.drives[0]);
-    // 8 MiB fit into the cache: they come as fast as the link brings them.
+    // 8 MiB fit into the cache, so they arrive as fast as the link moves them.
     assert!(report.seconds < 0.01, "{}", report.seconds);
     assert!(report.drives[0].write_amplification >= 1.0);
 }
@@ -350,7 +351,7 @@ fn what_a_cache_writes_after_the_last_request_is_neither_time_nor_use_of_the_job
 fn a_block_trace_that_touches_more_than_the_drives_hold_is_refused_or_fitted() {
     let folder = Folder::new("far");
     let path = folder.0.join("far.spc");
-    // Writes of 4 KiB, one a GiB of two devices, on a drive of which 64 MiB are simulated.
+    // Writes of 4 KiB, one per GiB of two devices, on a drive of which 64 MiB are simulated.
     let lines = (0..200u64).map(|at| format!("{},{},4096,w,0.{at:03}\n", at % 2, at << 21));
     std::fs::write(&path, lines.collect::<String>()).unwrap();
     let mut config = ArrayConfig::new(drive(), 1);

@@ -1,20 +1,19 @@
 //! Linux blktrace's binary events.
 //!
 //! Contract: reads the 48-byte `struct blk_io_trace` of `include/uapi/linux/blktrace_api.h`
-//! (version 7) followed by `pdu_len` bytes that are passed over. A request is an event with the
-//! action "queued" (Q) that is not a device command (PC) nor a notice: each request of a file
-//! system or an application exactly once, before merging. Such requests are the class FS, but
-//! kernels set that bit only once a request is made of the bio, so it must not be asked for (seen
-//! with 6.18).
+//! (version 7), and skips the `pdu_len` bytes that follow it. A request is an event with the action
+//! "queued" (Q) that is neither a device command (PC) nor a notice. This covers each request of a
+//! file system or an application exactly once, before merging. Such requests have the class FS, but
+//! kernels set that bit only when a request is made of the bio, so the reader must not require it
+//! (seen with 6.18).
 //!
-//! Where a trace has no Q (`blktrace -a issue`, or a file of events that were filtered), a request
-//! is an event with the action "issued" (D): each request that went to the drive, after merging, at
-//! the time it went. [`EventReader::look_ahead`] finds that out before anything is given out; it
-//! holds at most [`AHEAD_EVENTS`] events. A Q that comes later than that is passed over, so that no
-//! request counts twice.
+//! If a trace has no Q (`blktrace -a issue`, or a file of filtered events), a request is an event
+//! with the action "issued" (D): each request that went to the drive, after merging, at the time of
+//! issue. [`EventReader::look_ahead`] finds that out before any event is returned; it holds at most
+//! [`AHEAD_EVENTS`] events. A later Q is then skipped, so that no request counts twice.
 //!
-//! The magic gives the byte order. Bytes that are not events are read over to the next
-//! magic and counted once. Memory: the events looked ahead.
+//! The magic gives the byte order. Bytes that are not events are skipped up to the next magic and
+//! counted once. Memory: the events read ahead.
 //!
 //! Layout: magic u32, sequence u32, time u64 (ns), sector u64, bytes u32, action u32, pid u32,
 //! device u32, cpu u32, error u16, pdu_len u16.
@@ -34,19 +33,19 @@ const MAGIC: u32 = 0x6561_7400;
 const VERSION: u32 = 7;
 
 const ACTION_MASK: u32 = 0xffff;
-/// Set in the action by kernels that add a control group to the event.
+/// Kernels that add a control group to the event set this bit in the action.
 const ACTION_CGROUP: u32 = 1 << 8;
 const ACTION_QUEUE: u32 = 1;
 const ACTION_ISSUE: u32 = 7;
 
-/// Events that are looked at to find one that was queued.
+/// Maximum number of events that are searched for a queued one.
 const AHEAD_EVENTS: usize = 16 << 10;
 
 const CLASS_SHIFT: u32 = 16;
 const CLASS_READ: u32 = 1;
 const CLASS_WRITE: u32 = 1 << 1;
 const CLASS_FLUSH: u32 = 1 << 2;
-/// Device commands, and notices of blktrace itself, whose numbers clash with those of actions.
+/// Device commands, and blktrace's own notices, whose numbers clash with those of actions.
 const CLASS_NO_REQUEST: u32 = 1 << 9 | 1 << 10;
 const CLASS_DISCARD: u32 = 1 << 13;
 
@@ -93,7 +92,7 @@ pub(crate) fn looks_like(head: &[u8]) -> bool {
         .is_some_and(|bytes| Endian::of(*bytes).is_some())
 }
 
-/// The version of a blktrace file that is not read, if `head` begins like one.
+/// The version of a blktrace file in an unsupported version, if `head` begins like one.
 pub(crate) fn other_version(head: &[u8]) -> Option<u32> {
     let bytes = *head.first_chunk::<4>()?;
     [Endian::Little, Endian::Big]
@@ -103,12 +102,12 @@ pub(crate) fn other_version(head: &[u8]) -> Option<u32> {
         .map(|magic| magic & 0xff)
 }
 
-/// What of a request's way an event tells.
+/// The stage of a request that an event reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Somebody asked for it.
+    /// A process submitted it.
     Queued,
-    /// It went to the drive.
+    /// It was sent to the drive.
     Issued,
 }
 
@@ -123,9 +122,9 @@ struct Seen {
 
 /// One step of the reader.
 pub(crate) enum Event {
-    /// An event that is a request, is none, or is bad.
+    /// A parsed event (a request, another event, or a damaged one) with its bytes.
     Parsed(Parsed, [u8; EVENT_BYTES]),
-    /// The file is at its end.
+    /// The end of the file.
     End,
 }
 
@@ -133,16 +132,16 @@ pub(crate) enum Event {
 pub(crate) struct EventReader<R> {
     inner: R,
     unit_ns: u64,
-    /// The events that are requests.
+    /// The stage whose events count as requests.
     stage: Stage,
     ahead: VecDeque<Seen>,
-    /// Of the event given out last.
+    /// Number of the event returned last.
     number: u64,
     start_bytes: u64,
-    /// Events read, and bytes.
+    /// Number of events read, and of bytes.
     read_events: u64,
     next_bytes: u64,
-    /// Bytes read too far while looking for a magic; `pushback_at` of them are used again.
+    /// Bytes that a search for a magic read too far; `pushback_at` of them have been used again.
     pushback: Vec<u8>,
     pushback_at: usize,
 }
@@ -178,7 +177,7 @@ impl<R: BufRead> EventReader<R> {
         self.next_bytes
     }
 
-    /// The first stage of requests that the next events tell of; `None` if they tell of none.
+    /// The first request stage among the next events; `None` if they contain none.
     pub(crate) fn look_ahead(&mut self) -> io::Result<Option<Stage>> {
         let mut found = None;
         while self.ahead.len() < AHEAD_EVENTS {
@@ -195,12 +194,12 @@ impl<R: BufRead> EventReader<R> {
         Ok(found)
     }
 
-    /// Takes the events of `stage` for the requests.
+    /// Uses the events of `stage` as requests.
     pub(crate) fn take(&mut self, stage: Stage) {
         self.stage = stage;
     }
 
-    /// The events that are requests.
+    /// The stage whose events count as requests.
     pub(crate) fn stage(&self) -> Stage {
         self.stage
     }
@@ -249,7 +248,8 @@ impl<R: BufRead> EventReader<R> {
         Ok(Some(seen))
     }
 
-    /// After garbage: moves on so that the next event read starts at a magic, or ends the file.
+    /// After garbage: skips bytes so that the next event starts at a magic or at the end of the
+    /// file.
     fn resynchronise(&mut self, garbage: &[u8; EVENT_BYTES]) -> io::Result<()> {
         let mut tail: Vec<u8> = garbage[1..].to_vec();
         tail.extend_from_slice(&self.pushback[self.pushback_at..]);
@@ -281,7 +281,7 @@ impl<R: BufRead> EventReader<R> {
         }
     }
 
-    /// Fills `out` as far as the file reaches; returns the bytes got.
+    /// Fills `out` as far as the file reaches. Returns the number of bytes.
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let mut got = 0;
         while got < out.len() {
@@ -298,7 +298,7 @@ impl<R: BufRead> EventReader<R> {
         Ok(got)
     }
 
-    /// Passes over `count` bytes; whether the file had them.
+    /// Skips `count` bytes. Returns whether the file had them.
     fn skip(&mut self, count: usize) -> io::Result<bool> {
         let mut left = count;
         while left > 0 {
@@ -311,7 +311,7 @@ impl<R: BufRead> EventReader<R> {
         Ok(true)
     }
 
-    /// Lets `take` look at the next bytes and consumes as many as it says.
+    /// Passes the buffered bytes to `take` and consumes as many as it returns.
     fn with_buffer(&mut self, take: impl FnOnce(&[u8]) -> usize) -> io::Result<usize> {
         let len = if self.pushback_at < self.pushback.len() {
             let len = take(&self.pushback[self.pushback_at..]);
@@ -327,7 +327,7 @@ impl<R: BufRead> EventReader<R> {
     }
 }
 
-/// The request that an event stands for, if any, and where on its way it was.
+/// The request of an event, if it has one, and its stage.
 fn interpret(event: &[u8; EVENT_BYTES], endian: Endian, unit_ns: u64) -> (Option<Stage>, Parsed) {
     let action = endian.u32([event[28], event[29], event[30], event[31]]);
     let stage = match action & ACTION_MASK & !ACTION_CGROUP {
@@ -341,7 +341,7 @@ fn interpret(event: &[u8; EVENT_BYTES], endian: Endian, unit_ns: u64) -> (Option
     (Some(stage), request_of(event, endian, unit_ns))
 }
 
-/// The request of an event that is one.
+/// The request of an event known to be one.
 fn request_of(event: &[u8; EVENT_BYTES], endian: Endian, unit_ns: u64) -> Parsed {
     let word = |at: usize| endian.u32([event[at], event[at + 1], event[at + 2], event[at + 3]]);
     let long = |at: usize| {
@@ -412,7 +412,7 @@ mod tests {
 
     const CLASS_FS: u32 = 1 << 8;
     const Q_READ: u32 = ((CLASS_FS | CLASS_READ | 1 << 4) << CLASS_SHIFT) | ACTION_QUEUE;
-    /// As kernels write it today: without the bit of its class.
+    /// In the form of current kernels: without the bit of its class.
     const Q_WRITE: u32 = ((CLASS_WRITE | 1 << 4) << CLASS_SHIFT) | ACTION_QUEUE;
 
     fn all(bytes: &[u8], buffer: usize) -> (Vec<Request>, Vec<(u64, u64, Reason)>, u64) {

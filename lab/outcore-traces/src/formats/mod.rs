@@ -1,9 +1,9 @@
-//! The block-trace formats: their names, how they are told apart, and one line to one request.
+//! The block-trace formats: their names, their detection, and the parser for one line.
 //!
 //! Contract: [`LineParser`] turns a line into a request, into nothing (headers, comments, file
-//! opens) or into a [`Reason`]; it never panics and allocates only for a device name seen for the
-//! first time (at most [`DEVICES_MAX`]). Detection reads the first 64 KiB only. The formats
-//! themselves are described at their parsers, with their published source.
+//! opens) or into a [`Reason`]. It never panics, and allocates only for a device name that it sees
+//! for the first time (at most [`DEVICES_MAX`]). Detection reads only the first 64 KiB. Each parser
+//! documents its format and the published source.
 
 pub(crate) mod blktrace;
 pub(crate) mod published;
@@ -21,13 +21,13 @@ use crate::lines::parse_time;
 use crate::request::{Op, Request};
 use crate::skips::Reason;
 
-/// Device or file names kept for one trace.
+/// Maximum number of device or file names kept for one trace.
 pub(crate) const DEVICES_MAX: usize = 65_536;
 
 /// Bytes of a sector, the unit of most traces.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
-/// Lines looked at when a format is guessed.
+/// Maximum number of lines examined to guess a format.
 const DETECT_LINES_MAX: usize = 400;
 
 /// A block-trace format.
@@ -71,7 +71,7 @@ impl Format {
         Format::Outcore,
     ];
 
-    /// The name used on the command line and in JSON.
+    /// Its name on the command line and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Format::Spc => "spc",
@@ -87,7 +87,7 @@ impl Format {
         }
     }
 
-    /// The name for people.
+    /// Its name for people.
     pub const fn title(self) -> &'static str {
         match self {
             Format::Spc => "SPC (UMass)",
@@ -103,7 +103,7 @@ impl Format {
         }
     }
 
-    /// What a file of the format is made of.
+    /// The unit of a file in this format, such as a line.
     pub(crate) const fn part(self) -> &'static str {
         match self {
             Format::Blktrace => "event",
@@ -117,8 +117,8 @@ impl Format {
         !matches!(self, Format::Blktrace | Format::Outcore)
     }
 
-    /// How the format counts time. Those that count seconds write fractions of them; the others
-    /// define whole numbers.
+    /// How the format counts time. Formats in seconds use decimal fractions; the others define
+    /// whole numbers.
     pub(crate) const fn clock(self) -> Clock {
         let (unit_ns, has_decimals) = match self {
             Format::Spc | Format::Tencent | Format::Vscsi => (1_000_000_000, true),
@@ -156,15 +156,15 @@ impl FromStr for Format {
 /// How the time field of a trace is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Clock {
-    /// Nanoseconds of one unit.
+    /// Nanoseconds per unit.
     pub(crate) unit_ns: u64,
-    /// Whether a time may have decimals. Where the format has none, they mean that the trace counts
-    /// another unit.
+    /// Whether a time may have decimals. If the format allows none, decimals mean that the trace
+    /// uses another unit.
     has_decimals: bool,
 }
 
 impl Clock {
-    /// A clock whose unit the caller knows: decimals are parts of it.
+    /// A clock whose unit the caller knows; decimals are fractions of it.
     pub(crate) fn of_unit(unit_ns: u64) -> Self {
         Clock {
             unit_ns: unit_ns.max(1),
@@ -187,7 +187,7 @@ impl Clock {
 /// nanoseconds.
 ///
 /// # Errors
-/// Usage: no such unit, or one of less than a nanosecond.
+/// Usage: an unknown unit, or one of less than a nanosecond.
 pub fn parse_time_unit(text: &str) -> Result<u64> {
     let wrong = || {
         Error::usage("read time unit", format!("`{text}` is not a unit of time"))
@@ -210,7 +210,7 @@ pub(crate) fn names_of_all() -> String {
     Format::ALL.map(Format::name).join(", ")
 }
 
-/// What became of one line.
+/// The result of parsing one line.
 pub(crate) type Parsed = std::result::Result<Option<Request>, Reason>;
 
 /// Device and file names, numbered in order of appearance.
@@ -218,7 +218,7 @@ pub(crate) type Parsed = std::result::Result<Option<Request>, Reason>;
 pub(crate) struct Names {
     list: Vec<String>,
     by_name: HashMap<Box<[u8]>, u32>,
-    /// The name asked for last: most lines ask for the same one.
+    /// The name looked up last, because most lines have the same one.
     last: Option<(Vec<u8>, u32)>,
 }
 
@@ -255,7 +255,7 @@ impl Names {
     }
 }
 
-/// Parses lines of one text format; keeps what one line says about later ones.
+/// Parses lines of one text format and keeps the state that later lines need.
 #[derive(Debug)]
 pub(crate) struct LineParser {
     format: Format,
@@ -264,7 +264,7 @@ pub(crate) struct LineParser {
 }
 
 impl LineParser {
-    /// A parser for a text `format` whose time field is read by `clock`.
+    /// A parser for a text `format` with times read by `clock`.
     pub(crate) fn new(format: Format, clock: Clock) -> Self {
         LineParser {
             format,
@@ -273,7 +273,7 @@ impl LineParser {
         }
     }
 
-    /// One line; `number` is its place in the file, from 1.
+    /// Parses one line; `number` is its place in the file, from 1.
     #[inline]
     pub(crate) fn parse(&mut self, line: &[u8], number: u64, names: &mut Names) -> Parsed {
         let clock = self.clock;
@@ -294,7 +294,7 @@ impl LineParser {
         }
     }
 
-    /// Blank lines, comments and a header in the first line are not errors.
+    /// Accepts blank lines, comments and a header in the first line.
     #[cold]
     fn not_a_request(line: &[u8], number: u64, reason: Reason) -> Parsed {
         let text = line.trim_ascii();
@@ -311,7 +311,7 @@ impl LineParser {
     }
 }
 
-/// A request, if its range fits the address space.
+/// A request, if its range fits into the address space.
 #[inline]
 pub(crate) fn request(
     time_ns: u64,
@@ -335,10 +335,10 @@ pub(crate) fn request(
     }))
 }
 
-/// Guesses the format from the file's first bytes; `is_whole` says that there are no more.
+/// Guesses the format from the file's first bytes; `is_whole` means that the file has no more.
 ///
-/// Binary formats are known by their magic, fio's by its first line; for the others every parser
-/// reads the first lines and the one that understands most wins, if it understands at least a
+/// Binary formats are recognised by their magic, fio's by its first line. For the others, every
+/// parser reads the first lines. The parser that accepts most lines wins, if it accepts at least a
 /// tenth of them.
 pub fn detect(head: &[u8], is_whole: bool) -> Option<Format> {
     if head.starts_with(&crate::io_trace::MAGIC) {
@@ -352,7 +352,7 @@ pub fn detect(head: &[u8], is_whole: bool) -> Option<Format> {
     }
     let mut lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').collect();
     if !is_whole && lines.len() > 1 {
-        // The last line is probably cut.
+        // The last line is probably incomplete.
         lines.pop();
     }
     lines.truncate(DETECT_LINES_MAX);
@@ -362,15 +362,15 @@ pub fn detect(head: &[u8], is_whole: bool) -> Option<Format> {
         .count();
     let candidates = Format::ALL.into_iter().filter(|format| format.is_text());
     let scored = candidates.map(|format| (understood(format, &lines), format));
-    // On a tie the earlier format stays: `max_by_key` would take the later one.
+    // On a tie the earlier format wins; `max_by_key` would choose the later one.
     let (score, format) = scored.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
     (score > 0 && score * 10 >= filled).then_some(format)
 }
 
-/// How many of `lines` the parser of `format` reads as requests.
+/// Number of `lines` that the parser of `format` reads as requests.
 fn understood(format: Format, lines: &[&[u8]]) -> usize {
-    // Decimals where a format has none are for the reader to reject: it knows whether the caller
-    // gave the unit.
+    // Accepts decimals in every format. The reader rejects them later, because it knows whether the
+    // caller gave the unit.
     let clock = Clock::of_unit(format.clock().unit_ns);
     let mut parser = LineParser::new(format, clock);
     let mut names = Names::default();

@@ -1,5 +1,5 @@
 //! The published trace collections: SPC (UMass), FIU, MSR Cambridge, Alibaba, Tencent CBS and
-//! CloudPhysics vscsi; one function a format, one line to one request.
+//! CloudPhysics vscsi. One function per format turns a line into a request.
 //!
 //! Contract: a line is a request or a [`Reason`]; nothing is guessed. Sectors are 512 bytes in
 //! all of them. Sources: UMass Trace Repository (SPC trace file format, revision 1.0.1), SNIA
@@ -13,8 +13,8 @@ use crate::skips::Reason;
 
 /// SPC: `ASU,LBA,size,R|r|W|w,seconds[,extras...]`; LBA in sectors, size in bytes.
 ///
-/// Spaces may follow the commas, further fields may follow the time (and vary by line), equal
-/// times and sizes of zero are legal.
+/// Spaces may follow the commas. Further fields may follow the time, and their number may vary by
+/// line. Equal times and sizes of zero are legal.
 #[inline]
 pub(crate) fn spc(line: &[u8], clock: Clock) -> Parsed {
     let mut fields = line.splitn(6, |byte| *byte == b',').map(<[u8]>::trim_ascii);
@@ -40,8 +40,8 @@ pub(crate) fn spc(line: &[u8], clock: Clock) -> Parsed {
 
 /// FIU: `time pid process lba sectors R|W major minor [md5]`, separated by spaces.
 ///
-/// Process names may hold spaces, so the line is read from its ends inwards; some sets leave the
-/// MD5 out. The device number is `major << 20 | minor`, as in Linux. Files are not ordered by time.
+/// Process names may contain spaces, so the line is parsed from both ends inwards; some sets omit
+/// the MD5. The device number is `major << 20 | minor`, as in Linux. Files are not ordered by time.
 #[inline]
 pub(crate) fn fiu(line: &[u8], clock: Clock) -> Parsed {
     let mut from_left = line
@@ -66,8 +66,8 @@ pub(crate) fn fiu(line: &[u8], clock: Clock) -> Parsed {
         (None, None) => return Err(Reason::Operation),
     };
     let lba = next()?;
-    // What is left between the process number and the LBA is the process name; it may not be
-    // missing, or the fields were counted wrongly.
+    // The text between the process number and the LBA is the process name. If it is missing, the
+    // fields were counted wrongly.
     let name_start = offset_in(line, pid) + pid.len();
     if line
         .get(name_start..offset_in(line, lba))
@@ -98,8 +98,8 @@ pub(crate) fn fiu(line: &[u8], clock: Clock) -> Parsed {
 
 /// MSR Cambridge: `FILETIME,host,disk,Read|Write,offset,size,response`, offset and size in bytes.
 ///
-/// Times are ticks of 100 ns since 1601; lines are not strictly sorted. The response's unit is
-/// disputed, so it is not used; it must only be there.
+/// Times are ticks of 100 ns since 1601; lines are not strictly sorted. The unit of the response is
+/// disputed, so the field must be present but is not used.
 #[inline]
 pub(crate) fn msr(line: &[u8], clock: Clock, names: &mut Names) -> Parsed {
     let (fields, count) = split::<7>(line, b',').ok_or(Reason::Fields)?;
@@ -118,7 +118,7 @@ pub(crate) fn msr(line: &[u8], clock: Clock, names: &mut Names) -> Parsed {
     let offset = parse_u64(offset).ok_or(Reason::Number)?;
     let size = parse_u64(size).ok_or(Reason::Number)?;
     let time_ns = clock.time_ns(time)?;
-    // Host and disk stand side by side: the text from one to the other names the device.
+    // Host and disk are adjacent fields; the text of both names the device.
     let (start, end) = (offset_in(line, host), offset_in(line, disk) + disk.len());
     let device = names.number(line.get(start..end).ok_or(Reason::Fields)?)?;
     request(time_ns, device, op, Some(offset), Some(size))
@@ -172,9 +172,8 @@ pub(crate) fn tencent(line: &[u8], clock: Clock) -> Parsed {
     )
 }
 
-/// CloudPhysics vscsi as CSV: `version,time,opcode,size,lbn`; the SCSI opcode is hexadecimal,
-/// the size in bytes, the LBN in sectors. Commands that neither move nor discard data are passed
-/// over.
+/// CloudPhysics vscsi as CSV: `version,time,opcode,size,lbn`. The SCSI opcode is hexadecimal, the
+/// size is in bytes, the LBN in sectors. Commands that neither move nor discard data are skipped.
 #[inline]
 pub(crate) fn vscsi(line: &[u8], clock: Clock) -> Parsed {
     let (fields, count) = split::<5>(line, b',').ok_or(Reason::Fields)?;
@@ -199,7 +198,7 @@ pub(crate) fn vscsi(line: &[u8], clock: Clock) -> Parsed {
     request(time_ns, 0, op, lbn.checked_mul(SECTOR_BYTES), Some(size))
 }
 
-/// What a SCSI operation code (SBC-4) asks for; `None` for commands without data of the medium.
+/// The operation of a SCSI code (SBC-4); `None` for commands that do not access data on the medium.
 fn scsi_command(opcode: u64) -> Result<Option<Op>, Reason> {
     match opcode {
         // READ (6), (10), (12), (16)
@@ -215,7 +214,7 @@ fn scsi_command(opcode: u64) -> Result<Option<Op>, Reason> {
     }
 }
 
-/// Where `part`, a slice of `whole`, begins in it.
+/// Offset of `part`, a slice of `whole`, within it.
 fn offset_in(whole: &[u8], part: &[u8]) -> usize {
     (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize)
 }
@@ -277,7 +276,7 @@ mod tests {
             parse("77 4892 cron 1000 1 R 8 2"),
             read(device, 77, 512_000, 512)
         );
-        // A missing field leaves no process name.
+        // With a missing field no process name is left.
         assert_eq!(
             parse(&format!("77 4892 1000 8 W 8 2 {md5}")),
             Err(Reason::Fields)

@@ -1,27 +1,26 @@
-//! The text traces that tools write for themselves: fio's iolog (versions 2 and 3) and MQSim's
+//! The text traces that tools write for their own use: fio's iolog (versions 2 and 3) and MQSim's
 //! ASCII trace.
 //!
-//! Contract: as in `published`. fio's log has state: the version of its first line, and in
-//! version 2 a clock that only `wait` lines move. Sources: fio's HOWTO, section "Trace file
-//! format"; version 3 counts microseconds (seen with fio 3.33). MQSim's README, "trace-based
-//! workloads".
+//! Contract: as in `published`. fio's log has state: the version in its first line, and in version
+//! 2 a clock that only `wait` lines advance. Sources: fio's HOWTO, section "Trace file format";
+//! version 3 counts microseconds (seen with fio 3.33). MQSim's README, "trace-based workloads".
 
 use crate::formats::{Clock, Names, Parsed, SECTOR_BYTES, request};
 use crate::lines::{parse_u32, parse_u64, words};
 use crate::request::Op;
 use crate::skips::Reason;
 
-/// What earlier lines of a fio log say about later ones.
+/// State of a fio log that later lines depend on.
 #[derive(Debug, Default)]
 pub(crate) struct FioState {
-    /// From the first line; 0 while unknown, then the number of words decides.
+    /// From the first line; while it is 0 (unknown), the number of words decides.
     version: u8,
     /// Version 2: the sum of all waits so far.
     clock_ns: u64,
 }
 
 impl FioState {
-    /// One line: `file action [offset length]`, with a time before it in version 3.
+    /// Parses one line: `file action [offset length]`, preceded by a time in version 3.
     #[inline]
     pub(crate) fn parse(&mut self, line: &[u8], clock: Clock, names: &mut Names) -> Parsed {
         let (words, count) = words::<5>(line).ok_or(Reason::Fields)?;
@@ -85,7 +84,7 @@ impl FioState {
                 self.clock_ns = 0;
                 Ok(None)
             }
-            // Version 1 has neither files nor times; nothing below would be read rightly.
+            // Version 1 has neither files nor times, so its lines would be misread.
             _ => Err(Reason::Operation),
         }
     }

@@ -1,11 +1,11 @@
-//! GPU traces: which kernels ran, with what grid and resources, when and for how long.
+//! GPU traces: the kernels that ran, with their grids, resources, start times and durations.
 //!
-//! Contract: a reader calls back for each kernel, in the order of the file; nothing but the current
-//! line or event and the distinct names is held. Traces have millions of kernels of a few hundred
-//! names, so a name is shared (`Arc<str>`), not copied. What a format does not record (durations in
-//! MacSim's lists) is `None`, never an invented number. A damaged entry is skipped and counted or,
-//! on wish, an error; a damaged JSON text is always an error with line and column, since nothing
-//! after it can be trusted.
+//! Contract: a reader calls back for each kernel, in the order of the file. It holds only the
+//! current line or event and the distinct names. Traces have millions of kernels of a few hundred
+//! names, so a name is shared (`Arc<str>`), not copied. A value that a format does not record
+//! (durations in MacSim's lists) is `None`, never invented. A damaged entry is skipped and counted,
+//! or an error if the caller chooses so. Damaged JSON is always an error with line and column,
+//! because nothing after it can be trusted.
 
 mod nsys;
 mod nvbit;
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::skips::{OnError, Skips, Tally, excerpt};
 use crate::source::{self, Bytes};
 
-/// Longest line of a text format: kernel names run to many KiB.
+/// Longest line of a text format; kernel names can have many KiB.
 pub(crate) const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// Distinct kernel names that are shared; further ones are copied.
@@ -32,26 +32,26 @@ const NAMES_MAX: usize = 1 << 20;
 /// One kernel launch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
-    /// The function's name as the profiler gives it.
+    /// The function's name in the profiler's spelling.
     pub name: Arc<str>,
     /// Blocks in x, y and z.
     pub grid: [u32; 3],
     /// Threads of a block in x, y and z.
     pub block: [u32; 3],
-    /// When it began, in nanoseconds of the trace's clock.
+    /// Start time in nanoseconds of the trace's clock.
     pub start_ns: Option<u64>,
-    /// How long it ran.
+    /// Run time in nanoseconds.
     pub duration_ns: Option<u64>,
-    /// The CUDA stream; 0 where the format has none.
+    /// The CUDA stream; 0 if the format has none.
     pub stream: u64,
-    /// Registers of a thread; 0 where the format has none.
+    /// Registers per thread; 0 if the format has none.
     pub registers: u32,
-    /// Shared memory of a block, static and dynamic.
+    /// Shared memory per block, static and dynamic.
     pub shared_bytes: u64,
 }
 
 impl Kernel {
-    /// Blocks of the launch.
+    /// Number of blocks of the launch.
     pub fn blocks(&self) -> u64 {
         self.grid
             .iter()
@@ -59,7 +59,7 @@ impl Kernel {
             .fold(1, u64::saturating_mul)
     }
 
-    /// Threads of a block.
+    /// Threads per block.
     pub fn threads_per_block(&self) -> u64 {
         self.block
             .iter()
@@ -76,7 +76,8 @@ pub enum GpuFormat {
     Torch,
     /// `nsys stats` as CSV: `cuda_gpu_trace` or `cuda_kern_exec_trace`.
     Nsys,
-    /// MacSim's NVBit tracer: `kernel_names.txt`, or `kernel_config.txt` with the former beside it.
+    /// MacSim's NVBit tracer: `kernel_names.txt`, or `kernel_config.txt` with `kernel_names.txt`
+    /// next to it.
     Nvbit,
 }
 
@@ -84,7 +85,7 @@ impl GpuFormat {
     /// Every format.
     pub const ALL: [GpuFormat; 3] = [GpuFormat::Torch, GpuFormat::Nsys, GpuFormat::Nvbit];
 
-    /// The name used on the command line and in JSON.
+    /// Its name on the command line and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             GpuFormat::Torch => "torch",
@@ -93,7 +94,7 @@ impl GpuFormat {
         }
     }
 
-    /// The name for people.
+    /// Its name for people.
     pub const fn title(self) -> &'static str {
         match self {
             GpuFormat::Torch => "PyTorch profiler JSON",
@@ -126,27 +127,27 @@ impl FromStr for GpuFormat {
     }
 }
 
-/// How a GPU trace is read.
+/// Options for reading a GPU trace.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GpuOptions {
-    /// The format; guessed from the content where it is `None`.
+    /// The format; if `None`, it is guessed from the content.
     pub format: Option<GpuFormat>,
     /// What to do with entries that cannot be read.
     pub on_error: OnError,
 }
 
-/// What a pass over a GPU trace met.
+/// Results of a pass over a GPU trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuReport {
-    /// The format, given or found.
+    /// The format, given or detected.
     pub format: GpuFormat,
-    /// Kernels handed out.
+    /// Kernels passed to the callback.
     pub kernels: u64,
     /// Distinct kernel names.
     pub names: u64,
     /// Entries that could not be read.
     pub skipped: Skips,
-    /// Entries that are sound but no kernel: copies, CPU operators, headers.
+    /// Valid entries that are no kernels: copies, CPU operators, headers.
     pub ignored: u64,
 }
 
@@ -160,7 +161,7 @@ impl fmt::Display for GpuReport {
     }
 }
 
-/// What readers share: counts, names and the callback.
+/// The state that all readers share: counts, names and the callback.
 pub(crate) struct Sink<'a> {
     pub(crate) tally: Tally,
     names: HashSet<Arc<str>>,
@@ -187,13 +188,13 @@ impl Sink<'_> {
     }
 }
 
-/// Reads the kernels of the file `path` (`-` is standard input; gzip and Zstandard are unpacked)
-/// and calls `on_kernel` for each. For MacSim, `path` may be the folder of the trace.
+/// Reads the kernels of the file `path` and calls `on_kernel` for each. `-` is standard input; gzip
+/// and Zstandard are decompressed. For MacSim, `path` may be the folder of the trace.
 ///
 /// # Errors
-/// The file cannot be read, its format cannot be told or its JSON is damaged; with
-/// [`OnError::Fail`] also the first bad entry; and whatever `on_kernel` returns, which stops the
-/// reading.
+/// The file cannot be read, its format is not recognised or its JSON is damaged. With
+/// [`OnError::Fail`], also the first bad entry. An error of `on_kernel` stops the reading and is
+/// returned.
 pub fn read_kernels(
     path: impl AsRef<Path>,
     options: &GpuOptions,
@@ -206,7 +207,8 @@ pub fn read_kernels(
     read_stream(source::open(path)?, path, options, on_kernel)
 }
 
-/// [`read_kernels`] from a stream; `path` is used in messages, and to find MacSim's second file.
+/// [`read_kernels`] from a stream. `path` appears in messages and serves to find MacSim's second
+/// file.
 ///
 /// # Errors
 /// As [`read_kernels`].

@@ -1,10 +1,11 @@
-//! `nsys stats` as CSV: the reports `cuda_gpu_trace` (older: `gputrace`) and
+//! `nsys stats` as CSV: the reports `cuda_gpu_trace` (formerly `gputrace`) and
 //! `cuda_kern_exec_trace`, which list single launches.
 //!
-//! Contract: columns are found by name and their unit is read from the header, since both changed
+//! Contract: columns are found by name and their unit is read from the header, because both changed
 //! between versions. Banners before the header, further reports after it and rows of copies are
-//! passed over; if a file has both reports, the first is used, or every kernel would count twice.
-//! Names may be quoted or not; an unquoted name keeps its commas, for it is the last column.
+//! skipped. If a file has both reports, only the first is used; otherwise every kernel would count
+//! twice. Names may be quoted or not. An unquoted name keeps its commas, because it is the last
+//! column.
 
 use std::path::Path;
 
@@ -15,7 +16,7 @@ use crate::lines::{Line, Lines, parse_time, parse_u32, parse_u64};
 use crate::skips::Reason;
 use crate::source::{self, Bytes};
 
-/// Where the columns of a report are.
+/// The positions of a report's columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Columns {
     count: usize,
@@ -31,7 +32,7 @@ struct Columns {
     is_trace: bool,
 }
 
-/// Three columns, or one with three numbers.
+/// Three columns, or one column with three numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dimensions {
     Three([usize; 3]),
@@ -39,7 +40,7 @@ enum Dimensions {
 }
 
 impl Columns {
-    /// The columns of a header line; `None` if it is not that of a report of kernel launches.
+    /// The columns of a header line; `None` if the line is not the header of a report of launches.
     fn find(line: &str) -> Option<Columns> {
         let fields = fields(line);
         let at = |name: &str| fields.iter().position(|field| field.trim() == name);
@@ -90,7 +91,7 @@ impl Columns {
         })
     }
 
-    /// A row: a kernel, nothing (a copy), or a reason.
+    /// Parses a row: a kernel, nothing (a copy), or a reason.
     fn kernel(
         &self,
         line: &str,
@@ -121,7 +122,7 @@ impl Columns {
         let size = |column: Option<(usize, u64)>| match column {
             None => Ok(0),
             Some((index, _)) if field(index).is_empty() => Ok(0),
-            // A decimal number of units is read like a time: exactly.
+            // A decimal number of units is parsed exactly, like a time.
             Some((index, unit)) => parse_time(field(index).as_bytes(), unit).ok_or(Reason::Number),
         };
         let shared_bytes = size(self.static_shared)?.checked_add(size(self.dynamic_shared)?);
@@ -147,7 +148,7 @@ impl Columns {
 }
 
 impl Dimensions {
-    /// The three numbers; `None` where the row has none: it is a copy.
+    /// The three numbers; `None` if the row has none because it is a copy.
     fn read(self, fields: &[String]) -> std::result::Result<Option<[u32; 3]>, Reason> {
         let number = |text: &str| parse_u32(text.trim().as_bytes()).ok_or(Reason::Number);
         match self {
@@ -170,7 +171,7 @@ impl Dimensions {
     }
 }
 
-/// Nanoseconds of a unit of time as nsys writes it.
+/// Nanoseconds per unit of time in nsys's spelling.
 fn time_unit_ns(unit: &str) -> Option<u64> {
     match unit {
         "ns" | "nsec" => Some(1),
@@ -181,7 +182,7 @@ fn time_unit_ns(unit: &str) -> Option<u64> {
     }
 }
 
-/// Bytes of a unit of size as nsys writes it; MB is 10^6.
+/// Bytes per unit of size in nsys's spelling; MB is 10^6.
 fn size_unit(unit: &str) -> Option<u64> {
     match unit {
         "B" | "b" | "byte" | "bytes" => Some(1),
@@ -208,7 +209,8 @@ fn fields(line: &str) -> Vec<String> {
                 chars.next();
             }
             '"' if is_quoted => is_quoted = false,
-            // A quote inside an unquoted field (a name with a string in it) is itself.
+            // A quote inside an unquoted field (a name that contains a string) is an ordinary
+            // character.
             '"' if field.trim().is_empty() => is_quoted = true,
             ',' if !is_quoted => fields.push(std::mem::take(&mut field)),
             other => field.push(other),
@@ -237,7 +239,7 @@ pub(crate) fn is_other_report(head: &[u8]) -> bool {
 pub(crate) fn read(bytes: Bytes, path: &Path, sink: &mut Sink<'_>) -> Result<()> {
     let mut lines = Lines::new(bytes, LINE_BYTES_MAX);
     let mut columns: Option<Columns> = None;
-    // Which of the two reports is used: the first one seen.
+    // True when the report of the trace is used; set by the first report in the file.
     let mut is_trace: Option<bool> = None;
     loop {
         let (number, start) = (lines.number() + 1, lines.bytes());

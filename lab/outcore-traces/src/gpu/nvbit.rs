@@ -1,11 +1,11 @@
-//! MacSim's NVBit tracer: the lists of kernels that it writes beside its instruction traces.
+//! MacSim's NVBit tracer: the lists of kernels that it writes next to its instruction traces.
 //!
-//! Contract: `kernel_names.txt` has two lines a launch: `KernelN name: NAME`, then grid, block,
+//! Contract: `kernel_names.txt` has two lines per launch: `KernelN name: NAME`, then grid, block,
 //! occupancy, registers and shared memory as `key: value` pairs. `kernel_config.txt` begins with
-//! `nvbit`, a version (14) and -1, then names one `./KernelN/trace.txt` a line: the launches that
-//! were really traced, a sample of all. Given the latter, both are read side by side; both count
-//! upwards, so nothing is held. There are no times in either. Source: the trace generation tool of
-//! MacSim (gthparch/macsim) and its reader in `src/process_manager.cc`.
+//! `nvbit`, a version (14) and -1. Each further line `./KernelN/trace.txt` is a launch that was
+//! really traced, a sample of all. Given the latter file, both are read in step; both count
+//! upwards, so nothing is held. Neither has times. Source: the trace generation tool of MacSim
+//! (gthparch/macsim) and its reader in `src/process_manager.cc`.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ fn is_config(head: &[u8]) -> bool {
     matches!(first.trim_ascii(), b"nvbit" | b"newptx" | b"ptx")
 }
 
-/// Reads the kernels of `bytes`, whose beginning is `head`.
+/// Reads the kernels of `bytes`, which begin with `head`.
 pub(crate) fn read(bytes: Bytes, head: &[u8], path: &Path, sink: &mut Sink<'_>) -> Result<()> {
     if !is_config(head) {
         return read_names(&mut Names::new(bytes, path), sink);
@@ -63,7 +63,7 @@ fn read_names(names: &mut Names, sink: &mut Sink<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The kernels that `kernel_config.txt` names, in its order.
+/// The kernels in `kernel_config.txt`, in its order.
 fn read_config(
     mut lines: Lines<Bytes>,
     path: &Path,
@@ -86,7 +86,7 @@ fn read_config(
             continue;
         }
         let wanted = match config_line(line) {
-            // The second file is read once, so the numbers must rise.
+            // The second file is read only once, so the numbers must rise.
             Some(id) if last.is_none_or(|last| id > last) => Ok(id),
             Some(_) => Err(Reason::Order),
             None => Err(Reason::Fields),
@@ -127,9 +127,9 @@ fn name_line(line: &[u8]) -> Option<(u64, &[u8])> {
 struct Names {
     lines: Lines<Bytes>,
     path: PathBuf,
-    /// The name line that was read while looking for the second line of the launch before.
+    /// The name line that was read in search of the previous launch's second line.
     pending: Option<(u64, Vec<u8>)>,
-    /// The launch last read by `find` that was not wanted yet.
+    /// The launch that `find` read last and that was not wanted yet.
     ahead: Option<(u64, Kernel)>,
 }
 
@@ -143,7 +143,7 @@ impl Names {
         }
     }
 
-    /// The launch `id`, reading forwards; `None` if the file has none of that number.
+    /// Reads forward to the launch `id`; `None` if the file has no such number.
     fn find(&mut self, id: u64, sink: &mut Sink<'_>) -> Result<Option<Kernel>> {
         loop {
             let next = match self.ahead.take() {
@@ -169,7 +169,7 @@ impl Names {
             let line = self.lines.next();
             let line = line.map_err(|error| source::read_error(&error, &self.path, start))?;
             let (line, is_too_long) = match line {
-                // A name without its second line, at the end of the file, is cut.
+                // A name without its second line at the end of the file is incomplete.
                 None => match self.pending.take() {
                     None => return Ok(None),
                     Some((_, name)) => (name, Some(Reason::Truncated)),
@@ -179,7 +179,7 @@ impl Names {
             };
             let reason = match (is_too_long, name_line(&line), self.pending.take()) {
                 (Some(reason), _, _) => reason,
-                // Two names in a row: the first has lost its second line.
+                // Two names in a row: the second line of the first one is missing.
                 (None, Some((id, name)), before) => {
                     self.pending = Some((id, name.to_vec()));
                     match before {
@@ -218,7 +218,7 @@ fn details(line: &[u8]) -> std::result::Result<Kernel, Reason> {
         let mut next = || numbers.next().ok_or(Reason::Fields)?.ok_or(Reason::Number);
         Ok([next()?, next()?, next()?])
     };
-    // Older versions of the tracer leave some of these out.
+    // Older versions of the tracer omit some of these.
     let one = |key: &str| match after(key) {
         None => Ok(0),
         Some(rest) => {
@@ -262,7 +262,8 @@ mod tests {
         let names: Vec<&str> = kernels.iter().map(|kernel| &*kernel.name).collect();
         assert_eq!(names, ["void gemm<float>(float*, int)", "b", "e"]);
         let count = |reason| report.skipped.count(reason);
-        // `c` has no second line, `d` has a grid of two, then noise, and `f` is cut.
+        // `c` has no second line, `d` has a grid of two numbers followed by noise, and `f` is
+        // incomplete.
         assert_eq!((count(Reason::Missing), count(Reason::Fields)), (1, 1));
         assert_eq!((count(Reason::Order), count(Reason::Truncated)), (1, 1));
     }

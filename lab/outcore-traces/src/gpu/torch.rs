@@ -1,10 +1,10 @@
 //! PyTorch profiler (Kineto) traces: JSON in Chrome's trace-event form.
 //!
-//! Contract: the text is parsed as a stream; only the event being read is held. A kernel is an
-//! event with `cat` "kernel" (older versions write "Kernel") and a duration; `ts` and `dur` are
-//! microseconds with decimals, taken digit by digit: as floating point, a time since 1970 would
-//! lose 250 ns. `args` must have `grid` and `block`; stream, registers and shared memory may be
-//! missing. The events are in `traceEvents`, or the whole text is the list of them.
+//! Contract: the text is parsed as a stream; only the current event is held. A kernel is an event
+//! with `cat` "kernel" (older versions write "Kernel") and a duration. `ts` and `dur` are
+//! microseconds with decimals, parsed digit by digit: a floating-point time since 1970 would lose
+//! 250 ns. `args` must have `grid` and `block`; stream, registers and shared memory may be missing.
+//! The events are in `traceEvents`, or the whole text is their list.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -47,7 +47,7 @@ pub(crate) fn read(bytes: Bytes, path: &Path, sink: &mut Sink<'_>) -> Result<()>
     })
 }
 
-/// What the visitors share.
+/// State shared by the visitors.
 struct Context<'a, 'b> {
     path: &'a Path,
     events: RefCell<Events<'a, 'b>>,
@@ -57,12 +57,12 @@ struct Events<'a, 'b> {
     sink: &'a mut Sink<'b>,
     /// Number of the event, from 1.
     number: u64,
-    /// Why the reading was stopped from our side.
+    /// The error with which the reader itself stopped the parser.
     stopped: Option<Error>,
 }
 
 impl Context<'_, '_> {
-    /// Takes one event; an error stops the parser.
+    /// Processes one event; an error stops the parser.
     fn take(&self, event: Event) -> std::result::Result<(), &'static str> {
         let mut events = self.events.borrow_mut();
         events.number += 1;
@@ -93,7 +93,7 @@ impl Events<'_, '_> {
     }
 }
 
-/// One event, as far as a kernel needs it.
+/// The fields of an event that a kernel needs.
 #[derive(Default)]
 struct Event {
     category: Option<String>,
@@ -104,7 +104,7 @@ struct Event {
     args: Option<Box<RawValue>>,
 }
 
-/// The resources of a kernel; other arguments are passed over.
+/// The resources of a kernel; other arguments are skipped.
 #[derive(Deserialize)]
 struct Args {
     grid: Option<[u32; 3]>,
@@ -240,7 +240,7 @@ impl<'de> Visitor<'de> for EventVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Event, A::Error> {
         let mut event = Event::default();
-        // Once the category is known to be another one, the rest is read over without a copy.
+        // Once the category is known to be another one, the rest is skipped without a copy.
         let mut is_other = false;
         while let Some(key) = map.next_key::<Key>()? {
             if is_other {
@@ -269,7 +269,7 @@ impl<'de> Visitor<'de> for EventVisitor {
     }
 }
 
-/// The keys of an event that matter.
+/// The keys of an event that are used.
 #[derive(Deserialize)]
 #[serde(field_identifier)]
 enum Key {
@@ -289,7 +289,7 @@ enum Key {
     Other,
 }
 
-/// A string, or nothing where an event has something else in its place.
+/// A string, or nothing if the event has a value of another type.
 struct Text(Option<String>);
 
 impl<'de> Deserialize<'de> for Text {

@@ -1,9 +1,10 @@
-//! outcore's own I/O trace: what a job asked of its drives, when, and what each request waited for.
+//! outcore's own I/O trace: the requests of a job to its drives, their times, and their
+//! dependencies.
 //!
 //! Contract: the format of `docs/formats/io-trace.md`, version 1: a header with JSON metadata, then
 //! records of 64 bytes, little-endian, in the order in which requests completed. Each request
-//! carries how many completions its thread had taken before it and how long the thread had
-//! computed since, so that a replay can be a closed loop (`replay_plan`) on other drives. The
+//! contains the number of completions that its thread had taken before it, and how long the thread
+//! had computed since. A replay can therefore be a closed loop (`replay_plan`) on other drives. The
 //! engine writes the same bytes without this crate; the byte fixture in the tests is the contract
 //! between the two.
 
@@ -21,20 +22,20 @@ use serde::{Deserialize, Serialize};
 use crate::request::{Op, Request};
 use crate::skips::Reason;
 
-/// First bytes of a trace. The odd ones catch transfers that treat the file as text.
+/// First bytes of a trace. The unusual ones detect transfers that treat the file as text.
 pub const MAGIC: [u8; 8] = *b"\x89OCIO\r\n\x1a";
-/// The version that is written and read.
+/// The version that this crate writes and reads.
 pub const VERSION: u16 = 1;
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 64;
 /// Bytes before the JSON text.
 pub(crate) const PREAMBLE_BYTES: usize = 16;
-/// Longest JSON text that is read.
+/// Longest JSON text that is accepted.
 pub(crate) const JSON_BYTES_MAX: usize = 16 << 20;
 
 const _: () = assert!(PREAMBLE_BYTES.is_multiple_of(16) && RECORD_BYTES == 64);
 
-/// What the header says about one drive.
+/// The header's data on one drive.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DriveInfo {
     /// The drive's name in the volume.
@@ -47,7 +48,7 @@ pub struct DriveInfo {
     pub block_bytes: Option<u32>,
 }
 
-/// The JSON metadata. Unknown keys are passed over, so later writers may add some.
+/// The JSON metadata. Unknown keys are skipped, so later writers may add some.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Header {
     /// Always `outcore-io-trace`.
@@ -58,13 +59,13 @@ pub struct Header {
     /// The command line, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// When time 0 of the trace was, in nanoseconds since 1970.
+    /// The time 0 of the trace, in nanoseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_unix_ns: Option<u64>,
-    /// The drives; a record's `drive` is the index into this list.
+    /// The drives; a record's `drive` is an index into this list.
     #[serde(default)]
     pub drives: Vec<DriveInfo>,
-    /// Whatever the job wants to say about itself (plan, memory, threads).
+    /// Information about the job itself (plan, memory, threads).
     #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
     pub job: serde_json::Value,
 }
@@ -84,7 +85,7 @@ impl Header {
     }
 }
 
-/// What a recorded request did.
+/// The operation of a recorded request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IoOp {
@@ -105,28 +106,29 @@ pub struct Record {
     pub thread: u16,
     /// Index into the header's drives, or 255 for a request that belongs to none.
     pub drive: u8,
-    /// The file, numbered over the whole trace; a file lies on one drive.
+    /// The file, numbered over the whole trace; a file is on one drive.
     pub file: u32,
-    /// What it did.
+    /// The operation.
     pub op: IoOp,
     /// Whether it failed.
     pub is_failed: bool,
     /// First byte in the file.
     pub offset_bytes: u64,
-    /// Bytes asked for.
+    /// Requested bytes.
     pub len_bytes: u32,
-    /// When it was handed to the kernel, in nanoseconds since the trace's start.
+    /// Time at which it was submitted to the kernel, in nanoseconds since the trace's start.
     pub submit_ns: u64,
-    /// When it was complete.
+    /// Time at which it was complete.
     pub complete_ns: u64,
     /// Completions that its thread had taken before submitting it.
     pub reaped: u64,
-    /// Requests that its thread had submitted and not yet taken back.
+    /// Requests that its thread had submitted and not yet taken back, at its submission.
     pub outstanding: u32,
-    /// Time the thread was busy between its last taken completion (or the phase's start) and this
-    /// submission.
+    /// Time for which the thread was busy between the last completion that it took (or the phase's
+    /// start) and this submission.
     pub think_ns: u64,
-    /// Time the thread was busy between its previous submission (or the phase's start) and this.
+    /// Time for which the thread was busy between its previous submission (or the phase's start)
+    /// and this one.
     pub busy_ns: u64,
 }
 
@@ -136,8 +138,8 @@ impl Record {
         self.reaped + self.outstanding as u64
     }
 
-    /// The request as one of a block trace: the file is the device, the submission the time. The
-    /// range of a sync means nothing, whatever the file has there.
+    /// The request in the form of a block trace: the file is the device, the submission time is its
+    /// time. The range of a sync has no meaning and becomes 0.
     pub const fn request(&self) -> Request {
         let (op, offset_bytes, len_bytes) = match self.op {
             IoOp::Read => (Op::Read, self.offset_bytes, self.len_bytes),
@@ -161,31 +163,31 @@ impl Record {
 pub enum Entry {
     /// A request.
     Request(Record),
-    /// A barrier: every request before it completed before any after it was submitted.
+    /// A barrier: every request before it completed before any request after it was submitted.
     Phase {
-        /// The job's number for the phase that begins.
+        /// The job's number of the new phase.
         phase: u32,
-        /// When it began; the busy times of every thread start anew here.
+        /// Start time of the phase; the busy times of every thread restart here.
         time_ns: u64,
         /// Requests recorded before it.
         requests: u64,
     },
-    /// A thread's last act, after the last of its requests was recorded.
+    /// A thread has ended; follows the last of its requests.
     ThreadEnd {
         /// The thread.
         thread: u16,
-        /// When it ended.
+        /// Time at which it ended.
         time_ns: u64,
-        /// Completions that it had taken: all of its requests.
+        /// Completions that it had taken: those of all its requests.
         reaped: u64,
-        /// Busy time since its last taken completion or the phase's start.
+        /// Busy time since the last completion that it took or the phase's start.
         think_ns: u64,
         /// Busy time since its last submission or the phase's start.
         busy_ns: u64,
     },
     /// The trace is complete.
     End {
-        /// When the job ended.
+        /// Time at which the job ended.
         time_ns: u64,
         /// Requests recorded.
         requests: u64,
@@ -254,7 +256,7 @@ impl Entry {
         fields.encode()
     }
 
-    /// The entry in 64 bytes; unused fields of marks are not looked at.
+    /// The entry in 64 bytes; unused fields of marks are ignored.
     pub(crate) fn decode(bytes: &[u8; RECORD_BYTES]) -> Result<Entry, Reason> {
         let fields = Fields::decode(bytes);
         let time_ns = fields.submit_ns;

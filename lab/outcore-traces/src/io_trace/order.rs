@@ -1,9 +1,10 @@
-//! Brings a trace from the order of completion, in which it is written, into that of submission.
+//! Brings a trace from the order of completion, in which it is written, into the order of
+//! submission.
 //!
-//! Contract: each thread's requests come out by their sequence number without a gap; marks keep
-//! their place. A record is held back until those before it came, at most [`WINDOW_RECORDS`] in
+//! Contract: each thread's requests are returned by sequence number without gaps; marks keep their
+//! place. A record is held back until its predecessors have arrived, at most [`WINDOW_RECORDS`] in
 //! all. A missing or repeated number is an error, except after the last record of a trace without
-//! an end mark: there the requests that never completed are missing by nature.
+//! an end mark: the requests that never completed are missing there by nature.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,7 +12,7 @@ use outcore_io::{Error, Kind, Result};
 
 use crate::io_trace::{Entry, Record};
 
-/// Most records held back (64 MiB).
+/// Maximum number of records that are held back (64 MiB).
 pub(crate) const WINDOW_RECORDS: usize = 1 << 20;
 
 /// An iterator over the entries of `inner` in order of submission.
@@ -23,7 +24,7 @@ pub struct SubmissionOrder<I> {
     is_done: bool,
 }
 
-/// One thread's records that came too early.
+/// The records of one thread that arrived too early.
 #[derive(Debug, Default)]
 struct Held {
     next: u64,
@@ -68,7 +69,7 @@ impl<I: Iterator<Item = Result<Entry>>> SubmissionOrder<I> {
         Ok(())
     }
 
-    /// At a mark nothing of `thread`, or of any thread, may be held back.
+    /// Checks at a mark that no record of `thread`, or of any thread, is held back.
     fn barrier(&self, thread: Option<u16>) -> Result<()> {
         let late = |(number, held): &(&u16, &Held)| {
             !held.early.is_empty() && thread.is_none_or(|thread| thread == **number)
@@ -82,7 +83,7 @@ impl<I: Iterator<Item = Result<Entry>>> SubmissionOrder<I> {
         }
     }
 
-    /// The trace stopped without an end mark: what is left comes out as it is.
+    /// The trace stopped without an end mark: returns the remaining records as they are.
     fn drain(&mut self) {
         for held in self.threads.values_mut() {
             self.ready.extend(

@@ -1,9 +1,9 @@
 //! Reads outcore's I/O trace as a stream.
 //!
-//! Contract: constant memory beyond the header. A bad record, a file that ends inside one, a wrong
-//! count in the end mark or bytes after it are errors that say where, and how many whole records
-//! came before. A trace without an end mark (the job was killed) is readable: `is_complete` is
-//! false then.
+//! Contract: constant memory beyond the header. Errors are a bad record, a file that ends inside a
+//! record, a wrong count in the end mark, or bytes after it. An error has the place and the number
+//! of whole records before it. A trace without an end mark (the job was killed) is readable;
+//! `is_complete` is then false.
 
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use crate::lines::fill;
 use crate::skips::Reason;
 use crate::source::{self, Bytes};
 
-/// What stops a reader.
+/// The cause that stops a reader.
 #[derive(Debug)]
 pub(crate) enum Flaw {
     /// The stream failed.
     Io(io::Error),
-    /// The record is bad; the next one may be read.
+    /// The record is bad; reading may continue with the next one.
     Bad(Reason),
 }
 
-/// Records as 64-byte frames with their places: the part that skipping readers share.
+/// Records as 64-byte frames with their places; also used by readers that skip bad records.
 pub(crate) struct Frames<R> {
     inner: R,
     pub(crate) header: Header,
@@ -92,12 +92,12 @@ impl<R: BufRead> Frames<R> {
         })
     }
 
-    /// Number of the record handed out last, from 1.
+    /// Number of the record returned last, from 1.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Where it starts.
+    /// Offset of the record returned last.
     pub(crate) fn start_bytes(&self) -> u64 {
         self.start_bytes
     }
@@ -107,7 +107,7 @@ impl<R: BufRead> Frames<R> {
         self.next_bytes
     }
 
-    /// The next entry; `None` at the end. After `Flaw::Bad` reading may go on.
+    /// The next entry; `None` at the end. Reading may continue after `Flaw::Bad`.
     pub(crate) fn next(&mut self) -> std::result::Result<Option<Entry>, Flaw> {
         self.start_bytes = self.next_bytes;
         let mut record = [0_u8; RECORD_BYTES];
@@ -162,7 +162,7 @@ pub struct Reader<R> {
 }
 
 impl Reader<Bytes> {
-    /// Opens `path` (`-` is standard input), unpacking gzip and Zstandard.
+    /// Opens `path` (`-` is standard input), decompressing gzip and Zstandard.
     ///
     /// # Errors
     /// The file cannot be read, or is not a trace of version 1.
@@ -173,7 +173,7 @@ impl Reader<Bytes> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads the header of `inner`; `path` is named in errors.
+    /// Reads the header of `inner`; `path` appears in errors.
     ///
     /// # Errors
     /// The stream fails, or is not a trace of version 1.
@@ -196,17 +196,17 @@ impl<R: BufRead> Reader<R> {
         self.frames.requests
     }
 
-    /// Whether the end mark was seen: the job ended in an orderly way.
+    /// Whether the end mark was read, which means that the job ended in an orderly way.
     pub fn is_complete(&self) -> bool {
         self.frames.end.is_some()
     }
 
-    /// When the job ended, once the end mark was read.
+    /// Time at which the job ended, after the end mark was read.
     pub fn end_ns(&self) -> Option<u64> {
         self.frames.end
     }
 
-    /// The requests alone, without marks.
+    /// Only the requests, without marks.
     pub fn records(self) -> impl Iterator<Item = Result<Record>> {
         self.filter_map(|entry| match entry {
             Ok(Entry::Request(record)) => Some(Ok(record)),

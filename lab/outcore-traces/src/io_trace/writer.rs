@@ -1,8 +1,8 @@
-//! Writes outcore's I/O trace, and the clock that a submitting thread keeps for it.
+//! Writes outcore's I/O trace, and implements the clock that a submitting thread keeps for it.
 //!
-//! Contract: one `write_all` of 64 bytes an entry (give it a `BufWriter`); counts requests for the
+//! Contract: one `write_all` of 64 bytes per entry (pass a `BufWriter`); counts requests for the
 //! end mark. [`ThreadClock`] is the reference for the four dependency fields; the engine's own
-//! recorder computes the same ones.
+//! recorder computes the same values.
 
 use std::io::{self, Write};
 
@@ -27,7 +27,7 @@ impl<W: Write> Writer<W> {
             ..header.clone()
         };
         let mut json = serde_json::to_vec(&header)?;
-        // Blanks are white space in JSON; the line end closes the text for those who print it.
+        // Blanks are white space in JSON; the line end closes the text for readers who print it.
         let padded = (PREAMBLE_BYTES + json.len() + 1).next_multiple_of(RECORD_BYTES);
         json.resize(padded - PREAMBLE_BYTES - 1, b' ');
         json.push(b'\n');
@@ -50,7 +50,7 @@ impl<W: Write> Writer<W> {
         self.put(&Entry::Request(*record))
     }
 
-    /// Marks that everything before is complete and `phase` begins.
+    /// Marks that everything before it is complete and that `phase` begins.
     ///
     /// # Errors
     /// The stream fails.
@@ -63,7 +63,7 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Marks the end of `thread`, whose clock is `clock` and whose requests are all recorded.
+    /// Marks the end of `thread` with its clock `clock`. All its requests must have been recorded.
     ///
     /// # Errors
     /// The stream fails.
@@ -79,7 +79,7 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Writes the end mark, flushes, and gives the stream back.
+    /// Writes the end mark, flushes, and returns the stream.
     ///
     /// # Errors
     /// The stream fails.
@@ -90,26 +90,26 @@ impl<W: Write> Writer<W> {
         Ok(self.out)
     }
 
-    /// Adds any entry as it is.
+    /// Adds any entry unchanged.
     pub(crate) fn put(&mut self, entry: &Entry) -> io::Result<()> {
         self.out.write_all(&entry.encode())
     }
 }
 
-/// What one submitting thread knows about its own dependencies.
+/// A submitting thread's record of its own dependencies.
 ///
-/// Call `blocked` around each wait for completions, `reaped` for each completion taken, and
-/// `submitted` for each request; times are nanoseconds of the trace's clock and never run
-/// backwards within a thread.
+/// Call `blocked` for each wait for completions, `reaped` for each completion taken, and
+/// `submitted` for each request. Times are nanoseconds of the trace's clock and never run backwards
+/// within a thread.
 #[derive(Debug, Clone, Default)]
 pub struct ThreadClock {
     submitted: u64,
     reaped: u64,
     /// Time spent blocked since the start of the phase.
     blocked_ns: u64,
-    /// Time and blocked time at the last submission or the phase's start.
+    /// Time and blocked time at the last submission or at the phase's start.
     at_submit: (u64, u64),
-    /// The same at the last taken completion or the phase's start.
+    /// Time and blocked time at the last taken completion or at the phase's start.
     at_reap: (u64, u64),
 }
 
@@ -129,7 +129,7 @@ pub struct Submission {
 }
 
 impl ThreadClock {
-    /// A phase begins at `now_ns`: busy times count from here.
+    /// A phase begins at `now_ns`; busy times restart there.
     pub fn phase(&mut self, now_ns: u64) {
         self.blocked_ns = 0;
         self.at_submit = (now_ns, 0);

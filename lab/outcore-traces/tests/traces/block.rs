@@ -1,7 +1,7 @@
 //! Block traces from file to requests: every format's fixture, detection, packing, merging,
 //! writers.
 //!
-//! The fixtures were written for these tests; each has sound lines, malformed ones and binary
+//! The fixtures were written for these tests; each has valid lines, malformed ones and binary
 //! garbage.
 mod blktrace;
 
@@ -23,7 +23,7 @@ fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A folder of its own for a test, removed at the end.
+/// A test's own folder, removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -262,7 +262,7 @@ fn every_fixture_gives_its_requests_and_the_place_of_every_bad_line() {
             assert_eq!(reader.ignored(), want.ignored, "{}", want.file);
             let bytes = fs::read(fixture(want.file)).unwrap();
             assert_eq!(reader.bytes(), bytes.len() as u64);
-            // The recorded offset is where the line begins.
+            // The recorded offset is the start of the line.
             for place in reader.skips().places() {
                 let at = usize::try_from(place.offset_bytes).unwrap();
                 assert!(at == 0 || bytes[at - 1] == b'\n', "{}: {place}", want.file);
@@ -390,7 +390,7 @@ fn an_unknown_missing_or_empty_file_is_an_error_with_a_next_step() {
             .cause()
             .contains("version 8")
     );
-    // A wrong `--format` reads nothing: that is an error at the end, with the first bad line.
+    // A wrong `--format` reads no line, which is an error at the end with the first bad line.
     let wrong = ReadOptions {
         format: Some(Format::Msr),
         ..options
@@ -411,7 +411,7 @@ fn another_time_unit_may_be_given() {
     assert_eq!(reader.next().unwrap().unwrap().time_ns, 10_000_000);
 }
 
-/// Two requests as DiskSim writes them: milliseconds with decimals, otherwise MQSim's fields.
+/// Two requests in DiskSim's format: milliseconds with decimals, otherwise MQSim's fields.
 const DISKSIM: &str = "0.000000 0 303567 7 0\n26.214 1 55590 6 1\n";
 
 #[test]
@@ -435,7 +435,7 @@ fn decimals_where_a_format_counts_whole_units_are_rejected_with_the_option_that_
             assert_eq!(error.kind(), Kind::Corrupt);
             assert!(error.cause().contains("decimals"), "{error}");
             assert!(error.next_step().unwrap().contains("--time-unit"));
-            // Whoever gives the unit, the format's own included, gets decimals.
+            // A caller who gives the unit, even the format's own, may have decimals.
             let options = ReadOptions {
                 time_unit_ns: Some(1_000_000),
                 ..options
@@ -529,7 +529,8 @@ proptest! {
         let got: Vec<Request> = reader.by_ref().map(Result::unwrap).collect();
         prop_assert_eq!(got.len(), requests.len());
         for (got, want) in got.iter().zip(&requests) {
-            // Whole microseconds; devices are numbered by appearance, their names tell them apart.
+            // Whole microseconds; devices are numbered by appearance, and their names identify
+            // them.
             let name = format!("/dev/disk_{}", want.device);
             prop_assert_eq!(reader.device_name(got.device), Some(&*name));
             let want = Request { time_ns: want.time_ns / 1000 * 1000, device: got.device, ..*want };
@@ -550,7 +551,8 @@ proptest! {
         prop_assume!(!text.is_empty());
         let options = ReadOptions { format: Some(Format::Mqsim), ..ReadOptions::default() };
         let mut reader = TraceReader::from_stream(Cursor::new(text), "w", &options).unwrap();
-        // The last sector of the 64-bit space cannot be widened into: such lines are refused.
+        // The last sector of the 64-bit space leaves no room for widening, so such lines are
+        // rejected.
         let fits = |r: &Request| r.end_bytes().checked_next_multiple_of(512).is_some();
         let want: Vec<&Request> = kept.into_iter().filter(|r| fits(r)).collect();
         let got: Vec<Request> = reader.by_ref().filter_map(Result::ok).collect();

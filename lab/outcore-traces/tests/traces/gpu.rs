@@ -1,9 +1,9 @@
 //! One run of three kernels in every layout that the readers of GPU traces know.
 //!
-//! The fixtures are written by hand after the public layouts: nsys's `gputrace`, `cuda_gpu_trace`
+//! The fixtures are written by hand from the public layouts: nsys's `gputrace`, `cuda_gpu_trace`
 //! (with and without banner, other units, CRLF, a byte order mark) and `cuda_kern_exec_trace`,
-//! MacSim's two lists, Kineto's JSON. Each has what its layout records of the same three launches,
-//! so a column or a unit that is misread in one of them differs from the rest.
+//! MacSim's two lists, Kineto's JSON. Each has the values that its layout records of the same three
+//! launches, so a misread column or unit makes one differ from the others.
 use std::path::{Path, PathBuf};
 
 use outcore_traces::OnError;
@@ -52,7 +52,8 @@ fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The kernels of a fixture, its format found and every entry sound; how many were not kernels.
+/// The kernels of a fixture, after checks that its format is detected and every entry is valid; and
+/// the number of entries that are no kernels.
 fn read(name: &str, format: GpuFormat) -> (Vec<Kernel>, u64) {
     let options = GpuOptions {
         format: None,
@@ -63,7 +64,7 @@ fn read(name: &str, format: GpuFormat) -> (Vec<Kernel>, u64) {
     (kernels, report.ignored)
 }
 
-/// The launches as a layout records them: `change` takes away or rounds what it does not have.
+/// The launches as a layout records them: `change` removes or rounds values that the layout lacks.
 fn expected(change: impl Fn(&mut Kernel)) -> Vec<Kernel> {
     LAUNCHES
         .into_iter()
@@ -107,7 +108,7 @@ fn every_layout_of_nsys_gives_the_same_kernels() {
             expected(|_| ())
         };
         assert_eq!(kernels, wanted, "{name}");
-        // The copy, and the banner.
+        // The copy and the banner are ignored.
         assert_eq!(ignored, others, "{name}");
     }
 }
@@ -126,7 +127,7 @@ fn macsim_lists_have_no_times_and_the_config_picks_from_the_names() {
     let wanted = expected(|kernel| {
         (kernel.start_ns, kernel.duration_ns, kernel.stream) = (None, None, 0);
     });
-    // Of the names, launches 0, 2 and 3; 1 is the same kernel as 2.
+    // The names list has launches 0, 2 and 3; 1 is the same kernel as 2.
     for name in ["macsim", "macsim/kernel_config.txt"] {
         assert_eq!(read(name, GpuFormat::Nvbit).0, wanted, "{name}");
     }
@@ -142,7 +143,7 @@ fn macsim_lists_have_no_times_and_the_config_picks_from_the_names() {
 
 #[test]
 fn kineto_traces_are_exact_as_an_object_and_as_a_list() {
-    // Microseconds since 1970: more digits than floating point has.
+    // Microseconds since 1970 have more digits than floating point.
     let wanted = expected(|kernel| {
         kernel.start_ns = kernel.start_ns.map(|ns| ns + 1_700_000_000_000_000_000);
     });

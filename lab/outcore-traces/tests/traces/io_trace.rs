@@ -1,7 +1,7 @@
-//! outcore's own I/O trace: the documented bytes, truncation, order, and replay over dependencies.
+//! outcore's own I/O trace: the documented bytes, truncation, order, and replay with dependencies.
 //!
-//! The byte fixture is the example of `docs/formats/io-trace.md`, typed by hand; the replay is
-//! judged against simulated threads whose waiting and computing is known.
+//! The byte fixture is the example of `docs/formats/io-trace.md`, typed by hand. The replay is
+//! compared with simulated threads whose waiting and computing times are known.
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
@@ -106,7 +106,7 @@ fn the_documented_bytes_are_read_and_written() {
     writer.request(&second).unwrap();
     assert_eq!(writer.finish(50_000_000).unwrap(), bytes);
 
-    // The clock of the documentation gives the documented dependencies.
+    // The documented clock gives the documented dependencies.
     let mut clock = ThreadClock::default();
     let submission = clock.submitted(1_000);
     assert_eq!((submission.think_ns, submission.busy_ns), (1_000, 1_000));
@@ -150,7 +150,7 @@ fn a_cut_file_says_how_many_whole_records_it_has() {
             .count();
         assert_eq!(good, whole);
         match reader.next() {
-            // Between records: a job that was stopped.
+            // A cut between records looks like a job that was stopped.
             None => assert!((len - 128).is_multiple_of(64) && !reader.is_complete()),
             Some(Ok(entry)) => panic!("{entry:?}"),
             Some(Err(error)) => {
@@ -215,7 +215,7 @@ fn a_trace_of_our_own_is_a_block_trace_too() {
     );
     assert_eq!((requests[1].op, requests[1].len_bytes), (Op::Write, 512));
     assert_eq!(reader.ignored(), 1);
-    // A sync has no range, whatever the record says (found by fuzzing).
+    // A sync has no range, even if the record contains one (found by fuzzing).
     let mut sync = bytes.clone();
     sync[128 + 63] = 3;
     let request = open(&sync, &options).next().unwrap().unwrap();
@@ -223,7 +223,7 @@ fn a_trace_of_our_own_is_a_block_trace_too() {
         (request.op, request.offset_bytes, request.len_bytes),
         (Op::Flush, 0, 0)
     );
-    // Skipping goes on behind a damaged record; failing names it.
+    // Skipping continues after a damaged record; failing reports it.
     bytes[128 + 63] = 0;
     bytes.truncate(128 + 64 + 64 + 7);
     let mut reader = open(&bytes, &options);
@@ -237,7 +237,7 @@ fn a_trace_of_our_own_is_a_block_trace_too() {
     assert!(open(&bytes, &strict).next().unwrap().is_err());
 }
 
-/// Requests of threads on drives with a given latency each, as the engine would record them.
+/// Requests of threads on drives with given latencies, as the engine would record them.
 struct Job {
     entries: Vec<Entry>,
     end_ns: u64,
@@ -248,13 +248,14 @@ struct Job {
 enum Habit {
     /// One request at a time.
     Synchronous,
-    /// A batch, then waiting for all of it.
+    /// A batch, then a wait for all of it.
     Batches(u32),
-    /// So many in flight; after each completion it computes, then submits the next.
+    /// A number of requests in flight; after each completion the thread computes, then submits the
+    /// next.
     Window(u32),
 }
 
-/// Runs one thread from `start_ns`; returns its records and its end.
+/// Runs one thread from `start_ns`. Returns its records and its end.
 fn run_thread(
     thread: u16,
     habit: Habit,
@@ -304,7 +305,7 @@ fn run_thread(
     (records, now)
 }
 
-/// Threads with habits over some phases.
+/// Runs threads with habits over some phases.
 fn run(threads: &[(Habit, Vec<(u64, u64)>)], phases: u32) -> Job {
     let mut writer = Writer::new(Vec::new(), &Header::new("test", Vec::new())).unwrap();
     let mut clocks: Vec<ThreadClock> = vec![ThreadClock::default(); threads.len()];
@@ -341,7 +342,7 @@ fn run(threads: &[(Habit, Vec<(u64, u64)>)], phases: u32) -> Job {
     }
 }
 
-/// Replays with the recorded latencies; returns the release of each request.
+/// Replays with the recorded latencies. Returns the release of each request.
 fn replay(job: &Job) -> BTreeMap<(u16, u64), (u64, Record)> {
     let ordered = SubmissionOrder::new(job.entries.iter().map(|entry| Ok(*entry)));
     let mut plan = DependentLoop::new(ordered);
@@ -351,7 +352,7 @@ fn replay(job: &Job) -> BTreeMap<(u16, u64), (u64, Record)> {
         let due = plan.next_due_ns().unwrap();
         let done = in_flight.iter().copied().min();
         match (due, done) {
-            // Completions first at equal times: a thread reacts to what has come.
+            // At equal times completions come first, because a thread reacts to what has arrived.
             (due, Some((time_ns, thread))) if due.is_none_or(|due| time_ns <= due) => {
                 in_flight.remove(
                     in_flight

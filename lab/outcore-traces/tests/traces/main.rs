@@ -1,6 +1,7 @@
-//! The tests of trace formats: one program, since each that links them takes seconds to build.
+//! The tests of trace formats are one program, because linking each program takes seconds.
 //!
-//! Contract: a module a subject; no test depends on another or on what runs beside it.
+//! Contract: one module per subject. No test depends on another or on tests that run at the same
+//! time.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

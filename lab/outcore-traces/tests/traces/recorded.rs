@@ -1,5 +1,5 @@
-//! What the engine records is what this crate reads: a whole sort, on drives in memory and on a
-//! real file system.
+//! This crate reads what the engine records: a whole sort, on drives in memory and on a real file
+//! system.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use outcore_io::drive::testing::{RamDevice, RamOptions};
 use outcore_traces::io_trace::{Entry, IoOp, Reader, Record, SubmissionOrder};
 use outcore_traces::replay_plan::DependentLoop;
 
-/// A folder that goes when it is dropped.
+/// A folder that is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -45,7 +45,7 @@ fn records(count: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Sorts what lies at `drives[0]/in`, through scratch, and records it.
+/// Sorts the files in `drives[0]/in`, through scratch, and records the sort.
 fn record_sort(
     device: Arc<dyn Device>,
     drives: &[PathBuf],
@@ -108,7 +108,8 @@ fn requests(trace: &Path) -> Vec<Record> {
     reader.records().map(Result::unwrap).collect()
 }
 
-/// The trace is whole, in order once submissions are, and adds up to what the sort reports.
+/// Checks that the trace is whole, can be put in order of submission, and adds up to the sort's
+/// report.
 fn check(trace: &Path, sorted: &SortSummary, recorded: &TraceSummary) {
     let mut reader = Reader::open(trace).unwrap();
     let entries: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
@@ -121,7 +122,7 @@ fn check(trace: &Path, sorted: &SortSummary, recorded: &TraceSummary) {
         let of_op = all.iter().filter(|record| record.op == op);
         of_op.map(|record| u64::from(record.len_bytes)).sum()
     };
-    // The last read of a file may get less than it asked for.
+    // The last read of a file may return less than requested.
     assert!(bytes(IoOp::Read) >= sorted.read_bytes);
     assert!(bytes(IoOp::Read) <= sorted.read_bytes + (64 << 10));
     assert_eq!(bytes(IoOp::Write), sorted.written_bytes);
@@ -135,7 +136,7 @@ fn check(trace: &Path, sorted: &SortSummary, recorded: &TraceSummary) {
     assert!(phases.count() >= 2, "sample, distribute and sort are apart");
 }
 
-/// Replays with the recorded times of service; when each request went out, and the end.
+/// Replays with the recorded service times. Returns the release of each request, and the end.
 fn replay(trace: &Path) -> (Vec<(u64, u64)>, u64) {
     let entries = SubmissionOrder::new(Reader::open(trace).unwrap());
     let mut plan = DependentLoop::new(entries);

@@ -1,8 +1,8 @@
-//! Real traces of others, with their known counts; they stay outside the repository.
+//! Real traces of other projects, with their known counts; they are not in the repository.
 //!
-//! Looked for in `../shared/reference` beside the repository; where that is missing the tests say
-//! so and pass. Sources: CloudPhysics trace in libCacheSim, fio's `t/jobs/t0038.iolog`, and the
-//! traces of HolisticTraceAnalysis.
+//! The tests look for them in `../shared/reference` next to the repository; if they are missing,
+//! the tests say so and pass. Sources: the CloudPhysics trace in libCacheSim, fio's
+//! `t/jobs/t0038.iolog`, and the traces of HolisticTraceAnalysis.
 use std::path::{Path, PathBuf};
 
 use outcore_traces::gpu::{GpuFormat, GpuOptions, load_kernels};
@@ -37,7 +37,7 @@ fn the_cloudphysics_head_has_its_8000_requests() {
     assert_eq!((summary.size_min_bytes, summary.ignored), (512, 1));
     assert_eq!(summary.duration_ns(), 1772 * 1_000_000_000);
     assert_eq!((summary.devices, summary.skipped.total()), (1, 0));
-    // Exact, from sorting the blocks of the file.
+    // Exact, computed by sorting the blocks of the file.
     let footprint_blocks = 22_940.0;
     let estimate = summary.footprint_bytes as f64 / 4096.0;
     assert!(

@@ -1,10 +1,10 @@
-//! `sort --debug`: which bytes of each line its keys are, and which options do nothing.
+//! `sort --debug`: shows the bytes of each line that form its keys, and the options without effect.
 //!
-//! Contract: [`Debug::write_line`] gives a line as people can see it (a tab is `>`), and below it a
-//! row for each key with what it means underlined, then one for the whole line where that breaks
-//! ties. [`Debug::warnings`] says what of the options has no effect or another one than is often
-//! thought. Rows and words are those of GNU `sort` in the C locale. A key that compares as a number
-//! or month is the part that was read as such.
+//! Contract: [`Debug::write_line`] writes a line in readable form (a tab is `>`), below it a row
+//! per key with its part underlined, then a row for the whole line if the line breaks ties.
+//! [`Debug::warnings`] lists options without effect, or with a different effect from the one that
+//! users often expect. Rows and words are those of GNU `sort` in the C locale. For a key that
+//! compares as a number or month, the part that was parsed as such is underlined.
 //!
 //! Source: the manual of coreutils, "sort invocation", `--debug`; the behaviour of the program.
 
@@ -14,19 +14,19 @@ use super::fields::Separator;
 use super::{GnuSort, Key, Kind, Ordering, float, month, past_blanks, unit_order};
 use outcore::key::encode::{Decimal, digits_len};
 
-/// See the module.
+/// The keys to show; see the module.
 #[derive(Debug)]
 pub struct Debug {
     keys: Vec<Key>,
     global: Ordering,
-    /// Whether the only key is the line, with options that were given for all.
+    /// Whether the only key is the whole line, with the global options.
     is_global_only: bool,
     separator: Option<u8>,
     is_last_resort: bool,
 }
 
 impl Debug {
-    /// For lines that are sorted so.
+    /// For lines in the order of `sort`.
     pub fn new(sort: &GnuSort) -> Self {
         Debug {
             keys: sort.settled_keys(),
@@ -37,7 +37,7 @@ impl Debug {
         }
     }
 
-    /// Appends what is shown of a line.
+    /// Appends the rows for a line.
     pub fn write_line(&self, line: &[u8], out: &mut Vec<u8>) {
         let shown = |byte: &u8| if *byte == b'\t' { b'>' } else { *byte };
         out.extend(line.iter().map(shown));
@@ -50,7 +50,7 @@ impl Debug {
         }
     }
 
-    /// What a key means of a line.
+    /// The part of a line that a key uses.
     fn part(&self, key: &Key, line: &[u8]) -> Range<usize> {
         let separator = self.separator.map_or(Separator::Blanks, Separator::Byte);
         let part = key.span.range(line, separator);
@@ -68,7 +68,7 @@ impl Debug {
         from..from + len
     }
 
-    /// What to know of the options, a line each.
+    /// Warnings about the options, one per line.
     pub fn warnings(&self) -> Vec<String> {
         let mut said = vec!["text ordering performed using simple byte comparison".to_string()];
         let mut unused = self.global;
@@ -131,7 +131,7 @@ impl Debug {
         said
     }
 
-    /// Whether blanks in front of a field count, which is seldom meant.
+    /// Whether leading blanks of a field count, which is rarely intended.
     fn has_leading_blanks(&self, key: &Key) -> bool {
         let (span, ordering) = (&key.span, &key.ordering);
         let skips_anyway = is_number(ordering) || ordering.kinds.month;
@@ -144,7 +144,7 @@ impl Debug {
         self.separator.is_none() && !is_of_line && (counts_at_start || counts_at_end)
     }
 
-    /// What is said of options for all keys that no key has.
+    /// The warnings about global options that no key uses.
     fn of_unused(&self, mut unused: Ordering) -> Vec<String> {
         let mut said = Vec::new();
         let is_turned = unused.reverse && !self.keys.is_empty();
@@ -165,7 +165,7 @@ impl Debug {
 }
 
 impl Ordering {
-    /// Switches off what a key has.
+    /// Removes the options of a key.
     fn forget(&mut self, key: &Ordering) {
         let (mine, its) = (&mut self.kinds, &key.kinds);
         mine.numeric &= !its.numeric;
@@ -174,7 +174,7 @@ impl Ordering {
         mine.month &= !its.month;
         mine.version &= !its.version;
         mine.random &= !its.random;
-        // -d ignores all that -i does, so there is one of them.
+        // -d ignores everything that -i ignores, so only one of them counts.
         let is_same = self.dictionary == key.dictionary && (self.dictionary || key.printing);
         self.dictionary &= !is_same;
         self.printing &= !is_same;
@@ -184,7 +184,7 @@ impl Ordering {
         self.reverse &= !key.reverse;
     }
 
-    /// Every letter that is set.
+    /// All letters that are set.
     fn all_letters(&self) -> String {
         let kinds = &self.kinds;
         let letters = [
@@ -210,7 +210,7 @@ fn is_number(ordering: &Ordering) -> bool {
     kinds.numeric || kinds.general || kinds.human
 }
 
-/// How long the number at the front is, with its unit where that counts; 0 if there is none.
+/// Length of the number at the front, including its unit if that counts; 0 if there is none.
 fn decimal_len(text: &[u8], has_unit: bool) -> usize {
     let number = Decimal::at_front_of(text);
     if number.whole.is_empty() && number.fraction.is_empty() {
@@ -234,7 +234,7 @@ fn underline(line: &[u8], part: Range<usize>, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// Columns that bytes take: none for what does not print, but for tabs.
+/// Number of columns of the bytes: zero for unprintable bytes, except for tabs.
 fn columns(text: &[u8]) -> usize {
     let takes = |byte: &&u8| **byte == b'\t' || !byte.is_ascii_control();
     text.iter().filter(takes).count()

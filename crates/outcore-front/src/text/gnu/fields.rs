@@ -1,9 +1,9 @@
-//! Where in a line a key lies.
+//! Finds a key in a line.
 //!
-//! Contract: a [`Span`] is POS1[,POS2] of `-k`, counted from zero; [`Span::cut`] gives the bytes of
-//! a line that it means, never beyond the line and empty where the end lies before the start. The
-//! line is looked at once from its front to the end of the key. A field begins after a separator,
-//! or, without one, with the blanks in front of it.
+//! Contract: a [`Span`] is POS1[,POS2] of `-k`, counted from zero. [`Span::cut`] returns the
+//! corresponding bytes of a line; they never exceed the line, and are empty if the end is before
+//! the start. The line is scanned once from its front to the end of the key. A field begins after a
+//! separator or, without one, with its leading blanks.
 
 use std::ops::Range;
 
@@ -14,45 +14,46 @@ pub(crate) fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n')
 }
 
-/// What separates fields.
+/// The separator of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Separator {
-    /// This byte, each time.
+    /// Every occurrence of this byte.
     Byte(u8),
     /// The empty string between a word and the blanks after it.
     Blanks,
 }
 
-/// A place in a line: fields and bytes to skip.
+/// A position in a line: fields and bytes to skip.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) fields: usize,
     pub(crate) bytes: usize,
 }
 
-/// From where to where a key reaches.
+/// The range of a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Its first byte; none for that of the line.
+    /// The first byte; `None` means the start of the line.
     pub(crate) start: Option<Position>,
-    /// What it ends before. Bytes of 0 mean the whole of that field; none, the line.
+    /// The position before which it ends. A byte number of 0 means the end of that field; `None`
+    /// means the end of the line.
     pub(crate) end: Option<Position>,
     pub(crate) skips_blanks_at_start: bool,
     pub(crate) skips_blanks_at_end: bool,
 }
 
 impl Span {
-    /// Whether it is the line, whatever that holds.
+    /// Whether it is the whole line for every line.
     pub(crate) fn is_whole_line(&self) -> bool {
         self.start.is_none() && self.end.is_none() && !self.skips_blanks_at_start
     }
 
-    /// The bytes of a line that it means.
+    /// The bytes of a line within the span.
     pub(crate) fn cut<'a>(&self, line: &'a [u8], separator: Separator) -> &'a [u8] {
         &line[self.range(line, separator)]
     }
 
-    /// Where in a line they are.
+    /// The range of these bytes in a line.
     pub(crate) fn range(&self, line: &[u8], separator: Separator) -> Range<usize> {
         let position = self.start.unwrap_or_default();
         let field = skip_fields(line, 0, position.fields, separator);
@@ -64,7 +65,7 @@ impl Span {
         let Some(end) = self.end else {
             return start..line.len();
         };
-        // Fields that have been skipped for the start need not be skipped again.
+        // Fields skipped for the start need not be skipped again.
         let (from, left) = match end.fields.checked_sub(position.fields) {
             Some(left) => (field, left),
             None => (0, end.fields),
@@ -89,14 +90,14 @@ fn skip_blanks(line: &[u8], from: usize) -> usize {
     word.map_or(line.len(), |word| from + word)
 }
 
-/// The end of the word at `from`, and of the blanks before it.
+/// The end of the word at `from`, including its leading blanks.
 fn end_of_word(line: &[u8], from: usize) -> usize {
     let word = skip_blanks(line, from);
     let end = line[word..].iter().position(|byte| is_blank(*byte));
     end.map_or(line.len(), |end| word + end)
 }
 
-/// Where the field begins that comes `count` fields after the one at `from`.
+/// The start of the field that is `count` fields after the one at `from`.
 fn skip_fields(line: &[u8], from: usize, count: usize, separator: Separator) -> usize {
     let mut at = from;
     for _ in 0..count {
@@ -114,7 +115,7 @@ fn skip_fields(line: &[u8], from: usize, count: usize, separator: Separator) -> 
     at
 }
 
-/// Where the field ends that comes `count` fields after the one at `from`, without its separator.
+/// The end of the field that is `count` fields after the one at `from`, without its separator.
 fn end_of_fields(line: &[u8], from: usize, count: usize, separator: Separator) -> usize {
     let last = skip_fields(line, from, count, separator);
     match separator {

@@ -1,14 +1,14 @@
-//! `-g`: what `strtold` reads, as a key.
+//! `-g`: the number that `strtold` parses, as a key.
 //!
 //! Contract: [`append_float`] appends the number at the front of a text as the bits of a long
-//! double of x86 (64 bits of mantissa), rounded to the nearest, ties to even, so that texts that
-//! are equal as long doubles have equal keys. What is not a number comes first, then NaNs, then
-//! numbers with their infinities; both zeros are one. Decimal and hexadecimal, any length and
-//! exponent. One or eleven bytes; texts of up to 19 digits and moderate exponents need one
-//! multiplication or division.
+//! double of x86 (64 bits of mantissa), rounded to nearest, ties to even. Texts that are equal as
+//! long doubles therefore have equal keys. Texts without a number come first, then NaNs, then
+//! numbers including infinities; both zeros are equal. Supports decimal and hexadecimal, any length
+//! and exponent. The key has one or eleven bytes. Texts of up to 19 digits with moderate exponents
+//! need one multiplication or division.
 //!
-//! Source: C99 7.20.1.3; W. Clinger, "How to read floating point numbers accurately", PLDI 1990,
-//! for which numbers one operation suffices.
+//! Source: C99 7.20.1.3; W. Clinger, "How to read floating point numbers accurately", PLDI 1990, on
+//! which numbers need only one operation.
 
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float, Round};
@@ -26,12 +26,12 @@ const EXPONENT_INFINITE: u16 = 0x7FFF;
 const MANTISSA_TOP: u64 = 1 << 63;
 /// 5^27 is the largest power of five below 2^63.
 const FIVES_MAX: i64 = 27;
-/// No number with a leading digit beyond 10^±this is finite, or other than zero.
+/// Numbers whose leading digit is beyond 10^±this are infinite or zero.
 const DECIMAL_MAX: i64 = 5000;
 /// The same for powers of two.
 const BINARY_MAX: i64 = 17_000;
-/// Digits beyond these never decide, except for whether all of them are zero: a number halfway
-/// between two long doubles has fewer.
+/// Further digits decide only by whether all of them are zero: a number halfway between two long
+/// doubles has fewer digits.
 const DIGITS_MAX: usize = 12_000;
 
 /// The magnitude of a long double.
@@ -50,7 +50,7 @@ const INFINITE: Extended = Extended {
     mantissa: MANTISSA_TOP,
 };
 
-/// How many bytes at the front of `text` are the number; 0 if there is none.
+/// Length of the number at the front of `text`; 0 if there is none.
 pub(crate) fn len(text: &[u8]) -> usize {
     let sign = usize::from(matches!(text.first(), Some(b'-' | b'+')));
     let number = &text[sign..];
@@ -89,7 +89,7 @@ pub(crate) fn len(text: &[u8]) -> usize {
             None => 3,
         }
     } else if begins(b"0x") {
-        // Without a digit it is the zero before the x.
+        // Without a digit the number is the zero before the x.
         of(&number[2..], &hex_len, b'p').map_or(1, |len| 2 + len)
     } else {
         of(number, &digits_len, b'e').unwrap_or(0)
@@ -138,7 +138,7 @@ fn append_extended(is_negative: bool, magnitude: Extended, key: &mut Vec<u8>) {
     }
 }
 
-/// Digits around a point, and where they end.
+/// Digits around a point, and their end.
 struct Digits<'a> {
     whole: &'a [u8],
     fraction: &'a [u8],
@@ -146,7 +146,7 @@ struct Digits<'a> {
 }
 
 impl<'a> Digits<'a> {
-    /// Nothing if there is no digit.
+    /// `None` if there is no digit.
     fn at_front_of(text: &'a [u8], len: impl Fn(&[u8]) -> usize) -> Option<Self> {
         let (whole, mut behind) = text.split_at(len(text));
         let mut fraction: &[u8] = &[];
@@ -162,8 +162,8 @@ impl<'a> Digits<'a> {
     }
 }
 
-/// The exponent at the front, if there is one: `letter`, a sign, digits. Beyond any that matters it
-/// stays where it is.
+/// The exponent at the front, if there is one: `letter`, a sign, digits. Values beyond all limits
+/// are clamped.
 fn exponent(text: &[u8], letter: u8) -> i64 {
     let rest = match text.split_first() {
         Some((first, rest)) if first.eq_ignore_ascii_case(&letter) => rest,
@@ -175,7 +175,7 @@ fn exponent(text: &[u8], letter: u8) -> i64 {
         _ => (false, rest),
     };
     let digits = &rest[..digits_len(rest)];
-    // Texts are shorter than that, so that no number of digits makes up for it.
+    // No text has enough digits to compensate for a larger exponent.
     const EXPONENT_MAX: i64 = 1 << 60;
     let magnitude = digits.iter().fold(0, |sum: i64, digit| {
         (sum.saturating_mul(10)
@@ -205,8 +205,7 @@ fn decimal(text: &[u8]) -> Option<Extended> {
     Some(decimal_of_any_length(whole, fraction, exponent))
 }
 
-/// number * 10^exponent, for exponents of at most [`FIVES_MAX`] either way and a number that is not
-/// zero.
+/// number * 10^exponent, for an absolute exponent of at most [`FIVES_MAX`] and a nonzero number.
 fn scaled(number: u64, exponent: i64) -> Extended {
     let fives = 5_u64.pow(exponent.unsigned_abs() as u32);
     if exponent >= 0 {
@@ -215,13 +214,13 @@ fn scaled(number: u64, exponent: i64) -> Extended {
     let shift = i64::from(number.leading_zeros()) + 64;
     let dividend = u128::from(number) << shift;
     let fives = u128::from(fives);
-    // More than 64 bits, since the dividend has 128 and the divisor at most 63.
+    // More than 64 bits, because the dividend has 128 and the divisor at most 63.
     let quotient = dividend / fives;
     rounded(quotient, quotient * fives != dividend, exponent - shift)
 }
 
-/// number * 2^exponent, not zero and within the range of normal long doubles; `has_more` says
-/// whether it is a little larger than that.
+/// number * 2^exponent, not zero and within the range of normal long doubles; `has_more` means that
+/// the exact value is slightly larger.
 fn rounded(number: u128, has_more: bool, exponent: i64) -> Extended {
     let leading_zeros = number.leading_zeros();
     let top = number << leading_zeros;
@@ -263,7 +262,7 @@ fn decimal_of_any_length(whole: &[u8], fraction: &[u8], exponent: i64) -> Extend
     by_library(&text)
 }
 
-/// What follows `0x`; nothing if that is not a digit, and the number the zero before the x.
+/// The number after `0x`; `None` if no digit follows, so that the number is the zero before the x.
 fn hexadecimal(text: &[u8]) -> Option<Extended> {
     let len = |text: &[u8]| {
         let end = text.iter().position(|byte| !byte.is_ascii_hexdigit());
@@ -294,7 +293,7 @@ fn hexadecimal(text: &[u8]) -> Option<Extended> {
     Some(by_library(&format!("0x{text}p{exponent}")))
 }
 
-/// Texts are well formed here: the library's only refusals are of others.
+/// The texts are well formed here, so the library does not reject them.
 fn by_library(text: &str) -> Extended {
     let parsed = X87DoubleExtended::from_str_r(text, Round::NearestTiesToEven);
     let bits = parsed.map_or(0, |parsed| parsed.value.to_bits());

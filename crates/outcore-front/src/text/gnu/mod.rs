@@ -1,15 +1,19 @@
 //! The order of GNU `sort` in the C locale, as keys.
 //!
-//! Contract: a [`GnuSort`] holds options as `sort(1)` has them; [`GnuOrder::new`] settles what is
-//! inherited and refuses what does not go together. The order is exactly that of coreutils 9 (built
-//! for x86-64, where `-g` has 64 bits of mantissa) under `LC_ALL=C`, with two exceptions: options
-//! that make no sense together are refused with our words, and `-R` groups equal keys, as there,
-//! but in an order that its seed fixes. [`debug`] shows what a key is of a line.
+//! Contract: a [`GnuSort`] holds the options of `sort(1)`. [`GnuOrder::new`] resolves inherited
+//! options and rejects incompatible ones. The order is exactly that of coreutils 9 (built for
+//! x86-64, where `-g` has 64 bits of mantissa) under `LC_ALL=C`, with two exceptions. Incompatible
+//! options are rejected with our own messages. `-R` groups equal keys, as in GNU sort, but in an
+//! order that its seed determines. [`debug`] shows the keys of a line.
 //!
-//! A line is cut into its keys ([`fields`]), and each becomes a part of the line's key: text as it
-//! is, or filtered (`-d -f -i`); numbers (`-n`, `-h`) as exact decimals of any length; `-g` as the
-//! bits of a long double ([`float`]); `-V` as chunks ([`version`]); `-M` and `-R` as a number. A
-//! line that is its own key is said to be so, and costs nothing. No line fails.
+//! A line is cut into its keys ([`fields`]), and each becomes a part of the line's key:
+//! - text as it is, or filtered (`-d -f -i`);
+//! - numbers (`-n`, `-h`) as exact decimals of any length;
+//! - `-g` as the bits of a long double ([`float`]);
+//! - `-V` as chunks ([`version`]);
+//! - `-M` and `-R` as a number.
+//!
+//! A line that is its own key is reported as such and costs nothing. Every line has a key.
 //!
 //! Source: the manual of coreutils, section "sort invocation"; the behaviour of the program.
 
@@ -30,7 +34,7 @@ use outcore::key::encode::{self, Decimal, append_decimal, append_string, complem
 
 const CHOOSE: &str = "choose order";
 
-/// How text compares: at most one of these for a key.
+/// The comparison of text: at most one of these per key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Kinds {
     numeric: bool,
@@ -41,22 +45,22 @@ struct Kinds {
     random: bool,
 }
 
-/// The ordering options `bdfghiMnrRV`, of one key or of all that have none of their own.
+/// The ordering options `bdfghiMnrRV`, of one key or of all keys without options of their own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ordering {
     kinds: Kinds,
     dictionary: bool,
     printing: bool,
     fold: bool,
-    /// Blanks in front of the start do not count.
+    /// Blanks before the start are ignored.
     blanks_at_start: bool,
-    /// Blanks in front of the end do not count.
+    /// Blanks before the end are ignored.
     blanks_at_end: bool,
-    /// Whether the order is turned around.
+    /// Whether the order is reversed.
     pub reverse: bool,
 }
 
-/// Where in a key an option was given: `b` means the start, the end, or both.
+/// The position within a key where an option was given: `b` applies to the start, the end, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionScope {
     /// After the first position.
@@ -68,7 +72,7 @@ pub enum OptionScope {
 }
 
 impl Ordering {
-    /// Switches on what a letter means; false if it means nothing.
+    /// Sets the option of a letter. Returns false for an unknown letter.
     pub fn set(&mut self, letter: u8, place: OptionScope) -> bool {
         match letter {
             b'b' => {
@@ -90,12 +94,12 @@ impl Ordering {
         true
     }
 
-    /// Whether blanks in front of the value of a column do not count.
+    /// Whether leading blanks of a column's value are ignored.
     pub(crate) fn skips_blanks(&self) -> bool {
         self.blanks_at_start
     }
 
-    /// Whether nothing is set but, perhaps, `r`.
+    /// Whether no option is set, except possibly `r`.
     fn is_plain(&self) -> bool {
         let mut other = *self;
         other.reverse = false;
@@ -115,7 +119,7 @@ impl Ordering {
         }
     }
 
-    /// Fails for options that mean different orders.
+    /// Fails for options that select different orders.
     fn check(&self) -> Result<()> {
         let kinds = &self.kinds;
         let rest = kinds.version || kinds.random || self.dictionary || self.printing;
@@ -128,7 +132,7 @@ impl Ordering {
         Err(Error::usage(CHOOSE, cause).hint("a key is compared in one way: keep one of them"))
     }
 
-    /// The letters of what decides the order.
+    /// The letters that select the order.
     fn letters(&self) -> String {
         let kinds = &self.kinds;
         let letters = [
@@ -136,7 +140,7 @@ impl Ordering {
             ('f', self.fold),
             ('g', kinds.general),
             ('h', kinds.human),
-            // -d ignores all that -i does.
+            // -d ignores everything that -i ignores.
             ('i', self.printing && !self.dictionary),
             ('M', kinds.month),
             ('n', kinds.numeric),
@@ -148,7 +152,7 @@ impl Ordering {
     }
 }
 
-/// One `-k`: where it lies and how it compares.
+/// One `-k`: its range and its comparison.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Key {
     span: Span,
@@ -157,24 +161,24 @@ pub struct Key {
     is_of_old_form: bool,
 }
 
-/// The options of `sort` that decide about order.
+/// The options of `sort` that determine the order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GnuSort {
     /// `-k`, the most significant first.
     pub keys: Vec<Key>,
     /// `-b -d -f -g -h -i -M -n -r -R -V`.
     pub global: Ordering,
-    /// `-t`; without it fields begin where blanks do.
+    /// `-t`; without it, fields begin at blanks.
     pub separator: Option<u8>,
     /// `-s`: lines of equal keys keep their order.
     pub stable: bool,
-    /// `-u`: only the first line of equal ones; implies what `-s` does.
+    /// `-u`: only the first line of equal ones; implies the effect of `-s`.
     pub unique: bool,
-    /// Chooses among the orders of `-R`.
+    /// Selects one of the orders of `-R`.
     pub seed: u64,
 }
 
-/// How a key's text compares.
+/// The comparison of a key's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -186,23 +190,23 @@ enum Kind {
     Version,
 }
 
-/// What each byte becomes; [`GONE`] for those that do not count.
+/// The replacement of each byte; [`GONE`] for ignored ones.
 type Filter = Box<[u16; 256]>;
 const GONE: u16 = 0x100;
 
-/// How one key of several compares, settled.
+/// The resolved comparison of one key of several.
 #[derive(Debug)]
 pub(crate) struct Compare {
     kind: Kind,
     filter: Option<Filter>,
-    /// Whether it runs against the order as a whole.
+    /// Whether its direction is opposite to that of the order as a whole.
     is_turned: bool,
-    /// Whether nothing of the key follows.
+    /// Whether it is the last part of the key.
     is_last: bool,
     seed: u64,
 }
 
-/// A key, settled.
+/// A resolved key.
 #[derive(Debug)]
 struct Part {
     span: Span,
@@ -219,7 +223,7 @@ pub struct GnuOrder {
 }
 
 impl GnuSort {
-    /// The keys, each with what it inherits; the line, if only options for all are given.
+    /// The keys, each with its inherited options; the whole line if there are only global options.
     fn settled_keys(&self) -> Vec<Key> {
         let mut keys = self.keys.clone();
         for key in &mut keys {
@@ -237,13 +241,13 @@ impl GnuSort {
 }
 
 impl GnuOrder {
-    /// Settles the options.
+    /// Resolves the options.
     ///
     /// # Errors
-    /// Usage for options that do not go together.
+    /// Usage for incompatible options.
     pub fn new(sort: &GnuSort) -> Result<Self> {
         let keys = sort.settled_keys();
-        // Without keys only the bytes of the line are left, which -s and -u do not change.
+        // Without keys, only the bytes of the line remain, which -s and -u do not change.
         let is_last_resort = !(sort.stable || sort.unique);
         let is_descending = match keys.first() {
             Some(first) => first.ordering.reverse,
@@ -301,11 +305,12 @@ impl SortKey for GnuOrder {
 }
 
 impl Compare {
-    /// Settles how a key compares. `is_turned` says whether it runs against the order as a whole,
-    /// `is_last` whether nothing follows it, `seed` chooses the order of `-R`.
+    /// Resolves the comparison of a key. `is_turned` means that its direction is opposite to that
+    /// of the order as a whole, `is_last` that no further part follows; `seed` selects the order of
+    /// `-R`.
     ///
     /// # Errors
-    /// Usage for options that do not go together.
+    /// Usage for incompatible options.
     pub(crate) fn new(
         ordering: &Ordering,
         is_turned: bool,
@@ -322,7 +327,7 @@ impl Compare {
         })
     }
 
-    /// Whether the key is the text.
+    /// Whether the key is the unchanged text.
     fn is_plain(&self) -> bool {
         self.kind == Kind::Text && self.filter.is_none() && self.ends_key()
     }
@@ -360,21 +365,21 @@ impl Compare {
             Kind::Random => {
                 let hash = XxHash3_64::oneshot_with_seed(self.seed, text);
                 key.extend_from_slice(&hash.to_be_bytes());
-                // Different keys of one hash stay apart.
+                // Keeps different keys with the same hash apart.
                 append_string(text, key);
             }
         }
     }
 }
 
-/// The text from its first byte on that is no blank.
+/// The text from its first nonblank byte on.
 pub(crate) fn past_blanks(text: &[u8]) -> &[u8] {
     let first = text.iter().position(|byte| !is_blank(*byte));
     &text[first.unwrap_or(text.len())..]
 }
 
-/// Letters compare as capitals under `-f`; `-d` leaves blanks, letters and digits, `-i` what can be
-/// printed. Where only digits or months matter nothing need be done.
+/// With `-f`, letters compare as capitals; `-d` keeps blanks, letters and digits, `-i` keeps
+/// printable bytes. `None` if only digits or months matter, which need no filter.
 fn filter_of(ordering: &Ordering) -> Option<Filter> {
     let is_needed = ordering.fold || ordering.dictionary || ordering.printing;
     let matters = match ordering.kind() {
@@ -420,7 +425,7 @@ fn append_escaped(byte: u8, key: &mut Vec<u8>) {
     }
 }
 
-/// The unit after a number decides before its digits, and only where it is not zero.
+/// The unit after a number counts before its digits, and only if the number is not zero.
 fn append_human(text: &[u8], key: &mut Vec<u8>) {
     const MIDDLE: u8 = 0x80;
     let number = Decimal::at_front_of(text);
@@ -452,7 +457,7 @@ fn unit_order(unit: u8) -> u8 {
     found.map_or(0, |at| at as u8 + 1)
 }
 
-/// 1 to 12, or 0 for what is not a month.
+/// 1 to 12, or 0 for anything that is not a month.
 fn month(text: &[u8]) -> u8 {
     const MONTHS: &[u8; 36] = b"JANFEBMARAPRMAYJUNJULAUGSEPOCTNOVDEC";
     let Some(name) = text.first_chunk::<3>() else {

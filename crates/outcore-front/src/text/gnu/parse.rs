@@ -1,6 +1,6 @@
-//! `-k POS1[,POS2]` and the older `+POS1 [-POS2]`, from text.
+//! Parses `-k POS1[,POS2]` and the older `+POS1 [-POS2]`.
 //!
-//! Contract: pure. A refusal quotes the text and says what is wrong with it in the words of `sort`.
+//! Contract: pure. An error quotes the text and gives the reason in the words of `sort`.
 
 use outcore::{Error, Result};
 
@@ -23,7 +23,7 @@ impl Key {
         }
     }
 
-    /// The same key, which was written as `+POS1 [-POS2]` (see [`of_old_form`]).
+    /// The same key, marked as written in the form `+POS1 [-POS2]` (see [`of_old_form`]).
     #[must_use]
     pub fn of_old_form(self) -> Self {
         Key {
@@ -32,7 +32,7 @@ impl Key {
         }
     }
 
-    /// Reads `F[.C][OPTS][,F[.C][OPTS]]`, fields and bytes counted from one.
+    /// Parses `F[.C][OPTS][,F[.C][OPTS]]`, with fields and bytes counted from one.
     ///
     /// # Errors
     /// Usage, with the text and the reason.
@@ -85,11 +85,12 @@ impl Key {
     }
 }
 
-/// Translates `+F[.C][OPTS]` and, where one follows, `-F[.C][OPTS]`, counted from zero, into what
-/// [`Key::parse`] reads; nothing if the first is no such thing, and so the name of a file.
+/// Translates `+F[.C][OPTS]` and, if it follows, `-F[.C][OPTS]`, counted from zero, into the
+/// notation of [`Key::parse`]. Returns `None` if the first text does not have this form and is
+/// therefore a file name.
 ///
 /// # Errors
-/// Usage for a second position that is none.
+/// Usage for an invalid second position.
 pub fn of_old_form(start: &str, end: Option<&str>) -> Result<Option<String>> {
     let Some((fields, bytes, options)) = start.strip_prefix('+').and_then(old_position) else {
         return Ok(None);
@@ -108,7 +109,7 @@ pub fn of_old_form(start: &str, end: Option<&str>) -> Result<Option<String>> {
             )
             .hint("write the key as -k POS1,POS2")
         })?;
-        // Without bytes it is the end of the field before.
+        // Without a byte number, it is the end of the previous field.
         let fields = match (fields, bytes) {
             (0, 0) => 1,
             (fields, 0) => fields,
@@ -132,8 +133,8 @@ fn old_position(text: &str) -> Option<(usize, usize, &str)> {
     rest.is_empty().then_some((fields, bytes, options))
 }
 
-/// The number at the front, after blanks and a plus sign as `strtoumax` reads it; one that is too
-/// large is as large as can be.
+/// The number at the front, after blanks and a plus sign, as `strtoumax` parses it; a number that
+/// is too large becomes the largest one.
 fn number(rest: &mut &[u8]) -> Option<usize> {
     let trimmed = rest.trim_ascii_start();
     let unsigned = trimmed.strip_prefix(b"+").unwrap_or(trimmed);

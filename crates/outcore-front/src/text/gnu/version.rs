@@ -1,10 +1,10 @@
-//! `-V`: names of versions as keys.
+//! `-V`: version names as keys.
 //!
-//! Contract: [`append_version`] appends a prefix-free part whose order is that of gnulib's
-//! `filenvercmp`, as coreutils 9 documents it (manual, "Version sort ordering"): empty, `.`, `..`,
-//! other names with a dot in front, the rest; then names without their suffixes (`.tar.gz`), then
-//! whole. Chunks of other bytes and numbers alternate: in a chunk `~` comes before its end, then
-//! letters, then the rest; numbers compare by value.
+//! Contract: [`append_version`] appends a prefix-free part in the order of gnulib's `filenvercmp`,
+//! as coreutils 9 documents it (manual, "Version sort ordering"). First come the empty name, `.`,
+//! `..`, and other names with a leading dot; then all other names. Names are compared without their
+//! suffixes (`.tar.gz`) first, then as a whole. Chunks of other bytes and numbers alternate. In a
+//! chunk, `~` comes before its end, then letters, then the other bytes; numbers compare by value.
 
 use outcore::key::encode::{digits_len, without_zeros_in_front};
 
@@ -13,7 +13,7 @@ const TILDE: u8 = 1;
 const END: u8 = 2;
 const LETTERS: u8 = 3;
 const OTHERS: u8 = LETTERS + 52;
-/// The first byte of a number with more digits than one byte counts.
+/// The first byte of a number whose number of digits exceeds one byte.
 const LONG: u8 = 0xFF;
 
 /// Appends the part of a name.
@@ -32,8 +32,8 @@ pub(crate) fn append_version(name: &[u8], key: &mut Vec<u8>) {
     }
 }
 
-/// The length without suffixes: as many `.` with a letter or `~` and then letters, digits, `~` as
-/// there are at the end, but never all of the name.
+/// The length without suffixes. A suffix is a `.`, a letter or `~`, and then letters, digits and
+/// `~`; all suffixes at the end are removed, but never the whole name.
 fn stem_len(name: &[u8]) -> usize {
     let begins = |byte: u8| byte.is_ascii_alphabetic() || byte == b'~';
     let goes_on = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'~';
@@ -61,8 +61,8 @@ fn append_chunks(name: &[u8], key: &mut Vec<u8>) {
         append_number(without_zeros_in_front(number), key);
         rest = behind;
         if rest.is_empty() {
-            // The end, as of an empty chunk. Nothing else can stand here, since a chunk that
-            // follows a number is not empty.
+            // The end, as of an empty chunk. No other byte is possible here, because a chunk after
+            // a number is not empty.
             key.push(END);
             return;
         }
@@ -85,7 +85,7 @@ fn rank(byte: u8) -> u8 {
         b'~' => TILDE,
         b'A'..=b'Z' => LETTERS + (byte - b'A'),
         b'a'..=b'z' => LETTERS + 26 + (byte - b'a'),
-        // What lies below each class of those that have been dealt with.
+        // The remaining bytes below each class.
         _ => {
             let before = [b'0'..=b'9', b'A'..=b'Z', b'a'..=b'z', b'~'..=b'~']
                 .iter()

@@ -1,15 +1,15 @@
-//! Who is whose neighbour, with what weight, on one level of Louvain's method.
+//! The neighbours of each vertex on one level of Louvain's method, with weights.
 //!
-//! Contract: on the first level these are the lists of a graph, read a run of vertices at a time;
-//! on all others the edges between communities, in memory if they fit. If not, what fits is summed
-//! up and written to scratch, time and again; the engine sorts it all, and what it sums up to is
-//! read from there, all of it for each look at vertices. Weights are whole numbers: multiples of
-//! one unit ([`Units`]), so that sums of them are the same in any order. Undirected edges stand at
-//! both of their ends.
+//! Contract: on the first level, neighbours come from the lists of a graph, which are read a run of
+//! vertices at a time. On later levels, they are the edges between communities. These are in memory
+//! if they fit. Otherwise, each memory-full of edges is summed and written to scratch; the engine
+//! sorts the result, which is read from scratch completely for each visit of vertices. Weights are
+//! integers, multiples of one unit ([`Units`]), so sums are the same in any order. Undirected edges
+//! are stored at both ends.
 //!
-//! Bounds: of a graph, a [`ListHolder`]; sixteen bytes for each end of an edge between communities,
-//! in memory or on scratch, and there once more while they are sorted; those of one community, for
-//! which there is room that vertices of the first level had.
+//! Bounds: a [`ListHolder`] for a graph. Edges between communities take sixteen bytes per end, in
+//! memory or on scratch, and on scratch once more while they are sorted. The edges of one community
+//! must fit into memory, in the room that vertices of the first level had.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -28,42 +28,42 @@ use crate::graph::state::sums;
 use crate::graph::weights::WeightCheck;
 
 const EDGE_BYTES: u64 = size_of::<CoarseEdge>() as u64;
-/// What writing to scratch takes.
+/// Memory for writing to scratch.
 const WRITING_BYTES: u64 = 2 << 20;
-/// Edges are written to scratch in files of no less.
+/// The least bytes of edges in a scratch file.
 const GATHERED_BYTES_MIN: u64 = 1 << 20;
-/// Edges between communities whose vertices are visited in an order that is drawn; one vertex may
+/// Edges between communities whose vertices are visited in one random order; a single vertex may
 /// have more.
 const STRETCH_EDGES: usize = 1 << 13;
-/// What a level needs at least for the edges between its communities.
+/// The least memory of a level for the edges between its communities.
 pub(super) const CONTRACTING_BYTES: u64 =
     WRITING_BYTES + GATHERED_BYTES_MIN + STRETCH_EDGES as u64 * 2 * EDGE_BYTES;
 
-/// Makes whole numbers of weights.
+/// Converts weights to integers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Units {
-    /// Powers of two, one after the other: their product may be larger than a float.
+    /// Two powers of two; their product may be too large for a float.
     factors: [f64; 2],
-    /// How the graph stores weights, if it has any.
+    /// The type of the stored weights, if there are any.
     weights: Option<WeightType>,
 }
 
 impl Units {
-    /// The weight as a whole number.
+    /// Converts a weight to an integer.
     pub(super) fn of(self, weight: f64) -> u64 {
         (weight * self.factors[0] * self.factors[1]).round() as u64
     }
 
-    /// The same of the bits that the graph stores.
+    /// Converts the stored bits of a weight to an integer.
     fn of_bits(self, bits: u64) -> u64 {
         self.of(self.weights.map_or(1.0, |of| of.value(bits)))
     }
 
-    /// Such that the weights of all edges, twice, are below 2^62: 1 where edges have none. One read
-    /// of the tiles, if edges have weights.
+    /// Chooses the unit so that twice the sum of all weights is below 2^62; 1 if edges have no
+    /// weights. Reads the tiles once if edges have weights.
     ///
     /// # Errors
-    /// [`Kind::Usage`] for a weight that is negative, or not a number.
+    /// [`Kind::Usage`] for a weight that is negative or not a number.
     pub(super) fn of_graph(job: &Job, graph: &Graph) -> Result<Self> {
         if !graph.manifest().weighted {
             return Ok(Units {
@@ -71,7 +71,7 @@ impl Units {
                 weights: None,
             });
         }
-        // The bits of floats that are not negative are in the order of the floats.
+        // The bits of nonnegative floats are in the order of the floats.
         let largest = AtomicU64::new(0);
         let weights = WeightCheck::default();
         graph.scan(job, |segment| {
@@ -87,7 +87,7 @@ impl Units {
         let largest = f64::from_bits(largest.into_inner());
         let edges = 2.0 * graph.manifest().edges.max(1) as f64;
         let whole = largest.max(f64::from_bits(1)).log2() + edges.log2();
-        // A power of two, so that weights keep all their digits but the smallest.
+        // A power of two, so that weights lose only their smallest digits.
         let exponent = 61.0 - whole.ceil();
         let half = (exponent / 2.0).floor();
         Ok(Units {
@@ -96,10 +96,11 @@ impl Units {
         })
     }
 
-    /// The sum of the weights of each vertex's edges, those to itself twice. One read of the tiles.
+    /// Returns the sum of the weights of each vertex's edges; those to itself count twice. Reads
+    /// the tiles once.
     ///
     /// # Errors
-    /// What reading fails with.
+    /// Errors of reading.
     pub(super) fn strengths(self, job: &Job, graph: &Graph) -> Result<Vec<u64>> {
         let strengths = sums(graph.vertices());
         graph.scan(job, |segment| {
@@ -114,7 +115,7 @@ impl Units {
     }
 }
 
-/// An edge between two communities, as one of them has it: that one, the other, and 64 bits of
+/// An edge between two communities, stored at one of them: that one, the other, and 64 bits of
 /// weight.
 type CoarseEdge = u128;
 
@@ -134,8 +135,8 @@ fn weight_of(edge: CoarseEdge) -> u64 {
     edge as u64
 }
 
-/// Adds the weight of `next` to `kept`, if both have the same ends. The weights of all edges are
-/// below 2^62 together.
+/// If both edges have the same ends, adds the weight of `next` to `kept` and returns true. The
+/// weights of all edges together are below 2^62.
 fn takes(kept: &mut CoarseEdge, next: CoarseEdge) -> bool {
     let is_same = *kept >> 64 == next >> 64;
     if is_same {
@@ -172,13 +173,13 @@ impl Neighbours<'_> {
     }
 }
 
-/// Draws orders: SplitMix64, from a seed and a level.
+/// Random orders: SplitMix64, from a seed and a level.
 pub(super) struct Draws(u64);
 
 impl Draws {
     pub(super) fn new(seed: u64, level: u32) -> Self {
         let mut draws = Draws(seed ^ u64::from(level) << 48);
-        // Seeds that differ in few bits begin far apart.
+        // Moves seeds that differ in few bits far apart.
         draws.0 = draws.next();
         draws
     }
@@ -192,7 +193,8 @@ impl Draws {
     }
 }
 
-/// The numbers below `count` in an order that is drawn (Fisher, Yates), or in their own.
+/// The numbers below `count` in a random order (Fisher, Yates), or in ascending order without
+/// `draws`.
 fn order_of(count: usize, draws: Option<&mut Draws>) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     if let Some(draws) = draws {
@@ -204,7 +206,7 @@ fn order_of(count: usize, draws: Option<&mut Draws>) -> Vec<usize> {
     order
 }
 
-/// Vertices that are visited in one order, each with the place of its edges.
+/// Vertices that are visited in one random order, with the ranges of their edges.
 #[derive(Default)]
 struct Stretch {
     vertices: Vec<(u32, Range<usize>)>,
@@ -212,7 +214,7 @@ struct Stretch {
 }
 
 impl Stretch {
-    /// Adds edges, which follow those before them.
+    /// Adds edges that follow the previous ones.
     fn push(&mut self, vertex: u32, edges: Range<usize>) {
         self.edges_count += edges.len();
         match self.vertices.last_mut() {
@@ -229,7 +231,7 @@ impl Stretch {
         self.edges_count >= STRETCH_EDGES
     }
 
-    /// Shows all vertices to `visit`, and forgets them.
+    /// Passes all vertices to `visit`, and clears them.
     fn show(
         &mut self,
         edges: &[CoarseEdge],
@@ -253,11 +255,11 @@ pub(super) enum Adjacency<'g> {
         units: Units,
     },
     InMemory {
-        /// In order.
+        /// Sorted.
         edges: Vec<CoarseEdge>,
         _held: Reservation,
     },
-    /// In order, in a file that goes with the directory.
+    /// Sorted, in a file that is removed with its directory.
     OnScratch {
         path: PathBuf,
         count: u64,
@@ -266,9 +268,9 @@ pub(super) enum Adjacency<'g> {
 }
 
 impl<'g> Adjacency<'g> {
-    /// Calls `visit` with each of `vertices`, which ascend, and its neighbours: in that order or,
-    /// of those whose edges are held together, in one that is drawn. Which are held together
-    /// depends on the edges alone.
+    /// Calls `visit` with each of `vertices`, which ascend, and its neighbours. Without `draws`,
+    /// the order is that of `vertices`. Otherwise, vertices whose edges are held together are
+    /// visited in a random order. Which are held together depends only on the edges.
     pub(super) fn each(
         &mut self,
         job: &Job,
@@ -335,12 +337,13 @@ impl<'g> Adjacency<'g> {
         Ok(())
     }
 
-    /// The edges between communities, which `community` names for each vertex, in memory or
-    /// `scratch`; `inside` is told of edges within one, from each of their ends, with the weight.
+    /// Returns the edges between communities, in memory or `scratch`; `community` gives each
+    /// vertex's community. Edges within a community are passed to `inside`, from each of their
+    /// ends, with the weight.
     ///
     /// # Errors
-    /// What reading and writing fail with; [`outcore::Kind::Memory`] if there is too little to sort
-    /// in.
+    /// Errors of reading and writing; [`outcore::Kind::Memory`] if there is too little memory to
+    /// sort.
     pub(super) fn contracted(
         mut self,
         job: &Job,
@@ -385,7 +388,7 @@ impl<'g> Adjacency<'g> {
                 }
                 if edges.len() as u64 == most {
                     merge(&mut edges);
-                    // Merging again and again would take for ever.
+                    // If merging frees little memory, repeated merging would take too long.
                     if edges.len() as u64 > most - most / 4 && failure.is_none() {
                         failure = spilled.take(job, scratch, &mut edges).err();
                     }
@@ -423,7 +426,7 @@ struct Spilled {
 }
 
 impl Spilled {
-    /// Writes the edges, and empties them.
+    /// Writes the edges, and clears them.
     fn take(&mut self, job: &Job, scratch: &Path, edges: &mut Vec<CoarseEdge>) -> Result<()> {
         let dir = match self.dir.take() {
             Some(dir) => dir,
@@ -440,7 +443,7 @@ impl Spilled {
         Ok(())
     }
 
-    /// All of them in order, those of the same ends together; in memory, if they fit there.
+    /// Sorts all edges and sums those with the same ends; returns them in memory if they fit.
     fn summed<'g>(mut self, job: &Job) -> Result<Adjacency<'g>> {
         let Some(dir) = self.dir.take() else {
             return Err(Error::usage(KERNEL, "nothing is on scratch"));
@@ -495,7 +498,7 @@ fn absolute(dir: &PrivateDir) -> PathBuf {
     std::path::absolute(dir.path()).unwrap_or_default()
 }
 
-/// Puts edges in order, and those of the same ends together.
+/// Sorts edges, and sums those with the same ends.
 fn merge(edges: &mut Vec<CoarseEdge>) {
     edges.sort_unstable();
     edges.dedup_by(|next, kept| takes(kept, *next));

@@ -1,27 +1,30 @@
-//! Communities by Louvain's method: vertices move to the neighbouring community that makes
-//! modularity largest, then communities become vertices, and so on.
+//! Communities by Louvain's method: each vertex moves to the neighbouring community that maximises
+//! modularity; then communities become vertices, and the process repeats.
 //!
-//! Contract: as networkx has it: modularity with a resolution, weights used where there are any, an
-//! edge from a vertex to itself counted at both ends, parallel edges added up. Levels end when none
-//! moves, or modularity grows by the threshold or less. Then single vertices move again, out of the
-//! communities that were found. Such passes over all levels end when one raises modularity by less
-//! than [`PASS_GROWTH_MIN`], and after [`PASSES_MAX`]. (Rotta and Noack, "Multilevel local search
-//! algorithms for modularity clustering", JEA 2011, refine levels likewise.) The result is the
-//! smallest vertex of each vertex's community, the same for any threads and memory.
+//! Contract: modularity is defined as in networkx. It has a resolution, and uses weights if there
+//! are any. An edge from a vertex to itself counts at both ends; parallel edges are added up.
+//!
+//! Levels end when no vertex moves, or when modularity grows by the threshold or less. Then single
+//! vertices move again, starting from the communities found. Such passes over all levels end when
+//! one raises modularity by less than [`PASS_GROWTH_MIN`], and after [`PASSES_MAX`]. The result is
+//! the smallest vertex of each vertex's community, the same for any threads and memory. (Rotta and
+//! Noack, "Multilevel local search algorithms for modularity clustering", JEA 2011, refine levels
+//! in a similar way.)
 //!
 //! Source: Blondel, Guillaume, Lambiotte, Lefebvre, "Fast unfolding of communities in large
-//! networks" (J. Stat. Mech. P10008, 2008). After the first round only neighbours of what has moved
-//! look again (Ozaki, Tezuka, Inaba, "A simple acceleration method for the Louvain algorithm",
-//! 2016). Vertices move one after another, in an order that the seed draws anew for each round and
-//! each stretch of neighbouring numbers whose edges are held together ([`adjacency`]); networkx
-//! draws one order of all. So the numbering of vertices does not decide which communities form. Of
-//! equal gains, the smallest community wins, and staying before moving.
+//! networks" (J. Stat. Mech. P10008, 2008). After the first round, only neighbours of moved
+//! vertices are visited again (Ozaki, Tezuka, Inaba, "A simple acceleration method for the Louvain
+//! algorithm", 2016). Vertices move one after another, in a random order. The seed determines a new
+//! order for each round, and for each range of vertices whose edges are held together
+//! ([`adjacency`]); networkx uses one order of all vertices. So the numbering of vertices does not
+//! decide which communities form. For equal gains, staying comes first, then the smallest
+//! community.
 //!
 //! Bounds: forty-eight bytes and a bit per vertex. There are at most [`PASSES_MAX`] passes. A pass
 //! reads the tiles twice; with weights, the first pass reads them three times. Each round reads the
-//! lists of the vertices that look. A last read finds the edges between communities
-//! ([`adjacency`]). Edges that do not fit into memory are sorted, and read in each round. Threads
-//! read; one thread moves.
+//! lists of the visited vertices. A last read finds the edges between communities ([`adjacency`]).
+//! Edges that do not fit into memory are sorted, and read in each round. All threads read; one
+//! thread moves vertices.
 
 mod adjacency;
 
@@ -40,18 +43,18 @@ use adjacency::{Adjacency, CONTRACTING_BYTES, Draws, Neighbours, Units};
 
 const KERNEL: &str = "Louvain's method";
 const VERTEX_BYTES: usize = 48;
-/// Passes over all levels, at most, and the growth of modularity without which there is no other.
+/// The most passes over all levels, and the growth of modularity that is required for another pass.
 const PASSES_MAX: u32 = 8;
 const PASS_GROWTH_MIN: f64 = 1e-3;
 
-/// How communities are sought.
+/// Options of the search for communities.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LouvainOptions {
     /// Above 1 for smaller communities, below 1 for larger ones.
     pub resolution: f64,
-    /// Growth of modularity at which rounds and levels end.
+    /// The growth of modularity at which rounds and levels end.
     pub threshold: f64,
-    /// Draws the orders in which vertices move.
+    /// Determines the random orders in which vertices move.
     pub seed: u64,
 }
 
@@ -65,12 +68,12 @@ impl Default for LouvainOptions {
     }
 }
 
-/// What was found.
+/// The result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Partition {
-    /// The smallest vertex of the community of each vertex.
+    /// The smallest vertex of each vertex's community.
     pub labels: Vec<u32>,
-    /// How many communities there are.
+    /// The number of communities.
     pub count: u64,
     /// Their modularity.
     pub modularity: f64,
@@ -78,11 +81,11 @@ pub struct Partition {
     pub levels: u32,
 }
 
-/// Communities of a graph without directions.
+/// Finds communities of an undirected graph.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for a directed graph, negative weights and options that make no sense;
-/// [`outcore::Kind::Memory`] if the state does not fit; what reading fails with, and writing edges
+/// [`outcore::Kind::Usage`] for a directed graph, negative weights and invalid options;
+/// [`outcore::Kind::Memory`] if the state does not fit; errors of reading, and of writing edges
 /// between communities to `scratch`.
 pub fn louvain(
     job: &Job,
@@ -138,14 +141,14 @@ pub fn louvain(
     })
 }
 
-/// A partition on its way.
+/// An intermediate partition.
 struct Found {
     labels: Vec<u32>,
     modularity: f64,
     levels: u32,
 }
 
-/// What all passes work with.
+/// The inputs of all passes.
 struct Setting<'s> {
     job: &'s Job,
     graph: &'s Graph,
@@ -155,8 +158,8 @@ struct Setting<'s> {
 }
 
 impl Setting<'_> {
-    /// All levels, from vertices that are in the communities of `found` already. The partition does
-    /// not become worse.
+    /// Runs all levels, starting from the communities of `found`. The partition does not become
+    /// worse.
     fn pass(&self, found: Found) -> Result<Found> {
         let &Setting {
             job,
@@ -195,7 +198,7 @@ impl Setting<'_> {
             let inner = &mut level.inner;
             adjacency =
                 adjacency.contracted(job, scratch, &level.community, |vertex, other, weight| {
-                    // Others are met from both of their ends.
+                    // Other edges are visited from both of their ends.
                     inner[vertex as usize] += if vertex == other { 2 * weight } else { weight };
                 })?;
             level = level.contracted();
@@ -239,21 +242,22 @@ fn check(graph: &Graph, options: LouvainOptions) -> Result<()> {
 /// The vertices of a level, and their communities.
 struct Level {
     community: Vec<u32>,
-    /// The weight of each vertex's edges, those inside of it twice.
+    /// The weight of each vertex's edges; those inside it count twice.
     strengths: Vec<u64>,
-    /// The weight of the edges inside of each vertex, twice; as far as it was a community before.
+    /// Twice the weight of the edges inside each vertex, which was a community on the previous
+    /// level.
     inner: Vec<u64>,
-    /// Of each community, the strengths of its vertices.
+    /// The sum of the strengths of each community's vertices.
     totals: Vec<u64>,
-    /// The weight that the vertex at hand has to each community; 0 between vertices.
+    /// The weight of the current vertex's edges to each community; reset to 0 after each vertex.
     weights: Vec<u64>,
-    /// The weight of all edges, twice.
+    /// Twice the weight of all edges.
     whole: f64,
     resolution: f64,
 }
 
 impl Level {
-    /// Each vertex is a community of its own.
+    /// Starts with each vertex as a community of its own.
     fn of(strengths: Vec<u64>, resolution: f64) -> Self {
         let whole: u64 = strengths.iter().sum();
         Level {
@@ -267,7 +271,7 @@ impl Level {
         }
     }
 
-    /// Puts each vertex into the community of its label.
+    /// Moves each vertex to the community of its label.
     fn join(&mut self, labels: &[u32]) {
         self.community.copy_from_slice(labels);
         self.totals.fill(0);
@@ -276,8 +280,8 @@ impl Level {
         }
     }
 
-    /// Moves vertices until none wants to, or a round gains no more than `threshold`; whether any
-    /// has moved.
+    /// Moves vertices until no move gains modularity, or a round gains no more than `threshold`;
+    /// returns whether any vertex moved.
     fn move_all(
         &mut self,
         job: &Job,
@@ -286,7 +290,7 @@ impl Level {
         threshold: f64,
     ) -> Result<bool> {
         let waiting = VertexSet::new(self.community.len());
-        // Those without edges have nowhere to go.
+        // Vertices without edges cannot move.
         let vertices = 0..self.community.len() as u32;
         let with_edges =
             |vertex: &u32| self.strengths[*vertex as usize] > self.inner[*vertex as usize];
@@ -321,7 +325,7 @@ impl Level {
         Ok(has_moved)
     }
 
-    /// Moves a vertex to the community that gains most; how much modularity grows.
+    /// Moves a vertex to the community with the largest gain, and returns the growth of modularity.
     fn move_one(&mut self, vertex: u32, neighbours: &Neighbours<'_>) -> f64 {
         let own = self.community[vertex as usize];
         let strength = self.strengths[vertex as usize];
@@ -358,7 +362,7 @@ impl Level {
         2.0 * (best_score - stay) / self.whole
     }
 
-    /// Calls communities 0, 1, 2, ... in the order of their first vertices.
+    /// Numbers communities 0, 1, 2, ... in the order of their first vertices.
     fn number_communities(&mut self) {
         let mut numbers = vec![NO_VERTEX; self.community.len()];
         let mut count = 0;
@@ -372,7 +376,7 @@ impl Level {
         }
     }
 
-    /// The level whose vertices are the communities of this one, which have been numbered.
+    /// Returns the next level, whose vertices are the numbered communities of this one.
     fn contracted(self) -> Level {
         let count = self.community.iter().max().map_or(0, |last| last + 1) as usize;
         let (mut strengths, mut inner) = (vec![0; count], vec![0; count]);
@@ -386,7 +390,7 @@ impl Level {
         }
     }
 
-    /// Of vertices that are communities by themselves.
+    /// The modularity if each vertex is a community of its own.
     fn modularity(&self) -> f64 {
         if self.whole == 0.0 {
             return 0.0;

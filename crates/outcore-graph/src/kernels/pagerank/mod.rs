@@ -1,20 +1,22 @@
-//! PageRank by power iteration, from all vertices alike or from some.
+//! PageRank by power iteration, with jumps to all vertices or to some.
 //!
-//! Contract: as networkx defines it: a surfer follows an edge with probability `alpha` and jumps
-//! anywhere otherwise; from a vertex without edges it always jumps. Personalized, it jumps to some
-//! vertices only, by their weights. Iterations end when the sum of all changes is below `tolerance`
-//! times the number of vertices, or below [`CHANGE_DEFAULT`] where there is no tolerance: ranks sum
-//! to 1, so a bound for each vertex is no bound at all where there are many. Edges of a vertex are
-//! all as likely, parallel ones too, as in networkx with `weight=None`; or, if that is asked for,
-//! as likely as their weights are large.
+//! Contract: ranks are defined as in networkx. A surfer follows an edge with probability `alpha`,
+//! and otherwise jumps to any vertex; from a vertex without edges it always jumps. In personalized
+//! PageRank, it jumps only to some vertices, in proportion to their weights. All edges of a vertex
+//! are equally likely, parallel ones included, as in networkx with `weight=None`; on request, they
+//! are followed in proportion to their weights.
 //!
-//! Source: Page, Brin, Motwani and Winograd, "The PageRank Citation Ranking" (Stanford, 1999). What
-//! flows along edges is summed in integers of 64 bits, as multiples of 2^-62 of all rank: sums of
-//! integers are the same in any order, so ranks are the same bytes on any threads, in any memory.
-//! What that rounds off an edge is below 10^-18, or 2^-51 of what flows by weight. How rank is
-//! spread over edges is in [`spread`].
+//! Iterations end when the sum of all changes is below `tolerance` times the number of vertices, or
+//! below [`CHANGE_DEFAULT`] without a tolerance. Ranks sum to 1, so a bound per vertex would be
+//! meaningless for many vertices.
 //!
-//! Bounds: twenty bytes a vertex, twenty-four by weight; one read of the tiles an iteration, and
+//! Source: Page, Brin, Motwani and Winograd, "The PageRank Citation Ranking" (Stanford, 1999). Rank
+//! is summed along edges as 64-bit integers, in units of 2^-62 of all rank. Sums of integers are
+//! the same in any order, so ranks have the same bytes for any threads and memory. Rounding takes
+//! less than 10^-18 from an edge, or by weight 2^-51 of its flow. [`spread`] defines how rank is
+//! spread over edges.
+//!
+//! Bounds: twenty bytes per vertex, twenty-four by weight; one read of the tiles per iteration, and
 //! two before by weight.
 
 mod spread;
@@ -32,24 +34,24 @@ use crate::graph::plan::EdgeReads;
 use crate::graph::state::{State, StateBytes, sums};
 use spread::{ByWeight, Evenly, Spread};
 
-/// All rank together, as an integer.
+/// The sum of all rank, as an integer.
 const WHOLE: f64 = (1u64 << 62) as f64;
 const KERNEL: &str = "PageRank";
-/// The sum of all changes below which iterations end where there is no tolerance: with the usual
-/// `alpha`, ranks are then off by less than six millionths of all rank.
+/// Without a tolerance, iterations end when all changes sum to less than this. With the usual
+/// `alpha`, the error of ranks is then less than six millionths of all rank.
 const CHANGE_DEFAULT: f64 = 1e-6;
 
-/// How ranks are computed.
+/// Options of PageRank.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PageRankOptions {
-    /// The probability that an edge is followed.
+    /// The probability of following an edge.
     pub alpha: f64,
-    /// Mean change of a vertex's rank below which iterations end; 0 for as many as are allowed.
-    /// Without it, they end when all changes sum to less than a millionth.
+    /// Iterations end when the mean change of a vertex's rank is below this; 0 runs the maximum
+    /// number. If `None`, they end when all changes sum to less than a millionth.
     pub tolerance: Option<f64>,
-    /// Iterations at most.
+    /// The most iterations.
     pub iterations_max: u32,
-    /// Edges are followed in proportion to their weights, in place of all alike.
+    /// Whether edges are followed in proportion to their weights, instead of equally.
     pub by_weight: bool,
 }
 
@@ -64,38 +66,38 @@ impl Default for PageRankOptions {
     }
 }
 
-/// What was found.
+/// The result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranks {
     /// The rank of each vertex; they sum to 1.
     pub ranks: Vec<f64>,
-    /// Iterations.
+    /// The number of iterations.
     pub iterations: u32,
-    /// The sum of the changes of all ranks in the last of them.
+    /// The sum of the changes of all ranks in the last iteration.
     pub change: f64,
 }
 
-/// The rank of each vertex; they sum to 1.
+/// Computes the rank of each vertex; ranks sum to 1.
 ///
 /// # Errors
-/// [`outcore::Kind::Usage`] for options that make no sense, where the changes are not below the
-/// tolerance in time, and by weight for a graph without weights, or with one that is negative or
-/// not a number; [`outcore::Kind::Memory`] if the state does not fit; what reading fails with.
+/// [`outcore::Kind::Usage`] for invalid options, and if the iterations do not converge. By weight,
+/// also for a graph without weights, or with a weight that is negative or not a number.
+/// [`outcore::Kind::Memory`] if the state does not fit; errors of reading.
 pub fn pagerank(job: &Job, graph: &Graph, options: PageRankOptions) -> Result<Ranks> {
     ranked(job, graph, options, None)
 }
 
-/// A vertex that a surfer jumps to.
+/// A vertex to which a surfer jumps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JumpTarget {
     /// The vertex.
     pub vertex: u32,
-    /// How often, compared with the weights of others.
+    /// Its relative frequency.
     pub weight: f64,
 }
 
-/// The same of a surfer who jumps to the vertices of `targets` only, each as often as its weight
-/// says. A vertex that is named several times has the sum of its weights.
+/// Computes the ranks for a surfer who jumps only to the vertices of `targets`, in proportion to
+/// their weights. The weights of a vertex that occurs several times are added.
 ///
 /// # Errors
 /// As [`pagerank`]; [`outcore::Kind::Usage`] for a target that is not a vertex, and for weights
@@ -135,7 +137,8 @@ pub fn personalized_pagerank(
     ranked(job, graph, options, Some(&shares))
 }
 
-/// With the vertices that are jumped to, in order, and their shares, if these are not all alike.
+/// Computes ranks with the given jump targets, in order, and their shares; without targets, all
+/// vertices are equal.
 fn ranked(
     job: &Job,
     graph: &Graph,
@@ -193,7 +196,7 @@ fn ranked(
     }
 }
 
-/// From equal ranks on, with a sum for each vertex, all 0.
+/// Iterates from equal ranks; `incoming` is one sum per vertex, all 0.
 fn iterate<S: Spread>(
     job: &Job,
     graph: &Graph,
@@ -210,8 +213,8 @@ fn iterate<S: Spread>(
     let most = tolerance.map_or(CHANGE_DEFAULT, |tolerance| tolerance * vertices as f64);
     let mut last = 0.0;
     let locks = StretchLocks::new(vertices);
-    // What flows along each edge of a vertex, or an edge of weight 1; the whole rank of one without
-    // edges.
+    // The flow along each edge of a vertex, or along an edge of weight 1; the whole rank of a
+    // vertex without edges.
     let mut flows = vec![S::Flow::default(); vertices];
     let mut dangling = 0u128;
     for (vertex, flow) in flows.iter_mut().enumerate() {
@@ -256,10 +259,10 @@ fn iterate<S: Spread>(
     Err(Error::usage(KERNEL, cause).hint("allow more iterations, or a larger tolerance"))
 }
 
-/// Where a surfer jumps to who follows no edge.
+/// The jumps of a surfer who follows no edge.
 #[derive(Clone, Copy)]
 struct Jumps<'t> {
-    /// How much is jumped with in all, and to each vertex where these are alike.
+    /// The total jump, and the jump to each vertex if these are equal.
     all: f64,
     each: f64,
     targets: Option<&'t [JumpTarget]>,
@@ -268,8 +271,8 @@ struct Jumps<'t> {
 /// Vertices that a thread takes at a time.
 const VERTICES_AT_ONCE: usize = 1 << 16;
 
-/// Makes flows of what has arrived, which is 0 afterwards. By how much ranks have changed in all,
-/// and the rank of vertices without edges.
+/// Converts arrived rank to flows, and resets it to 0. Returns the total change of ranks, and the
+/// rank of vertices without edges.
 fn arrive<S: Spread>(
     job: &Job,
     flows: &mut [S::Flow],
@@ -322,19 +325,19 @@ fn arrive<S: Spread>(
     Ok(sums)
 }
 
-/// Ranks that sum to 1.
+/// Returns ranks that sum to 1.
 fn ranks<S: Spread>(flows: Vec<S::Flow>, spread: &S) -> Vec<f64> {
     let flows = flows.into_iter().enumerate();
     let ranks = flows.map(|(vertex, flow)| spread.rank_of(vertex, flow) / WHOLE);
     ranks.collect()
 }
 
-/// Locks of the sums, one for each stretch of neighbouring vertices.
+/// Locks of the sums, one per stretch of consecutive vertices.
 struct StretchLocks(Vec<Mutex<()>>);
 
 impl StretchLocks {
-    /// Vertices of a stretch, as a power of two: targets of a segment ascend, so that one has many
-    /// edges, and two threads are seldom at the same.
+    /// Vertices per stretch, as a power of two. The targets of a segment ascend, so a stretch has
+    /// many edges, and two threads seldom need the same one.
     const STRETCH_BITS: u32 = 10;
 
     fn new(vertices: usize) -> Self {
@@ -348,11 +351,11 @@ impl StretchLocks {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what flows to targets. Who holds the lock of a sum is alone with it, so that it is read
-    /// and written in two steps.
+    /// Adds flows to targets. The holder of a stretch's lock has exclusive access to its sums, so
+    /// it can use separate loads and stores.
     ///
-    /// N.B. atomic additions, one for all edges of a target, take a tenth longer: most targets have
-    /// one or two edges in a tile, and the processor does not foresee how many.
+    /// N.B. Atomic additions, one per target, are a tenth slower: most targets have one or two
+    /// edges in a tile, and the processor cannot predict how many.
     fn flow_to_targets<S: Spread>(
         &self,
         segment: Segment<'_>,
@@ -376,7 +379,7 @@ impl StretchLocks {
     }
 }
 
-/// The same in both directions: sources do not ascend, so all additions are atomic.
+/// The same in both directions. Sources do not ascend, so all additions are atomic.
 fn flow_both_ways<S: Spread>(segment: Segment<'_>, flows: &[S::Flow], incoming: &[AtomicU64]) {
     let (mut open, mut sum) = (segment.row_base as usize, 0);
     let edges = S::edges(segment, |other| {

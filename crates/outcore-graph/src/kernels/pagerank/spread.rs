@@ -1,17 +1,16 @@
-//! How the rank of a vertex is spread over its edges: evenly, or in proportion to their weights.
+//! Spreads the rank of a vertex over its edges: evenly, or in proportion to their weights.
 //!
-//! Contract: what flows along an edge is a whole number, a function of the graph and of the rank of
-//! the edge's source alone. A vertex spreads no more than its rank, but for the rounding of floats
-//! (2^-50 of it). A vertex without edges, or whose edges all have the weight 0, spreads nothing:
-//! its rank jumps.
+//! Contract: the flow along an edge is an integer, a function only of the graph and of the rank of
+//! the edge's source. A vertex spreads no more than its rank, except for rounding of floats (2^-50
+//! of it). A vertex without edges, or with only edges of weight 0, spreads nothing: its rank jumps.
 //!
-//! The weights of a vertex are summed exactly, so their sum does not depend on the order in which
-//! edges are met: as integers of 128 bits, whose unit is 2^-93 of the power of two at or below the
-//! vertex's largest weight. A weight that is smaller than that largest one by more than 2^69 loses
-//! bits there, which changes the sum by less than 2^-60 of it.
+//! The weights of a vertex are summed exactly, so the sum does not depend on the order of edges.
+//! They are 128-bit integers, in units of 2^-93 of the power of two at or below the vertex's
+//! largest weight. A weight that is smaller than the largest one by a factor of more than 2^69
+//! loses bits, which changes the sum by less than 2^-60 of it.
 //!
-//! Bounds: evenly, four bytes a vertex; by weight eight, which two passes over the tiles make, with
-//! sixteen more beside them.
+//! Bounds: four bytes per vertex evenly. By weight eight, computed in two passes over the tiles,
+//! which need sixteen more.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,37 +23,37 @@ use crate::graph::state::sums;
 use crate::graph::weights::WeightCheck;
 use crate::graph::{Direction, Graph};
 
-/// How rank leaves vertices.
+/// How rank is spread over edges.
 pub(super) trait Spread: Sync {
-    /// What is kept of a vertex's rank: what its edges look at.
+    /// The stored form of a vertex's rank, which its edges read.
     type Flow: Copy + Default + Send + Sync;
-    /// What is looked at of an edge.
+    /// The part of an edge's weight that is used.
     type Weight: Copy;
 
-    /// Each edge as (target, source); of undirected ones the larger end first. `fetch` is shown
-    /// sources ahead of their edges.
+    /// Each edge as (target, source); for undirected edges, the larger end comes first. `fetch`
+    /// receives sources ahead of their edges.
     fn edges<'a, F: Fn(usize)>(
         segment: Segment<'a>,
         fetch: F,
     ) -> impl Iterator<Item = (usize, usize, Self::Weight)> + use<'a, F, Self>;
 
-    /// What a vertex of that rank has for its edges.
+    /// The flow of a vertex with this rank.
     fn flow_of(&self, vertex: usize, rank: u64) -> Self::Flow;
 
-    /// The rank that a flow was made of, but for what dividing has rounded off.
+    /// The rank from which a flow was computed, except for rounding in the division.
     fn rank_before(&self, vertex: usize, flow: Self::Flow) -> u64;
 
-    /// The same in floats.
+    /// The same as a float.
     fn rank_of(&self, vertex: usize, flow: Self::Flow) -> f64;
 
-    /// Whether nothing flows from a vertex.
+    /// Whether a vertex spreads nothing.
     fn is_dangling(&self, vertex: usize) -> bool;
 
-    /// What flows along an edge.
+    /// The rank that flows along an edge.
     fn along(flow: Self::Flow, weight: Self::Weight) -> u64;
 }
 
-/// Each edge of a vertex gets as much as any other.
+/// Spreads rank equally over a vertex's edges.
 pub(super) struct Evenly {
     degrees: Vec<u32>,
 }
@@ -66,7 +65,7 @@ impl Evenly {
         })
     }
 
-    /// The number of edges; 1 for none.
+    /// The number of edges, or 1 if there are none.
     fn shares(&self, vertex: usize) -> u32 {
         self.degrees[vertex].max(1)
     }
@@ -105,19 +104,18 @@ impl Spread for Evenly {
     }
 }
 
-/// Each edge of a vertex gets in proportion to its weight.
+/// Spreads rank over a vertex's edges in proportion to their weights.
 pub(super) struct ByWeight {
     /// The sum of the weights of each vertex's edges.
     totals: Vec<f64>,
 }
 
 impl ByWeight {
-    /// Sums the weights. `unused` is a sum for each vertex that nobody needs before; all are 0,
-    /// also afterwards.
+    /// Sums the weights. `unused` has one sum per vertex that is free to use; all are 0 before and
+    /// after.
     ///
     /// # Errors
-    /// [`outcore::Kind::Usage`] for a weight that is negative or not a number; what reading fails
-    /// with.
+    /// [`outcore::Kind::Usage`] for a weight that is negative or not a number; errors of reading.
     pub(super) fn new(job: &Job, graph: &Graph, unused: &[AtomicU64]) -> Result<Self> {
         job.control.begin_phase("weights", 2 * graph.tile_bytes());
         let largest = largest_weights(job, graph)?;
@@ -146,7 +144,7 @@ impl ByWeight {
         })
     }
 
-    /// The sum of the weights; 1 for none.
+    /// The sum of the weights, or 1 if there are none.
     fn shares(&self, vertex: usize) -> f64 {
         match self.totals[vertex] {
             0.0 => 1.0,
@@ -187,26 +185,26 @@ impl Spread for ByWeight {
     }
 }
 
-/// Weights other than 0.
+/// The range of nonzero weights.
 const WEIGHTS: RangeInclusive<f64> = 1e-250..=1e250;
-/// Bits of a largest weight that are before the point, in units.
+/// Bits of the largest weight before the point, in units.
 const UNIT_BITS: i32 = 93;
-/// Bits of a float behind the first, and what its exponent is kept with.
+/// Bits of a float after the leading one, and the bias of its exponent.
 const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
 const EXPONENT_BIAS: i32 = 1023;
 
-/// The power of two at or below `value`, which is one of [`WEIGHTS`].
+/// The power of two at or below `value`, which is in [`WEIGHTS`].
 fn exponent_of(value: f64) -> i32 {
     (value.to_bits() >> FRACTION_BITS) as i32 - EXPONENT_BIAS
 }
 
-/// What weights are counted in where the largest is this.
+/// The unit of weights for this largest one.
 fn unit_of(largest: f64) -> f64 {
     let exponent = exponent_of(largest) - UNIT_BITS;
     f64::from_bits(((exponent + EXPONENT_BIAS) as u64) << FRACTION_BITS)
 }
 
-/// A weight in units of its vertex, below 2^94: 2^32 of them have room.
+/// A weight in units of its vertex. It is below 2^94, so the sum of 2^32 of them fits.
 fn units_of(weight: f64, largest: f64) -> u128 {
     let fraction = weight.to_bits() & ((1 << FRACTION_BITS) - 1);
     let digits = u128::from(fraction | 1 << FRACTION_BITS);
@@ -217,13 +215,13 @@ fn units_of(weight: f64, largest: f64) -> u128 {
     }
 }
 
-/// The bits of the largest weight of each vertex's edges, as a float of eight bytes; they are in
-/// its order.
+/// Returns the bits of the largest weight of each vertex's edges, as an eight-byte float; the bits
+/// are in the order of the floats.
 fn largest_weights(job: &Job, graph: &Graph) -> Result<Vec<AtomicU64>> {
     let largest = sums(graph.vertices());
     let weights = WeightCheck::default();
     each_end(job, graph, |vertex, other, weight| {
-        // Sums and quotients of others would be 0 or infinite.
+        // Sums and quotients of other weights would be 0 or infinite.
         if !weights.accepts_in(vertex, other, weight, WEIGHTS) {
             return;
         }
@@ -237,8 +235,8 @@ fn largest_weights(job: &Job, graph: &Graph) -> Result<Vec<AtomicU64>> {
     Ok(largest)
 }
 
-/// Shows each edge of a weight other than 0 to `visit`, as vertex, neighbour and weight, where it
-/// leaves a vertex: an undirected one at both ends.
+/// Passes each edge of nonzero weight to `visit`, as vertex, neighbour and weight, at the vertex
+/// that it leaves; an undirected edge at both ends.
 fn each_end(job: &Job, graph: &Graph, visit: impl Fn(usize, usize, f64) + Sync) -> Result<()> {
     let is_directed = graph.manifest().directed;
     graph.scan(job, |segment| {
@@ -261,8 +259,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Sums are those of floats, as near as floats can be, and exact where all weights are of
-        /// one size.
+        /// Sums match those of floats, within the precision of floats, and exactly if all weights
+        /// have one magnitude.
         #[test]
         fn a_sum_in_units_is_that_of_the_weights(weights in prop::collection::vec(0u32..0x7F80_0000, 1..50)) {
             let weights: Vec<f64> = weights

@@ -1,11 +1,11 @@
-//! What becomes of values and records of text that are not as the columns have them.
+//! Rules for values and records of text that do not fit the columns.
 //!
-//! Contract: [`Rules`] says which texts are null and what bad rows become; a [`Tally`] counts what
-//! was left out or became null, and keeps the first. Pure.
+//! Contract: [`Rules`] defines which texts are null and what happens to bad rows. A [`Tally`]
+//! counts skipped rows and values that became null, and keeps the first cause. Pure.
 
 use outcore_io::{Error, units};
 
-/// The texts that `pandas.read_csv` takes for missing values; an empty field is null in any case.
+/// The texts that `pandas.read_csv` takes as missing values. An empty field is always null.
 const PANDAS: [&str; 18] = [
     "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>",
     "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
@@ -13,20 +13,20 @@ const PANDAS: [&str; 18] = [
 /// The name of that list.
 const PANDAS_NAME: &str = "pandas";
 
-/// What becomes of rows that are not as the columns have them.
+/// The treatment of rows that do not fit the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnBadRow {
-    /// The job fails and names the first.
+    /// The job fails and reports the first.
     #[default]
     Fail,
-    /// They are left out and counted.
+    /// They are skipped and counted.
     Skip,
-    /// Their values that do not fit, and the fields that they lack, are null and counted. A record
-    /// with too many fields, and a line that is not one JSON object, are left out and counted.
+    /// Values that do not fit, and missing fields, become null and are counted. A record with too
+    /// many fields, and a line that is not one JSON object, are skipped and counted.
     Null,
 }
 
-/// The null texts of a list, in which `pandas` stands for those of pandas.
+/// Returns the null texts of a list; the item `pandas` adds those of pandas.
 pub fn null_texts(list: &[String]) -> Vec<String> {
     let mut texts = Vec::new();
     for text in list {
@@ -38,7 +38,7 @@ pub fn null_texts(list: &[String]) -> Vec<String> {
     texts
 }
 
-/// How text becomes values.
+/// How text is converted to values.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rules {
     /// Texts of fields that are null.
@@ -52,17 +52,17 @@ impl Rules {
     }
 }
 
-/// What was left out, and what became null.
+/// The number of skipped rows and of values that became null.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     rows_count: u64,
     values_count: u64,
-    /// What was wrong first, at which byte of the file.
+    /// The first cause, with its byte offset in the file.
     pub(super) first: Option<Error>,
 }
 
 impl Tally {
-    /// Counts a row that is left out.
+    /// Counts a row that is skipped.
     pub(super) fn row(&mut self, why: impl FnOnce() -> Error) {
         self.rows_count += 1;
         self.first.get_or_insert_with(why);
@@ -74,7 +74,7 @@ impl Tally {
         self.first.get_or_insert_with(why);
     }
 
-    /// Counts what another has counted of what comes after.
+    /// Adds the counts of a later tally.
     pub(super) fn add(&mut self, other: Tally) {
         self.rows_count += other.rows_count;
         self.values_count += other.values_count;
@@ -83,7 +83,7 @@ impl Tally {
         }
     }
 
-    /// A sentence for people, if there is anything to say; `first` is the first cause with its
+    /// A sentence for the user, if there is anything to report; `first` is the first cause with its
     /// place.
     pub(super) fn sentence(&self, first: &str) -> Option<String> {
         let rows = units::counted(self.rows_count, "bad row");

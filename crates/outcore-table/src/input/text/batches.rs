@@ -1,9 +1,9 @@
-//! Batches of rows made of the text of a piece.
+//! Builds batches of rows from the text of a piece.
 //!
-//! Contract: as the folder's. Errors say the column and the value, and at which byte the record
-//! begins; the caller says the line. Bad rows are left out and bad values are null where [`Rules`]
-//! says so, and counted; which rows stay does not depend on the columns that are wanted. A batch
-//! ends in front of a record with which its text would be longer than an array of texts can be.
+//! Contract: as the folder's. Errors report the column, the value, and the byte at which the record
+//! begins; the caller adds the line. If [`Rules`] allows it, bad rows are skipped, bad values
+//! become null, and both are counted. The set of kept rows does not depend on the selected columns.
+//! A batch ends before a record whose text would no longer fit into its arrays of texts.
 
 use std::sync::Arc;
 
@@ -22,20 +22,20 @@ use super::scan::{Records, is_blank};
 use super::{PARSE, not_utf8, without_end};
 use crate::fault;
 
-/// A stretch of the text, and how its records are told apart.
+/// A stretch of text, and how it is split into records.
 pub(super) struct Piece {
     pub(super) bytes: Bytes,
-    /// Where it begins in the file.
+    /// The stretch's offset in the file.
     pub(super) from_bytes: u64,
     pub(super) records: Records,
 }
 
-/// What is made of it.
+/// The columns to build.
 #[derive(Clone, Copy)]
 pub(super) struct Shape<'s> {
     /// All columns of the file.
     pub(super) full: &'s SchemaRef,
-    /// Those that are wanted.
+    /// The selected columns.
     pub(super) columns: &'s [usize],
     /// For each column of the file, whether a sample chose its type.
     pub(super) is_inferred: &'s [bool],
@@ -45,20 +45,20 @@ pub(super) struct Shape<'s> {
 /// The batches of a piece.
 pub(in crate::input) struct TextReader {
     piece: Piece,
-    /// The next byte of the piece that was not looked at.
+    /// The next unread byte of the piece.
     at: usize,
-    /// The columns whose values are taken: all of them where bad rows are left out.
+    /// The columns whose values are parsed: all of them if bad rows are skipped.
     taken: SchemaRef,
-    /// Those of the taken columns that are wanted, where these are not all.
+    /// The selected ones of the parsed columns, unless all are selected.
     wanted: Option<Vec<usize>>,
-    /// Rows of a batch, at most, and bytes of their text.
+    /// The most rows of a batch, and the most bytes of their text.
     at_once: (usize, usize),
     rules: Rules,
     tally: Tally,
     way: Way,
 }
 
-/// Text of a batch, at most: arrays of texts have offsets of 32 bits.
+/// The most text in a batch: arrays of texts have 32-bit offsets.
 const TEXT_BYTES_MAX: usize = i32::MAX as usize;
 
 enum Way {
@@ -66,24 +66,25 @@ enum Way {
         separator: u8,
         /// Fields of a record.
         width: usize,
-        /// For each field, what takes it, if anything does.
+        /// For each field, its builder, if it is parsed.
         values: Vec<Option<Box<dyn Values>>>,
     },
     Json {
         rows: Rows,
-        /// What takes each line first, where bad ones are left out: a row cannot be taken back.
+        /// Parses each line first if bad lines are skipped, because a row cannot be removed from
+        /// the builders.
         probe: Option<Box<Probe>>,
     },
 }
 
 impl TextReader {
-    /// The wanted columns of a piece.
+    /// Prepares to parse the selected columns of a piece.
     ///
     /// # Errors
-    /// Usage: a type that no text says.
+    /// Usage: a type that cannot be parsed from text.
     pub(super) fn new(piece: Piece, shape: Shape<'_>, rows_at_once: usize) -> Result<Self> {
         let Shape { full, rules, .. } = shape;
-        // Whether a row of CSV is left out depends on all of its values.
+        // Whether a row of CSV is skipped depends on all of its values.
         let is_csv = matches!(piece.records, Records::Csv { .. });
         let takes_all = is_csv && rules.on_bad == OnBadRow::Skip;
         let is_wanted = |place| shape.columns.binary_search(&place).is_ok();
@@ -133,15 +134,15 @@ impl TextReader {
         })
     }
 
-    /// What was left out or became null.
+    /// Returns the counts of skipped rows and values that became null.
     pub(super) fn into_tally(self) -> Tally {
         self.tally
     }
 
-    /// The next batch.
+    /// Returns the next batch.
     ///
     /// # Errors
-    /// Corrupt: what is wrong with a record, and at which byte it begins.
+    /// Corrupt: the fault of a record, and the byte at which it begins.
     pub(in crate::input) fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let mut is_kept = Vec::new();
@@ -196,7 +197,7 @@ impl TextReader {
     }
 }
 
-/// Takes records of CSV into values.
+/// Parses CSV records into builders.
 struct CsvRecords<'r> {
     records: Records,
     separator: u8,
@@ -205,12 +206,12 @@ struct CsvRecords<'r> {
     names: &'r Schema,
     rules: &'r Rules,
     tally: &'r mut Tally,
-    /// For each row that was taken, whether it stays.
+    /// For each parsed row, whether it is kept.
     is_kept: &'r mut Vec<bool>,
 }
 
 impl CsvRecords<'_> {
-    /// Takes records from byte `at` on; how many.
+    /// Parses records from byte `at` on, and returns their number.
     fn take(
         &mut self,
         (bytes, from_bytes): (&[u8], u64),
@@ -247,7 +248,7 @@ impl CsvRecords<'_> {
         Ok(rows_count)
     }
 
-    /// Takes a record; whether it stays.
+    /// Parses a record, and returns whether it is kept.
     fn take_record(&mut self, record: &[u8], unquoted: &mut Vec<u8>) -> Result<bool> {
         let (mut count, mut is_kept) = (0, true);
         for field in fields(record, self.separator) {
@@ -261,14 +262,15 @@ impl CsvRecords<'_> {
                 continue;
             }
             let text = value(field, unquoted);
-            // In a piece that is UTF-8, fields are cut at bytes that are letters of their own.
+            // In a piece that is valid UTF-8, fields are split only at ASCII bytes, so each field
+            // is valid.
             let text = text.and_then(|text| str::from_utf8(text).ok());
             match text {
                 Some(text) if self.rules.is_null(text) => {
                     values.append_null();
                     continue;
                 }
-                // The refused value of an empty text is null already.
+                // An empty text that its type rejects has already become null.
                 Some(text) if values.append(text) || text.is_empty() => continue,
                 Some(_) => {}
                 None => values.append_null(),
@@ -309,7 +311,7 @@ impl CsvRecords<'_> {
         Ok(is_kept)
     }
 
-    /// The error for the value of a field, which may be no text at all.
+    /// The error for the value of a field, which need not be valid text.
     fn wrong_value(&self, place: usize, text: Option<&str>) -> Error {
         let Some(text) = text else {
             return open_quote();
@@ -325,7 +327,7 @@ impl CsvRecords<'_> {
     }
 }
 
-/// The error for a record of so many fields.
+/// The error for a record with this number of fields.
 fn wrong_width(count: usize, width: usize) -> Error {
     let cause = format!(
         "{}, where the file has {}",
@@ -338,10 +340,10 @@ fn wrong_width(count: usize, width: usize) -> Error {
     )
 }
 
-/// Whether a record belongs to a batch that has taken so much of the text that it may have.
+/// Whether a record still fits into a batch that has this much text.
 ///
 /// # Errors
-/// Usage: no batch has room for it.
+/// Usage: the record alone is too long for a batch.
 fn has_room(
     record: &[u8],
     (taken_bytes, bytes_max): (usize, usize),
@@ -364,7 +366,7 @@ fn open_quote() -> Error {
         .hint("close the quote, or convert the file: iconv -t UTF-8 IN > OUT")
 }
 
-/// Lines of JSON that are tried.
+/// Trial parsing of JSON lines.
 struct Probe {
     fields: Fields,
     fills: bool,
@@ -381,7 +383,7 @@ impl Probe {
         })
     }
 
-    /// Tries a line that begins at a byte of the file; whether it stays.
+    /// Tries the line at a byte offset of the file, and returns whether it is kept.
     fn keeps(&mut self, line: &[u8], begin_bytes: u64, tally: &mut Tally) -> Result<bool> {
         let text = str::from_utf8(line)
             .map_err(|error| not_utf8(begin_bytes + error.valid_up_to() as u64));
@@ -393,7 +395,7 @@ impl Probe {
             }
             Err(error) => {
                 tally.row(|| error.offset(begin_bytes));
-                // What was taken of the line cannot be taken back.
+                // The partly parsed line cannot be removed from the builders.
                 self.rows = Rows::of(&self.fields, |_| true)?;
                 Ok(false)
             }
@@ -401,7 +403,7 @@ impl Probe {
     }
 }
 
-/// Takes lines from byte `at` on that hold something; how many.
+/// Parses nonempty lines from byte `at` on, and returns their number.
 fn take_lines(
     (rows, mut probe): (&mut Rows, Option<(&mut Probe, &mut Tally)>),
     (bytes, from_bytes): (&[u8], u64),

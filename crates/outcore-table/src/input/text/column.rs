@@ -1,14 +1,14 @@
-//! Values of a column made of their texts.
+//! Parses the texts of a column into values.
 //!
-//! Contract: [`values_of`] gives what takes texts and makes an array of a type. A text that does
-//! not say exactly one value of the type is refused, and nothing is rounded or cut off to make it
-//! fit: no fraction of a whole number, no digits of a second that the unit does not hold, no time
-//! of a day, no zone. Blanks around a value belong to texts alone. A float that a caller asks for
-//! is the nearest to a text with a fraction; one that a sample chose has all of its digits.
-//! [`kinds_of`] says which types a text may have where nobody has said; those whose values would
-//! not be written like it again (`007`, `+49`, whole numbers that no float holds) stay texts.
+//! Contract: [`values_of`] returns a builder that parses texts into an array of a type. It rejects
+//! a text that is not exactly one value of the type. Nothing is rounded or truncated: no fraction
+//! of an integer, no digits of a second beyond the unit, no time of a date, no zone. Blanks around
+//! a value belong only to texts. If the caller asks for floats, each is the nearest to its text; if
+//! a sample chose them, each has all digits of its text. [`kinds_of`] returns the types that a text
+//! may have if the caller gave none. Texts that would not print the same after parsing (`007`,
+//! `+49`, integers that no float holds) stay texts.
 //!
-//! Complexity: a look at each byte of the text.
+//! Complexity: one look at each byte of the text.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -24,16 +24,16 @@ use outcore_io::{Error, Result};
 use super::PARSE;
 use crate::notation::notation;
 
-/// Bytes of a value that an error shows.
+/// The most bytes of a value that an error shows.
 const SHOWN_BYTES: usize = 40;
 
-/// Takes the values of a column, one after another.
+/// Builds a column from its values, one after another.
 pub(in crate::input) trait Values {
-    /// Takes the value that `text` says, and says whether it is one.
+    /// Appends the value of `text`. Returns false for an invalid text, which becomes null.
     fn append(&mut self, text: &str) -> bool;
-    /// Takes null.
+    /// Appends null.
     fn append_null(&mut self);
-    /// All that was taken; begins anew.
+    /// Returns the values so far, and starts anew.
     fn finish(&mut self) -> ArrayRef;
 }
 
@@ -56,7 +56,7 @@ impl Values for Texts {
 
 struct Truths(BooleanBuilder);
 
-/// The text of a value without the blanks around it, which belong to texts alone.
+/// Removes the blanks around a value, which belong only to texts.
 fn trimmed(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
@@ -85,7 +85,7 @@ impl Values for Truths {
     }
 }
 
-/// Values of one width, which `read` makes of texts.
+/// Fixed-width values that `read` parses.
 struct Numbers<T: ArrowPrimitiveType, R> {
     builder: PrimitiveBuilder<T>,
     read: R,
@@ -115,10 +115,10 @@ fn numbers<T: ArrowPrimitiveType>(
     Box::new(Numbers { builder, read })
 }
 
-/// Takes values of `data_type`.
+/// Returns a builder of values of `data_type`.
 ///
 /// # Errors
-/// Usage: a type that no text says.
+/// Usage: a type that cannot be parsed from text.
 pub(in crate::input) fn values_of(data_type: &DataType) -> Result<Box<dyn Values>> {
     fn whole<T: ArrowPrimitiveType + Parser>(data_type: &DataType) -> Box<dyn Values> {
         numbers::<T>(data_type, T::parse)
@@ -166,7 +166,8 @@ pub(in crate::input) fn values_of(data_type: &DataType) -> Result<Box<dyn Values
     })
 }
 
-/// Takes values of `data_type` where a sample chose it: a float has all digits of its text.
+/// Returns a builder for a `data_type` that a sample chose: a float must have all digits of its
+/// text.
 ///
 /// # Errors
 /// As [`values_of`].
@@ -177,7 +178,7 @@ pub(super) fn inferred_values_of(data_type: &DataType) -> Result<Box<dyn Values>
     }
 }
 
-/// Whether a text that is a float is written in digits.
+/// Whether the text of a float is written in digits.
 fn is_number(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit())
 }
@@ -188,18 +189,18 @@ fn float_of(text: &str) -> Option<f64> {
     (is_kept || !is_number(text)).then_some(value)
 }
 
-/// The float that a text says with all of its digits; NaN and infinity have none.
+/// Parses a float that has all digits of the text; NaN and infinity have none.
 fn exact_float_of(text: &str) -> Option<f64> {
     let value = float_of(text)?;
     (!is_number(text) || has_all_digits(text, value)).then_some(value)
 }
 
-/// Whether the float, written with as many digits as the text has, is written with the same ones.
+/// Whether the float, printed with as many digits as the text has, shows the same digits.
 fn has_all_digits(text: &str, value: f64) -> bool {
     let significand = text.split(['e', 'E']).next().unwrap_or_default();
     let digits: String = significand.chars().filter(char::is_ascii_digit).collect();
     let digits = digits.trim_start_matches('0');
-    // What stands behind a point at the end says nothing, nor what an exponent could say.
+    // Trailing zeros do not count, whether after the point or in place of an exponent.
     let digits = digits.trim_end_matches('0');
     if digits.is_empty() {
         return value == 0.0;
@@ -215,8 +216,8 @@ fn has_all_digits(text: &str, value: f64) -> bool {
         .eq(digits.bytes())
 }
 
-/// Whether the float is the whole number that the text is, if it is one without a point or an
-/// exponent; its type holds all numbers of so many digits.
+/// Whether the float prints as the integer in the text. A text with a point or an exponent passes.
+/// So does an integer of at most `digits_held` digits, all of which the float type holds.
 fn is_whole_kept(text: &str, value: f64, digits_held: u32) -> bool {
     if text.len() <= digits_held as usize {
         return true;
@@ -234,10 +235,10 @@ fn date_of(text: &str) -> Option<i32> {
 
 const NANOSECONDS_A_DAY: i64 = 86_400_000_000_000;
 
-/// Microseconds since midnight.
+/// Parses microseconds since midnight.
 fn time_of(text: &str) -> Option<i64> {
     let nanoseconds = string_to_time_nanoseconds(text).ok()?;
-    // Digits after the ninth are not looked at by the library.
+    // The library ignores digits after the ninth.
     let digits = text.split_once('.').map_or(0, |(_, digits)| digits.len());
     let is_of_day = nanoseconds < NANOSECONDS_A_DAY;
     (is_of_day && nanoseconds % 1000 == 0 && digits <= 9).then_some(nanoseconds / 1000)
@@ -254,12 +255,12 @@ fn decimal_of(text: &str, digits: u8, scale: i8) -> Option<i128> {
     value?.ok()
 }
 
-/// What is known of the zones of a column of times.
+/// The zones of a column of times.
 struct Zones {
     utc: Option<Tz>,
-    /// Whether the column has a zone: its values say theirs, or have the column's.
+    /// Whether the column has a zone. Its values then have their own zone, or else the column's.
     is_zoned: bool,
-    /// The column's, if it is known.
+    /// The column's zone, if it is known.
     own: Option<Tz>,
 }
 
@@ -278,7 +279,7 @@ impl Zones {
     }
 }
 
-/// Whether a text that is a time says its zone.
+/// Whether the text of a time has a zone.
 fn has_zone(text: &str) -> bool {
     let behind = text.as_bytes().get(10..).unwrap_or_default();
     behind
@@ -294,7 +295,7 @@ fn instant_of(text: &str, unit: TimeUnit, zones: &Zones) -> Option<i64> {
     };
     let time = string_to_datetime(&zone?, text).ok()?;
     let (seconds, nanoseconds) = (time.timestamp(), time.timestamp_subsec_nanos());
-    // Digits after the ninth are not looked at by the library.
+    // The library ignores digits after the ninth.
     let fraction = text.rsplit_once('.').map_or("", |(_, fraction)| fraction);
     let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
     let (per_second, nanoseconds_of_unit) = match unit {
@@ -310,7 +311,7 @@ fn instant_of(text: &str, unit: TimeUnit, zones: &Zones) -> Option<i64> {
     whole.checked_add(i64::from(nanoseconds / nanoseconds_of_unit))
 }
 
-/// Types that a text may have, as bits.
+/// Possible types of a text, as bits.
 pub(in crate::input) type Kinds = u16;
 const TRUTH: Kinds = 1;
 const INTEGER: Kinds = 2;
@@ -321,14 +322,14 @@ const NANOSECONDS: Kinds = 32;
 const ZONED: Kinds = 64;
 const TIME: Kinds = 128;
 const UNSIGNED: Kinds = 256;
-/// Kinds of days and times, which JSON, too, writes as texts.
+/// Kinds of dates and times, which JSON also writes as texts.
 pub(super) const TIMES: Kinds = DATE | MICROSECONDS | NANOSECONDS | ZONED | TIME;
-/// Before anything was seen.
+/// Before any text has been seen.
 pub(in crate::input) const ANY: Kinds = Kinds::MAX;
-/// Whole numbers up to here are floats, too.
+/// Every integer up to this one is also a float.
 pub(super) const FLOAT_WHOLE_MAX: u64 = 1 << 53;
 
-/// The types that all of the texts may have that were looked at.
+/// Returns the types that the text may have.
 pub(in crate::input) fn kinds_of(text: &str) -> Kinds {
     let text = trimmed(text);
     if truth_of(text).is_some() {
@@ -394,7 +395,7 @@ pub(in crate::input) fn kinds_of(text: &str) -> Kinds {
     kinds
 }
 
-/// The type of a column all of whose texts may have `kinds`.
+/// Returns the type of a column whose texts all may have `kinds`.
 pub(in crate::input) fn type_of(kinds: Kinds) -> DataType {
     if kinds == ANY {
         return DataType::Utf8;
@@ -420,7 +421,7 @@ pub(in crate::input) fn type_of(kinds: Kinds) -> DataType {
     found.map_or(DataType::Utf8, |(_, data_type)| data_type)
 }
 
-/// A type that `text` has, which may be the one that `data_type` should have been.
+/// Returns a type of `text` that may be the one the user meant instead of `data_type`.
 pub(super) fn wider(text: &str, data_type: &DataType) -> DataType {
     match (type_of(kinds_of(text)), data_type) {
         (found @ DataType::Float64, kind) if kind.is_integer() => found,
@@ -432,7 +433,7 @@ pub(super) fn wider(text: &str, data_type: &DataType) -> DataType {
     }
 }
 
-/// A value that is not of its column's type.
+/// A value that does not have its column's type.
 pub(super) struct Misfit {
     pub(super) column: String,
     pub(super) text: String,
@@ -440,7 +441,7 @@ pub(super) struct Misfit {
 }
 
 impl Misfit {
-    /// The error for people, without its place in the file.
+    /// The error for the user, without its place in the file.
     pub(super) fn error(&self) -> Error {
         let kind = notation(&self.data_type);
         let mut end = self.text.len().min(SHOWN_BYTES);

@@ -1,20 +1,18 @@
-//! Lines of JSON made rows of columns, in one look at each byte.
+//! Parses JSON lines into rows of columns, in one pass over the bytes.
 //!
-//! Contract: [`Rows::take`] reads a line that holds one object and appends a row to every column
-//! that is wanted, or says what is wrong with the line. It accepts `NaN`, `Infinity` and
-//! `-Infinity`, and what RFC 8259 does (the JSON library is the oracle of a test) and refuses an
-//! object that has a name twice, since one of the values would be lost; objects of columns that
-//! nobody wants may. A field that an object lacks is null. Scalars are taken as the texts that they
-//! stand in, by what takes fields of CSV, so that no digit is lost on the way. After an error no
-//! batch can be made.
+//! Contract: [`Rows::take`] reads a line with one object and appends a row to every selected
+//! column, or reports the line's fault. It accepts the syntax of RFC 8259, as the JSON library does
+//! (a test compares them), and also `NaN`, `Infinity` and `-Infinity`. It rejects an object that
+//! repeats a name, because one of the values would be lost; objects of unselected columns may
+//! repeat names. A field that an object lacks is null. Scalars are parsed from their text by the
+//! parsers of CSV fields, so no digit is lost. After an error no batch can be built.
 //!
-//! N.B. The JSON library unescapes texts, skips what nobody wants, and tells what is wrong. Its own
-//! values are not taken, since a number is a float for it before its column is asked. arrow-json
-//! reads objects without commas and takes the last of two values of a name; with a check in front
-//! of it a whole conversion to Parquet took 1.35 times the processor time.
+//! N.B. The JSON library unescapes texts, skips unselected values, and describes faults. Its own
+//! values are not used, because it makes a number a float before its column's type is known.
+//! arrow-json is not used because it accepts objects without commas and takes the last of two
+//! values of a name; a separate check for these is slow.
 //!
-//! Complexity: a look at each byte; a look-up of each name that does not follow the one before it
-//! in the columns.
+//! Complexity: one look at each byte, and one lookup for each name that is not the next column.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -31,24 +29,24 @@ use serde_json::value::RawValue;
 use super::PARSE;
 use super::column::{Misfit, Values, values_of};
 
-/// What is wrong with a line.
+/// The fault of a line.
 enum Fault {
-    /// It is not one JSON object; what exactly, the JSON library tells.
+    /// It is not one JSON object; the JSON library has the details.
     Syntax,
-    /// A text that says no characters.
+    /// A text with an invalid escape.
     Escape { error: serde_json::Error, at: usize },
-    /// A name that the object has already.
+    /// A name that occurs twice in the object.
     Twice { name: String, at: usize },
-    /// A field that no column has: its name, behind those of what it is in.
+    /// A field that no column has: its name, after the names of its enclosing fields.
     Unknown(Vec<String>),
-    /// A value that is not of its column's type.
+    /// A value that does not have its column's type.
     Misfit(Misfit),
-    /// A list, an object or a scalar where the column holds another of these.
+    /// A list, an object or a scalar where the column holds another of the three.
     Mixed(Misfit),
 }
 
 impl Fault {
-    /// The fault of a value in the field or list `name`.
+    /// Adds the field or list `name` that encloses the value.
     fn inside(mut self, name: &str) -> Self {
         match &mut self {
             Fault::Unknown(names) => names.insert(0, name.to_owned()),
@@ -61,14 +59,14 @@ impl Fault {
         self
     }
 
-    /// The error for people, without its place in the file.
+    /// The error for the user, without its place in the file.
     fn error(self, line: &str) -> Error {
         let wrong =
             |cause| Error::corrupt(PARSE, format!("not JSON: {cause}")).hint("correct the line");
         let strict = strict(line.as_bytes());
         let strict = strict.as_deref().and_then(|line| str::from_utf8(line).ok());
         let line = strict.unwrap_or(line);
-        // A line that is no JSON is told as such, whatever else was met in front of that.
+        // A line that is not JSON is reported as such, even if another fault comes first.
         if !line.trim_ascii_start().starts_with('{') {
             return not_one_object();
         }
@@ -107,8 +105,8 @@ fn not_one_object() -> Error {
         .hint("write one object on each line, for example with jq -c")
 }
 
-/// What the JSON library says of a text that begins at a byte of the line. A line is one line, and
-/// where it is, is told with the error.
+/// Formats the JSON library's message about a text that begins at a byte of the line. The library's
+/// line number is dropped, because the error has its own.
 fn cause_of(error: &serde_json::Error, at: usize) -> String {
     let cause = error.to_string();
     let cause = cause
@@ -119,7 +117,7 @@ fn cause_of(error: &serde_json::Error, at: usize) -> String {
 
 type Taken<T = ()> = std::result::Result<T, Fault>;
 
-/// A line, and how far it was read.
+/// A line, and the read position in it.
 struct Line<'l> {
     text: &'l str,
     at: usize,
@@ -129,16 +127,16 @@ struct Line<'l> {
     first_filled: Option<Fault>,
 }
 
-/// Values that became null, and what was wrong with the first.
+/// The number of values that became null, and the fault of the first.
 pub(super) struct Filled {
     pub(super) count: u64,
     pub(super) first: Error,
 }
 
-/// A value, or the bracket that opens one.
+/// A scalar, or the bracket that opens a list or an object.
 enum Token<'l> {
     Null,
-    /// A text without its quotes and escapes, or a number or a truth as it stands there.
+    /// A text without quotes and escapes, or a number or truth value as it is written.
     Scalar(Cow<'l, str>),
     List,
     Object,
@@ -155,7 +153,7 @@ impl<'l> Line<'l> {
         }
     }
 
-    /// Counts a value that becomes null, or fails where none may.
+    /// Counts a value that becomes null, or fails if that is not allowed.
     fn fill(&mut self, fault: Fault) -> Taken {
         if !self.fills {
             return Err(fault);
@@ -165,7 +163,7 @@ impl<'l> Line<'l> {
         Ok(())
     }
 
-    /// The next byte that is not blank; the line is read up to it.
+    /// Skips blanks, and returns the next byte without reading it.
     fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(self.at) {
@@ -174,14 +172,14 @@ impl<'l> Line<'l> {
         bytes.get(self.at).copied()
     }
 
-    /// Reads `byte`, if it comes next.
+    /// Reads `byte` if it is the next one.
     fn reads(&mut self, byte: u8) -> bool {
         let is_next = self.peek() == Some(byte);
         self.at += usize::from(is_next);
         is_next
     }
 
-    /// Whether another item follows, and not the bracket `close` that ends them.
+    /// Whether another item follows, rather than the bracket `close` that ends the list or object.
     fn goes_on(&mut self, close: u8) -> Taken<bool> {
         match self.peek() {
             Some(byte @ (b',' | b']' | b'}')) if byte == b',' || byte == close => {
@@ -216,7 +214,7 @@ impl<'l> Line<'l> {
         }
     }
 
-    /// A text, whose quote comes next.
+    /// Reads a text; its opening quote is next.
     fn string(&mut self) -> Taken<Cow<'l, str>> {
         let (begin, bytes) = (self.at, self.text.as_bytes());
         let mut is_plain = true;
@@ -225,7 +223,7 @@ impl<'l> Line<'l> {
             self.at += plain_bytes(bytes.get(self.at..).unwrap_or_default());
             match bytes.get(self.at) {
                 Some(b'"') => break,
-                // What is escaped is looked at below.
+                // Escapes are handled below.
                 Some(b'\\') => {
                     is_plain = false;
                     self.at += 2;
@@ -243,7 +241,7 @@ impl<'l> Line<'l> {
             .map_err(|error| Fault::Escape { error, at: begin })
     }
 
-    /// A number, of which the first byte comes next.
+    /// Reads a number, whose first byte is next.
     fn number(&mut self) -> Taken<Cow<'l, str>> {
         let (begin, bytes) = (self.at, self.text.as_bytes());
         let digits = |at: &mut usize| {
@@ -275,7 +273,7 @@ impl<'l> Line<'l> {
         Ok(Cow::Borrowed(&self.text[begin..at]))
     }
 
-    /// Reads a value that nobody wants, and gives its text.
+    /// Skips a value, and returns its text.
     fn skip(&mut self) -> Taken<&'l str> {
         self.peek();
         let rest = &self.text[self.at..];
@@ -294,15 +292,15 @@ impl<'l> Line<'l> {
     }
 }
 
-/// How many bytes come before a quote, a backslash or a control character.
+/// Counts the bytes before a quote, a backslash or a control character.
 fn plain_bytes(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const HIGHS: u64 = ONES << 7;
     let (words, rest) = bytes.as_chunks();
     for (number, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        // The high bit of a byte is set where the byte is less than another; wrongly so only behind
-        // the first such byte.
+        // The high bit of a byte is set if the byte is less than the other one. It can be wrong
+        // only after the first such byte.
         let is_less = |word: u64, than: u8| word.wrapping_sub(ONES * u64::from(than)) & !word;
         let is_equal = |byte: u8| is_less(word ^ (ONES * u64::from(byte)), 1);
         let found = (is_less(word, b' ') | is_equal(b'"') | is_equal(b'\\')) & HIGHS;
@@ -314,7 +312,7 @@ fn plain_bytes(bytes: &[u8]) -> usize {
     words.len() * 8 + rest.iter().take_while(is_plain).count()
 }
 
-/// Takes the values of a column.
+/// Builds the values of a column.
 enum Column {
     Scalar(Box<dyn Values>),
     List(Box<List>),
@@ -335,7 +333,7 @@ impl Column {
         })
     }
 
-    /// Takes the value of `field` that comes next.
+    /// Reads the next value into the column of `field`.
     fn take(&mut self, line: &mut Line<'_>, field: &FieldRef) -> Taken {
         line.peek();
         let begin = line.at;
@@ -346,7 +344,7 @@ impl Column {
         };
         let token = match line.token() {
             Ok(token) => token,
-            // The text was read to its end.
+            // The whole text has been read.
             Err(fault @ Fault::Escape { .. }) if field.is_nullable() => {
                 line.fill(fault)?;
                 self.append_null();
@@ -355,7 +353,7 @@ impl Column {
             Err(fault) => return Err(fault),
         };
         match (self, token) {
-            // A refused value is null already.
+            // A rejected value has already become null.
             (Column::Scalar(values), Token::Scalar(text)) => match values.append(&text) {
                 true => Ok(()),
                 false if !field.is_nullable() => Err(Fault::Misfit(misfit(&text))),
@@ -401,13 +399,13 @@ impl Column {
 struct List {
     item: FieldRef,
     column: Column,
-    /// Where the items of each list end.
+    /// The end of each list.
     ends: OffsetBufferBuilder<i32>,
     validity: NullBufferBuilder,
 }
 
 impl List {
-    /// Takes the items behind the bracket that was read.
+    /// Reads the items after the opening bracket.
     fn take(&mut self, line: &mut Line<'_>) -> Taken {
         let mut items_count = 0;
         let mut goes_on = !line.reads(b']');
@@ -438,20 +436,20 @@ struct Object {
     fields: Fields,
     entries: Vec<Entry>,
     places: HashMap<String, usize>,
-    /// Objects that were begun, ever.
+    /// The number of objects that have begun.
     number: u64,
     validity: NullBufferBuilder,
 }
 
 struct Entry {
-    /// What takes the values, if they are wanted.
+    /// The builder of the values, if they are selected.
     column: Option<Column>,
     /// The number of the last object that had the field.
     seen_in: u64,
 }
 
 impl Object {
-    /// Takes the fields whose places are wanted, and reads the others.
+    /// Builds the selected fields, and reads the others without building them.
     fn of(fields: &Fields, is_wanted: impl Fn(usize) -> bool) -> Result<Self> {
         let entries = fields.iter().enumerate().map(|(place, field)| {
             let column = is_wanted(place).then(|| Column::of(field.data_type()));
@@ -470,7 +468,7 @@ impl Object {
         })
     }
 
-    /// Takes the fields behind the brace that was read.
+    /// Reads the fields after the opening brace.
     fn take(&mut self, line: &mut Line<'_>) -> Taken {
         self.number += 1;
         let (mut next, mut taken_count) = (0, 0);
@@ -484,7 +482,7 @@ impl Object {
             if !line.reads(b':') {
                 return Err(Fault::Syntax);
             }
-            // Objects of one kind have their fields in one order, mostly.
+            // Objects of one kind mostly have their fields in one order.
             let place = match self.fields.get(next) {
                 Some(field) if *field.name() == name => Some(next),
                 _ => self.places.get(&*name).copied(),
@@ -523,7 +521,7 @@ impl Object {
         Ok(())
     }
 
-    /// Appends nulls to the columns of fields that the object lacks.
+    /// Appends nulls for fields that the object lacks.
     fn append_missing(&mut self) -> Taken {
         for (entry, field) in self.entries.iter_mut().zip(&self.fields) {
             let Some(column) = entry.column.as_mut() else {
@@ -568,32 +566,32 @@ impl Object {
     }
 }
 
-/// Takes lines, each of which is a row.
+/// Builds rows, one per line.
 pub(super) struct Rows(Object);
 
 impl Rows {
-    /// Takes the fields whose places are wanted.
+    /// Builds the selected fields.
     ///
     /// # Errors
-    /// Usage: a type that no text says.
+    /// Usage: a type that cannot be parsed from text.
     pub(super) fn of(fields: &Fields, is_wanted: impl Fn(usize) -> bool) -> Result<Self> {
         Object::of(fields, is_wanted).map(Rows)
     }
 
-    /// Takes a line.
+    /// Appends a line.
     ///
     /// # Errors
-    /// Corrupt: what is wrong with it.
+    /// Corrupt: the line's fault.
     #[cfg(test)]
     pub(super) fn take(&mut self, text: &str) -> Result<()> {
         self.take_or_fill(text, false).map(|_| ())
     }
 
-    /// The same, with nulls for values that do not fit, and without fields that no column has, if
-    /// it `fills`; gives what it filled.
+    /// Appends a line. If it `fills`, values that do not fit become null, and fields that no column
+    /// has are ignored. Returns what became null.
     ///
     /// # Errors
-    /// Corrupt: what else is wrong with it.
+    /// Corrupt: any other fault of the line.
     pub(super) fn take_or_fill(&mut self, text: &str, fills: bool) -> Result<Option<Filled>> {
         let mut line = Line::of(text, fills);
         let taken = match line.reads(b'{') {
@@ -614,7 +612,7 @@ impl Rows {
         }
     }
 
-    /// The wanted columns of all rows, in the order of the fields; begins anew.
+    /// Returns the selected columns of all rows, in the order of the fields, and starts anew.
     ///
     /// # Errors
     /// None that a line could cause.

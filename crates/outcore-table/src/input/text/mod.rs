@@ -1,20 +1,18 @@
-//! CSV and JSON lines as tables: their columns and types, and batches made of their records.
+//! CSV and JSON lines as tables: infers columns and types, and builds batches from records.
 //!
-//! Contract: a [`TextFile`] was looked through once ([`scan`]), so that its pieces, each of whole
-//! records, and their rows are known as those of a Parquet file are. Records of CSV are those of
-//! [`outcore::read::csv`]; lines of JSON hold an object each. Types are those that
-//! [`TextOptions::schema`] names, and where it names none those that a sample of all files has
-//! ([`column`], [`shape`]); what was sampled is said in [`TextOptions::notes`]. A record with other
-//! fields than its file has, a value that is not of its column's type, a field that no column has:
-//! an error that names line, column and value, and the flag that helps. Nothing is rounded or left
-//! out to make a value fit.
+//! Contract: a [`TextFile`] has been scanned once ([`scan`]), so its pieces, each of whole records,
+//! and their row counts are known, as for a Parquet file. CSV records are those of
+//! [`outcore::read::csv`]; a JSON line holds one object. Types come from [`TextOptions::schema`],
+//! or else from a sample of all files ([`column`], [`shape`]); [`TextOptions::notes`] reports the
+//! inferred types. A record with a wrong number of fields, a value that does not have its column's
+//! type, or a field that no column has is an error. The error names line, column and value, and the
+//! flag that helps. Nothing is rounded or left out to make a value fit.
 //!
-//! CSV: the first record names the columns, or they are called 1, 2, and so on. A field with
-//! nothing in it is null; one with nothing between quotes is an empty text, and null where the type
-//! has none. JSON: a field that an object lacks is null; numbers and truths become texts where the
-//! column is one.
+//! CSV: the first record names the columns, or they are named 1, 2, and so on. An empty field is
+//! null. An empty field in quotes is an empty text, or null if the type has none. JSON: a field
+//! that an object lacks is null; numbers and truth values become texts in a column of texts.
 //!
-//! Bounds: a reader holds the text of a piece and, beside it, a batch whose rows its memory limits.
+//! Bounds: a reader holds the text of a piece and a batch whose rows its memory limits.
 
 mod bad_rows;
 mod batches;
@@ -52,49 +50,49 @@ use outcore::read::text_kind::usual_separator;
 use scan::{Part, Records, Scanned};
 use shape::{Shape, fields_of};
 
-/// What fails if the text is at fault.
+/// The operation that errors in the text report.
 pub(super) const PARSE: &str = "read text";
-/// What a value takes beside its bytes, about.
+/// Approximate memory of a value in addition to its bytes.
 const VALUE_BYTES: u64 = 40;
 /// Rows of a batch while rows are checked.
 const CHECKED_ROWS: usize = 4096;
-/// How much of a line a message shows.
+/// The most characters of a line that a message shows.
 const SHOWN_CHARS: usize = 60;
-/// How much of a file says what stands between fields.
+/// Bytes of a file that are sampled for the separator.
 const SEPARATOR_SAMPLE_BYTES: u64 = 64 << 10;
 
 /// How text becomes a table.
 #[derive(Debug, Clone, Default)]
 pub struct TextOptions {
-    /// What files are; told by their names if not given.
+    /// The kind of text; taken from the file names if `None`.
     pub kind: Option<TextKind>,
-    /// Between fields of CSV; if it is not given, what a sample of the records has.
+    /// The separator of CSV fields; found in a sample of the records if `None`.
     pub separator: Option<u8>,
-    /// The first record of CSV is one like the others.
+    /// The first record of CSV is a row, not a header.
     pub is_without_header: bool,
     /// Types of columns, by name.
     pub schema: Vec<(String, DataType)>,
-    /// Texts of CSV fields that are null, besides empty ones.
+    /// Texts of CSV fields that are null, in addition to empty fields.
     pub nulls: Vec<String>,
-    /// What becomes of rows that are not as the columns have them. All but [`OnBadRow::Fail`] read
-    /// the text once more.
+    /// The treatment of rows that do not fit the columns. All choices except for [`OnBadRow::Fail`]
+    /// read the text a second time.
     pub on_bad: OnBadRow,
-    /// Columns that the job asks for beside those that it reads. That the files have them is told
-    /// by the headers of CSV, before the text is looked through.
+    /// Columns that the job needs in addition to the selected ones. CSV headers are checked for
+    /// them before the text is scanned.
     pub needs: Vec<String>,
-    /// Columns of keys that get a type: the files must have them.
+    /// Key columns with a given type; the files must have them.
     pub typed_keys: Vec<String>,
-    /// No more rows than these are wanted, so that no more is looked through.
+    /// The most rows that the job needs, so that the scan can stop early.
     pub rows_max: Option<u64>,
-    /// What was told by a sample.
+    /// Messages about what was inferred from a sample.
     pub notes: Notes,
-    /// What was left out, and what became null, a sentence per file.
+    /// Messages about skipped rows and values that became null, one sentence per file.
     pub bad_rows: Notes,
 }
 
 impl TextOptions {
-    /// The same with the types of a table's columns, where none are named and texts may say values
-    /// of them.
+    /// Adds the types of a table's columns, except for columns that already have a type and types
+    /// that text cannot hold.
     pub(crate) fn with_types(mut self, schema: &Schema) -> Self {
         for field in schema.fields() {
             let is_given = self.schema.iter().any(|(name, _)| name == field.name());
@@ -106,28 +104,28 @@ impl TextOptions {
         self
     }
 
-    /// Remarks on how the text was read, which lost nothing; they are forgotten.
+    /// Returns and clears the remarks on how the text was read, if nothing was lost.
     pub fn take_remarks(&self) -> Vec<String> {
         self.notes.take()
     }
 
-    /// All that is to be said to people, which is forgotten.
+    /// Returns and clears all messages for the user.
     pub fn take_notes(&self) -> Vec<String> {
         let mut notes = self.take_remarks();
         notes.extend(self.bad_rows.take());
         notes
     }
 
-    /// The same with columns that the job asks for.
+    /// Adds columns that the job needs.
     pub fn needing(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.needs.extend(names);
         self
     }
 
-    /// The same with the columns of keys, and their types where these are given.
+    /// Adds the key columns, with their types if these are given.
     ///
     /// # Errors
-    /// Usage: a column that gets another type elsewhere.
+    /// Usage: a column that has another type elsewhere.
     pub fn needing_keys(mut self, keys: &[KeyColumn]) -> Result<Self> {
         for KeyColumn {
             name, data_type, ..
@@ -155,8 +153,8 @@ impl TextOptions {
         Ok(self)
     }
 
-    /// Whether a file of this name is taken for text; an empty one is a table without rows if it is
-    /// JSON lines, which have no header.
+    /// Whether a file of this name is read as text. An empty file is a table without rows if it
+    /// holds JSON lines, which have no header.
     pub(super) fn takes(&self, name: &Path, is_empty: bool) -> bool {
         match self.kind_of(name) {
             Some(TextKind::JsonLines) => true,
@@ -165,13 +163,13 @@ impl TextOptions {
         }
     }
 
-    /// What text a file of this name is, as far as anybody has said.
+    /// The kind of text in a file of this name, if the options or the name give it.
     pub(super) fn kind_of(&self, name: &Path) -> Option<TextKind> {
         self.kind.or_else(|| TextKind::of_table_name(name))
     }
 }
 
-/// What is to be said to people.
+/// Messages for the user.
 #[derive(Debug, Clone, Default)]
 pub struct Notes(Arc<Mutex<Vec<String>>>);
 
@@ -183,27 +181,27 @@ impl Notes {
         }
     }
 
-    /// All of it, which is forgotten.
+    /// Returns and clears all of them.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// What a sample says of the columns of a file.
+/// A sample of the columns of a file.
 enum Sample {
     Csv(Vec<(String, Kinds)>),
-    /// The shape of the objects, and the first line that is none.
+    /// The shape of the objects, and the first line that is not an object.
     Json(Shape, Option<String>),
 }
 
-/// A file of text whose records have been counted.
+/// A text file whose records have been counted.
 pub(super) struct TextFile {
     file: DriveFile,
     records: Records,
     parts: Vec<Part>,
     sample: Sample,
     sampled: (u64, u64),
-    /// All of its columns, once they are settled.
+    /// All of its columns, once their types are final.
     schema: SchemaRef,
     /// For each column, whether a sample chose its type.
     is_inferred: Vec<bool>,
@@ -211,10 +209,10 @@ pub(super) struct TextFile {
 }
 
 impl TextFile {
-    /// Looks through `file`, which is called `name`.
+    /// Scans `file`, which is reported as `name`.
     ///
     /// # Errors
-    /// Usage: nothing says what it is. Corrupt: records that do not end, values that are none. I/O.
+    /// Usage: its kind is unknown. Corrupt: a record that does not end, invalid values. I/O.
     pub(super) fn open(
         job: &Job,
         file: DriveFile,
@@ -248,7 +246,7 @@ impl TextFile {
                     .hint("sort, unique, shuffle, sample, head, tail and split read FASTQ"));
             }
         };
-        // Rows that are left out are known later.
+        // With skipped rows, the number of rows is known only later.
         let rows_max = match options.on_bad {
             OnBadRow::Fail => options.rows_max.unwrap_or(u64::MAX),
             OnBadRow::Skip | OnBadRow::Null => u64::MAX,
@@ -298,7 +296,7 @@ impl TextFile {
                     Some("") => {}
                     Some(text) if rules.is_null(text) => {}
                     Some(text) => kinds[place] &= kinds_of(text),
-                    // It is told with its line when it is read.
+                    // The reader reports it with its line.
                     None => kinds[place] = 0,
                 }
             }
@@ -337,7 +335,7 @@ impl TextFile {
     fn open_json(job: &Job, file: &DriveFile, rows_max: u64) -> Result<(Scanned, Sample)> {
         let (mut all, mut other) = (Shape::Object(Vec::new()), None);
         let found = scan::scan(job, file, Records::Lines, rows_max, &mut |record| {
-            // What is wrong is told with its line when it is read.
+            // The reader reports the fault with its line.
             let shape = serde_json::from_slice(record).or_else(|error| match strict(record) {
                 Some(record) => serde_json::from_slice(&record),
                 None => Err(error),
@@ -352,8 +350,8 @@ impl TextFile {
         Ok((found, Sample::Json(all, other)))
     }
 
-    /// Fails if a line of the sample is not a JSON object, for those who read no lines, unless bad
-    /// lines are left out.
+    /// Fails if a sampled line is not a JSON object, unless bad lines are skipped. It is for
+    /// callers that read no lines.
     ///
     /// # Errors
     /// Corrupt.
@@ -397,7 +395,7 @@ impl TextFile {
         len_bytes.saturating_mul(4).saturating_add(values_bytes) + (64 << 10)
     }
 
-    /// What a piece takes to be read.
+    /// The range and memory of a piece.
     pub(super) fn whole(&self, part: usize) -> Whole {
         Whole {
             ranges: vec![self.parts[part].range()],
@@ -405,8 +403,7 @@ impl TextFile {
         }
     }
 
-    /// The batches of a piece whose bytes were fetched, with the columns `columns` in the file's
-    /// order.
+    /// Reads the batches of a fetched piece, with the columns `columns` in the file's order.
     ///
     /// # Errors
     /// Corrupt: CSV that is not UTF-8.
@@ -418,8 +415,8 @@ impl TextFile {
     ) -> Result<TextReader> {
         let part = self.parts[part];
         let bytes = fetched.bytes(&part.range())?;
-        // Lines of JSON are looked at one by one when they are taken, and so are fields where bad
-        // ones are left out.
+        // JSON lines are checked one by one when they are parsed, and so are fields if bad ones are
+        // skipped.
         if let Records::Csv { .. } = self.records
             && self.rules.on_bad == OnBadRow::Fail
             && let Err(error) = str::from_utf8(&bytes)
@@ -433,7 +430,7 @@ impl TextFile {
         self.reader(bytes, part, columns, rows_at_once as usize)
     }
 
-    /// The batches of a piece of these bytes.
+    /// Creates a reader of the batches in these bytes.
     fn reader(
         &self,
         bytes: Bytes,
@@ -455,7 +452,7 @@ impl TextFile {
         TextReader::new(piece, wanted, rows_at_once)
     }
 
-    /// Counts the rows that are left once bad ones are left out, and says what was left out or
+    /// Counts the rows that remain without bad ones, and reports skipped rows and values that
     /// became null.
     fn check(&mut self, job: &Job) -> Result<Option<String>> {
         let columns: Vec<usize> = (0..self.schema.fields().len()).collect();
@@ -488,7 +485,7 @@ impl TextFile {
         Ok(tally.sentence(first.cause()))
     }
 
-    /// An error of parsing with its line.
+    /// Adds the line to a parse error.
     pub(super) fn located(&self, error: Error) -> Error {
         located(&self.file, error)
     }
@@ -500,8 +497,7 @@ fn not_utf8(at_bytes: u64) -> Error {
         .hint("convert it first: iconv -t UTF-8 IN > OUT")
 }
 
-/// Leaves bad rows out of files whose columns are settled, and notes how many, where that is asked
-/// for.
+/// If bad rows may be skipped, reads files with known columns, and notes how many rows are bad.
 ///
 /// # Errors
 /// I/O; memory.
@@ -524,10 +520,10 @@ pub(super) fn check_rows(
     Ok(())
 }
 
-/// Settles the columns of files of text: together, so that a column has one type in all of them.
+/// Determines the columns of all text files together, so that a column has one type in all of them.
 ///
 /// # Errors
-/// Usage: a column of the schema that no file has, values that no type has.
+/// Usage: a column of the schema that no file has, values without a common type.
 pub(super) fn settle(files: &mut [(&Path, &mut TextFile)], options: &TextOptions) -> Result<()> {
     let mut kinds: Vec<(String, Kinds)> = Vec::new();
     let mut shape = Shape::Object(Vec::new());
@@ -601,7 +597,7 @@ pub(super) fn settle(files: &mut [(&Path, &mut TextFile)], options: &TextOptions
     Ok(())
 }
 
-/// Fails for a key with a type that neither lines of JSON nor files of CSV have.
+/// Fails for a typed key that neither JSON lines nor CSV files have.
 fn check_keys(names: &[&str], options: &TextOptions) -> Result<()> {
     let lacks = |name: &&String| !names.contains(&name.as_str());
     match options.typed_keys.iter().find(lacks) {
@@ -645,7 +641,7 @@ fn json_fields(
     Ok(fields)
 }
 
-/// Fails for types that no text says.
+/// Fails for types that cannot be parsed from text.
 fn check_type(data_type: &DataType) -> Result<()> {
     match data_type {
         DataType::List(item) => check_type(item.data_type()),
@@ -657,7 +653,7 @@ fn check_type(data_type: &DataType) -> Result<()> {
     }
 }
 
-/// An error of parsing with the line that its offset is in.
+/// Adds to a parse error the line that contains its offset.
 fn located(file: &DriveFile, error: Error) -> Error {
     let (PARSE, Kind::Corrupt, Some(at_bytes)) =
         (error.operation(), error.kind(), error.offset_bytes())
@@ -679,7 +675,7 @@ fn located(file: &DriveFile, error: Error) -> Error {
     if counted.is_err() {
         return error;
     }
-    // Where lines end with CR alone.
+    // The lines end with CR alone.
     let lines_before = if newlines == 0 { returns } else { newlines };
     let cause = format!(
         "line {}: {}",
@@ -693,7 +689,7 @@ fn located(file: &DriveFile, error: Error) -> Error {
     }
 }
 
-/// The byte between fields: the one that is given, or the one that a sample of the records has.
+/// Returns the separator: the given one, or the one found in a sample of the records.
 fn separator_of(job: &Job, file: &DriveFile, (name, options): (&Path, &TextOptions)) -> Result<u8> {
     if let Some(given) = options.separator {
         return Ok(given);
@@ -708,7 +704,7 @@ fn separator_of(job: &Job, file: &DriveFile, (name, options): (&Path, &TextOptio
     Ok(found)
 }
 
-/// The beginning of a record, as a message shows it.
+/// Shortens a record for a message.
 fn shown(record: &[u8]) -> String {
     let text = String::from_utf8_lossy(without_end(record));
     match text.char_indices().nth(SHOWN_CHARS) {
@@ -717,7 +713,7 @@ fn shown(record: &[u8]) -> String {
     }
 }
 
-/// A record without the end of its line.
+/// Removes the line end of a record.
 fn without_end(record: &[u8]) -> &[u8] {
     let record = record.strip_suffix(b"\n").unwrap_or(record);
     record.strip_suffix(b"\r").unwrap_or(record)

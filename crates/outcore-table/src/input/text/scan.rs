@@ -1,16 +1,14 @@
-//! A file of text looked through once: where its pieces begin, how many rows each has, and a sample
-//! of rows.
+//! Scans a text file once, for the start and the row count of each piece and for a sample of rows.
 //!
-//! Contract: [`scan`] cuts the file into [`Part`]s of whole records of about [`PART_BYTES`], or of
-//! one record that is longer. Where parts begin depends on the bytes of the file alone. Blank lines
-//! are no rows, but in a table of one column of CSV, where one is a null. The records at the front
-//! of every so many parts are shown to `see` unless they are too long; the first one may have any
-//! length that a quarter of the memory holds. The first record of CSV that has a header is given
-//! whole. What ends the lines of CSV is found from the
-//! front of the file.
+//! Contract: [`scan`] cuts the file into [`Part`]s of whole records, each of about [`PART_BYTES`]
+//! or with one longer record. The starts of parts depend only on the file's bytes. Blank lines are
+//! not rows, except in a CSV table with one column, where a blank line is a null. Records at the
+//! start of every n-th part are passed to `see` unless they are too long; the first record may be
+//! as long as a quarter of the memory. If CSV has a header, its first record is returned whole. The
+//! line ending of CSV is detected at the start of the file.
 //!
-//! Bounds: a few MiB that are read ahead, a record of the sample, and some 40 bytes a part. One
-//! read of the file.
+//! Bounds: a few MiB of read-ahead, one record of the sample, and about 40 bytes per part. One read
+//! of the file.
 
 use std::ops::Range;
 
@@ -22,17 +20,17 @@ use outcore_io::{Error, Result};
 use super::super::source::DriveFile;
 use super::PARSE;
 
-/// Text of a part, about.
+/// The approximate bytes of a part.
 const PART_BYTES: u64 = 1 << 20;
-/// Parts from which rows are sampled, and text of each.
+/// Parts from which rows are sampled, and the bytes of each.
 const SAMPLE_PARTS: u64 = 32;
 const SAMPLE_BYTES: u64 = 64 << 10;
-/// A header is not longer.
+/// The longest header.
 const HEADER_BYTES_MAX: usize = 16 << 20;
-/// A record of the sample is not longer, except for the first; others are not looked at.
+/// The longest record of a sample, except for the first; longer ones are ignored.
 const SAMPLED_BYTES_MAX: usize = 1 << 20;
 
-/// A stretch of the file with whole records.
+/// A range of the file with whole records.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
     pub(super) at_bytes: u64,
@@ -46,20 +44,20 @@ impl Part {
     }
 }
 
-/// How records are told apart.
+/// How the file is split into records.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Records {
     Csv {
         separator: u8,
         has_header: bool,
-        /// What ends a line.
+        /// The line ending.
         end: u8,
     },
     Lines,
 }
 
 impl Records {
-    /// The same with the end of lines that the front of a file has.
+    /// Sets the line ending that is found at the start of a file.
     fn ending(self, front: &[u8]) -> Self {
         match self {
             Records::Csv {
@@ -75,7 +73,7 @@ impl Records {
         }
     }
 
-    /// What finds the ends of records of CSV.
+    /// Creates a framer that finds the ends of CSV records.
     pub(super) fn framer(self) -> Framer {
         match self {
             Records::Csv { separator, end, .. } => Framer::ending(separator, end),
@@ -84,48 +82,48 @@ impl Records {
     }
 }
 
-/// What was found.
+/// The result of a scan.
 #[derive(Debug)]
 pub(super) struct Scanned {
-    /// How records are told apart, with what ends their lines.
+    /// How the file is split into records, with the line ending.
     pub(super) records: Records,
     pub(super) parts: Vec<Part>,
-    /// The first record of CSV, as it is.
+    /// The first record of CSV, unchanged.
     pub(super) header: Vec<u8>,
-    /// Rows that were shown, and places of the file that they came from.
+    /// The number of sampled rows, and of places in the file where they are.
     pub(super) sampled: (u64, u64),
 }
 
-/// Takes a record; the fields of the first one say how many columns there are.
+/// Takes a record. The fields of the first one define the number of columns.
 pub(super) type See<'s> = dyn FnMut(&[u8]) -> Result<()> + 's;
 
-/// The state between two stretches.
+/// The state between two buffers.
 struct Scan<'s, 'f> {
     records: Records,
     framer: Framer,
     see: &'s mut See<'f>,
     found: Scanned,
-    /// Where the next byte is, and where the record and the part began that it belongs to.
+    /// Offsets of the next byte, of the current record, and of the current part.
     at_bytes: u64,
     record_at_bytes: u64,
     part: Part,
     is_header: bool,
-    /// The record that is being read, if it is kept.
+    /// The bytes of the current record, if it is kept.
     kept: Option<Vec<u8>>,
-    /// Whether the record has only blanks so far.
+    /// Whether the record is blank so far.
     is_blank: bool,
     /// Whether blank records are rows.
     is_one_column: bool,
-    /// Every so many parts.
+    /// Every `step`-th part is sampled.
     step: u64,
-    /// The first record of the sample is not longer.
+    /// The longest first record of the sample.
     first_bytes_max: usize,
 }
 
-/// Looks through `file`, or as far as its first `rows_max` rows.
+/// Scans `file`, or only its first `rows_max` rows.
 ///
 /// # Errors
-/// Corrupt: a quote that does not end, a header that is too long. I/O. What `see` fails with.
+/// Corrupt: an unclosed quote, a header that is too long. I/O. Errors of `see`.
 pub(super) fn scan(
     job: &Job,
     file: &DriveFile,
@@ -195,7 +193,7 @@ impl Scan<'_, '_> {
         self.part.at_bytes = self.at_bytes;
         if let Records::Csv { has_header, .. } = self.records {
             self.is_header = has_header;
-            // The first record tells how many columns there are.
+            // The first record defines the number of columns.
             self.kept = Some(Vec::new());
         } else {
             self.keep_or_not();
@@ -207,7 +205,7 @@ impl Scan<'_, '_> {
         parts.map(|part| part.rows_count).sum::<u64>() + self.part.rows_count
     }
 
-    /// Decides whether the record that begins is one of the sample.
+    /// Decides whether the sample includes the next record.
     fn keep_or_not(&mut self) {
         let number = self.found.parts.len() as u64;
         let is_near = self.at_bytes - self.part.at_bytes < SAMPLE_BYTES;
@@ -253,7 +251,7 @@ impl Scan<'_, '_> {
             Records::Lines => false,
         };
         if is_before {
-            // Blank lines in front of all records.
+            // Blank lines before the first record.
             self.part.at_bytes = self.at_bytes;
             self.record_at_bytes = self.at_bytes;
             self.kept = Some(Vec::new());
@@ -307,10 +305,10 @@ impl Scan<'_, '_> {
         };
     }
 
-    /// Ends the last record; `is_all` says whether the file was read to its end.
+    /// Ends the last record; `is_all` is true if the file was read to its end.
     fn finish(mut self, is_all: bool) -> Result<Scanned> {
         if !is_all {
-            // What was begun belongs to nobody.
+            // An incomplete record is left out.
             self.at_bytes = self.record_at_bytes;
         } else if !self.framer.is_whole() {
             return Err(Error::corrupt(
@@ -327,7 +325,7 @@ impl Scan<'_, '_> {
     }
 }
 
-/// Whether a piece of a record has nothing in it.
+/// Whether a piece of a record is blank.
 pub(super) fn is_blank(piece: &[u8], records: Records) -> bool {
     match records {
         Records::Csv { separator, .. } => outcore::read::csv::is_blank(piece, separator),

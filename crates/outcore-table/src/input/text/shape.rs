@@ -1,12 +1,12 @@
-//! What JSON values look like, and the type of a column that all of them have.
+//! The shape of JSON values, and the column type that fits all of them.
 //!
-//! Contract: a [`Shape`] is read from JSON text, and [`Shape::merge`]d with others into one that
-//! all of them have: whole numbers and others are numbers, texts all of which say a day or a time
-//! are such, as in CSV, scalars of different kinds are texts, objects have the fields of all.
-//! Fields keep the order in which they are first met. A value that is an object or a list where
-//! another is something else has no common shape. Pure.
+//! Contract: a [`Shape`] is read from JSON text, and [`Shape::merge`] combines it with others into
+//! one that fits all values. Integers and other numbers become numbers. Texts that are all dates or
+//! times become such, as in CSV. Scalars of different kinds become texts. Objects get the fields of
+//! all. Fields keep the order of their first occurrence. A value that is an object or a list in one
+//! place and something else in another has no common shape. Pure.
 //!
-//! Complexity: a look at each byte, and at each field of what is known for a field that is new.
+//! Complexity: one look at each byte, and for each new field one at each known field.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,28 +18,28 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) enum Shape {
-    /// Nothing, or null.
+    /// No value, or null.
     #[default]
     Null,
     Truth,
-    /// Whole numbers: some of them negative, some beyond those that floats have, some beyond those
-    /// of 64 bits with a sign.
+    /// Integers: whether some are negative, some beyond the exact integers of floats, and some
+    /// beyond signed 64 bits.
     Integer {
         is_negative: bool,
         is_no_float: bool,
         is_large: bool,
     },
     Float,
-    /// Texts, and which days and times all of them say.
+    /// Texts, and the kinds of dates and times that all of them fit.
     Text(Kinds),
     List(Box<Shape>),
     Object(Vec<(String, Shape)>),
-    /// Values that have no shape in common.
+    /// Values without a common shape.
     Mixed,
 }
 
 impl Shape {
-    /// Takes in another value.
+    /// Merges another value.
     pub(super) fn merge(&mut self, other: Shape) {
         *self = match (std::mem::take(self), other) {
             (Shape::Null, one) | (one, Shape::Null) => one,
@@ -90,7 +90,7 @@ impl Shape {
         !matches!(self, Shape::List(_) | Shape::Object(_) | Shape::Mixed)
     }
 
-    /// The type of such values, or the name of the field inside that has none.
+    /// Returns the type of such values, or the name of the inner field that has none.
     pub(super) fn data_type(&self) -> Result<DataType, String> {
         Ok(match self {
             Shape::Truth => DataType::Boolean,
@@ -112,7 +112,7 @@ impl Shape {
     }
 }
 
-/// The fields of an object as columns, or the name of one that has no type.
+/// Returns the fields of an object as columns, or the name of a field without a type.
 pub(super) fn fields_of(fields: &[(String, Shape)]) -> Result<Fields, String> {
     let fields = fields.iter().map(|(name, shape)| {
         let data_type = shape.data_type().map_err(|inner| match inner.is_empty() {
@@ -126,7 +126,7 @@ pub(super) fn fields_of(fields: &[(String, Shape)]) -> Result<Fields, String> {
 
 fn merge_fields(known: &mut Vec<(String, Shape)>, others: Vec<(String, Shape)>) {
     for (place, (name, shape)) in others.into_iter().enumerate() {
-        // Objects of one kind have their fields in one order, mostly.
+        // Objects of one kind mostly have their fields in one order.
         let is_same = |(known, _): &(String, Shape)| *known == name;
         let found = match known.get(place).is_some_and(is_same) {
             true => Some(place),

@@ -1,10 +1,8 @@
-//! Rows whose keys are equal: keys are sorted with their rows' positions, and one of each is
-//! marked.
+//! Removes rows with equal keys: sorts keys with their rows' positions, and marks one row per key.
 //!
-//! Contract: [`mark`] reads the columns of the keys and no others, and turns the mark of one row of
-//! each key.
+//! Contract: [`mark`] reads only the key columns, and flips the mark of one row of each key.
 //!
-//! Bounds: I/O one read of the key columns, and their sort.
+//! Bounds: I/O is one read of the key columns, and their sort.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -25,9 +23,9 @@ use crate::jobs::rows_in::{RowKeys, RowsIn};
 use crate::jobs::sort::KeyInFront;
 use crate::rows::{KeyColumn, RowCodec, place_of};
 
-/// Bytes of rows that one thread marks before it takes others.
+/// Bytes of rows that a thread marks at a time.
 const PART_BYTES: u64 = 32 << 20;
-/// Longer keys are kept as numbers.
+/// Longer keys are kept as hashes.
 const KEPT_KEY_BYTES: usize = 4 << 10;
 
 /// Marks the rows that are kept.
@@ -90,8 +88,8 @@ pub(super) fn mark(
     marked().map_err(|error| Room::named(error, || Ok(room(&narrow.looked_through()?))))
 }
 
-/// What is held of the longest key: as columns of the order and of the group, and as a row; the
-/// first and the last of a part.
+/// The copies of the longest key that are held: as order and group columns, as a row, and as the
+/// first and last key of a part.
 fn costs(narrow: &TableInput, codec: &RowCodec, group: &RowCodec) -> RowCosts {
     let key_of = |codec: &RowCodec| as_key(narrow.long_bytes_of(&codec.key_names()));
     let (key_bytes, group_bytes) = (key_of(codec), key_of(group));
@@ -109,19 +107,19 @@ fn costs(narrow: &TableInput, codec: &RowCodec, group: &RowCodec) -> RowCosts {
     }
 }
 
-/// Takes keys in order and marks one row of each.
+/// Takes keys in order, and marks one row of each.
 struct MarkSink<'m> {
     marks: &'m Marks,
     keeps_last: bool,
     part_bytes: u64,
-    /// Memory of all threads for a long key.
+    /// The memory for long keys on all threads.
     taken_bytes: u64,
-    /// Where parts begin and end.
+    /// The first and last keys of parts.
     edges: Mutex<Vec<Edge>>,
 }
 
-/// A key that is kept to be compared with others: itself, or 256 bits of hashes for a
-/// long one, since every part keeps two of them.
+/// A key that is kept for comparison: the key itself, or 256 bits of hashes for a long one, because
+/// every part keeps two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum KeptKey {
     Whole(Vec<u8>),
@@ -140,11 +138,11 @@ impl KeptKey {
     }
 }
 
-/// What a part says about the keys at its two ends.
+/// The keys at the two ends of a part.
 struct Edge {
     number: usize,
     first_key: KeptKey,
-    /// The row of the first key that was marked.
+    /// The marked row of the first key.
     first_marked: u64,
     last_key: KeptKey,
 }
@@ -153,7 +151,7 @@ struct MarkPart<'m> {
     sink: &'m MarkSink<'m>,
     number: usize,
     first: Option<(KeptKey, u64)>,
-    /// The key that was last seen, and the last of its rows.
+    /// The last key so far, and its last row.
     last: Option<(Vec<u8>, u64)>,
 }
 
@@ -232,8 +230,9 @@ impl RowPart for MarkPart<'_> {
 }
 
 impl MarkSink<'_> {
-    /// A key whose rows are in several parts was marked in each of them: the first is right.
-    /// Without further columns in the order there is none, since rows of equal keys stay together.
+    /// Corrects keys whose rows are in several parts, each of which marked a row: only the first
+    /// mark is right. Without further order columns there is nothing to do, because rows of equal
+    /// keys stay together.
     fn join_edges(self) -> Result<()> {
         let mut edges = self
             .edges

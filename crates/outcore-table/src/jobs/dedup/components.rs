@@ -1,14 +1,14 @@
-//! Rows that belong together: sets that are united by any threads.
+//! Disjoint sets of rows that several threads unite.
 //!
-//! Contract: [`Components::unite`] puts the sets of two rows together;
-//! [`Components::representative`] is the least row of a set, or the largest one, whatever the order
-//! in which and the threads by which sets were united.
+//! Contract: [`Components::unite`] merges the sets of two rows. [`Components::representative`] is
+//! the least row of a set, or the largest one. It does not depend on the order in which threads
+//! united the sets.
 //!
-//! Links are set by compare and swap, from a root to a smaller one (or larger one), and paths are
-//! halved on the way (Jayanti and Tarjan, "Concurrent disjoint set union", Distributed Computing
-//! 2021, linking by index).
+//! Links are set by compare-and-swap from a root to a smaller (or larger) one, and paths are halved
+//! on the way. Source: Jayanti and Tarjan, "Concurrent disjoint set union", Distributed Computing
+//! 2021, linking by index.
 //!
-//! Bounds: four bytes a row. A union takes logarithmic time for rows in any but a contrived order.
+//! Bounds: four bytes per row. A union takes logarithmic time except for contrived orders of rows.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,12 +19,12 @@ pub(super) struct Components {
 }
 
 impl Components {
-    /// What `rows_count` of them take.
+    /// The memory for `rows_count` rows.
     pub(super) fn memory_bytes(rows_count: u64) -> u64 {
         rows_count * size_of::<AtomicU32>() as u64
     }
 
-    /// Each row by itself.
+    /// Starts with each row in a set of its own.
     pub(super) fn new(rows_count: u32, is_largest: bool) -> Self {
         Components {
             parents: (0..rows_count).map(AtomicU32::new).collect(),
@@ -36,7 +36,7 @@ impl Components {
         self.parents[row as usize].load(Ordering::Relaxed)
     }
 
-    /// The row that stands for the set of `row`.
+    /// Returns the representative of the set of `row`.
     pub(super) fn representative(&self, mut row: u32) -> u32 {
         loop {
             let parent = self.parent(row);
@@ -44,7 +44,7 @@ impl Components {
                 return row;
             }
             let above = self.parent(parent);
-            // Whoever has changed it meanwhile has shortened the path, too.
+            // If another thread changed the link meanwhile, it also shortened the path.
             let _ = self.parents[row as usize].compare_exchange_weak(
                 parent,
                 above,
@@ -55,7 +55,7 @@ impl Components {
         }
     }
 
-    /// Puts the sets of two rows together.
+    /// Merges the sets of two rows.
     pub(super) fn unite(&self, one: u32, other: u32) {
         let (mut one, mut other) = (one, other);
         loop {

@@ -1,12 +1,12 @@
-//! Stretches of texts that are cut, and texts without them.
+//! Stretches that are cut from texts, and the texts without them.
 //!
-//! Contract: a [`Mark`] is the place of a passage that occurs before, and that of its first
-//! occurrence; [`Mark::cut`] is what of it is cut. Places count bytes of a text, or tokens;
-//! [`Places`] says which bytes these are. [`united`] takes cuts in the order of their passages, and
-//! keeps those apart that do not touch. [`Cutting`] gives the rows of a table with what is left of
-//! their texts, [`Removed`] a row for each cut.
+//! Contract: a [`Mark`] is the place of a repeated passage, with the place of its first occurrence;
+//! [`Mark::cut`] is the part of it that is cut. Places count bytes or tokens of a text; [`Places`]
+//! converts them to bytes. [`united`] takes cuts in the order of their passages and merges those
+//! that touch. [`Cutting`] returns the rows of a table with the cut texts, [`Removed`] one row per
+//! cut.
 //!
-//! Bounds: [`CUT_BYTES`] a cut; to change a batch takes its texts once more.
+//! Bounds: [`CUT_BYTES`] per cut. Changing a batch needs the memory of its texts once more.
 
 use std::ops::Range;
 use std::str::SplitWhitespace;
@@ -25,19 +25,19 @@ use crate::fault;
 use crate::input::Piece;
 use crate::jobs::copy::{Change, WriteBatch};
 
-/// Bits of a place for the bytes by which a passage is longer than it must be.
+/// Bits of a place for the bytes by which a passage exceeds the least length.
 const EXTRA_BITS: u32 = 2;
 const ROW_BITS: u32 = 32;
 pub(super) const CUT_BYTES: u64 = size_of::<Cut>() as u64;
 
-/// A passage that occurs before, and its first occurrence.
+/// A repeated passage, and its first occurrence.
 pub(super) struct Mark {
     place: u64,
     first: u64,
 }
 
 impl Mark {
-    /// The place of a passage as a number that grows in the order of the input: a text has less
+    /// The place of a passage as a number that ascends in the order of the input. A text has less
     /// than 2^30 bytes or tokens.
     pub(super) fn place(row: u32, start: usize, extra_bytes: usize) -> u64 {
         u64::from(row) << ROW_BITS | (start as u64) << EXTRA_BITS | extra_bytes as u64
@@ -51,8 +51,8 @@ impl Mark {
         })
     }
 
-    /// What is cut, where passages have at least this length: all of it, or what follows its first
-    /// occurrence.
+    /// Returns what is cut, for passages of at least this length: the whole passage, or the part
+    /// after its first occurrence.
     pub(super) fn cut(&self, units_count: usize) -> Cut {
         let row = |place: u64| (place >> ROW_BITS) as u32;
         let start = |place: u64| place as u32 >> EXTRA_BITS;
@@ -76,14 +76,14 @@ pub(super) struct Cut {
     pub(super) row: u32,
     pub(super) start: u32,
     pub(super) end: u32,
-    /// Where its beginning occurs before.
+    /// The row in which its beginning first occurs.
     pub(super) first_row: u32,
 }
 
-/// Where the cuts of a text lie in its bytes; to be asked for in order.
+/// Converts cuts of a text to byte ranges, in ascending order.
 struct Places<'t> {
     text: &'t str,
-    /// What is left of its tokens, if cuts count these, and the number of the next one.
+    /// The remaining tokens, if cuts count tokens, and the number of the next one.
     tokens: Option<SplitWhitespace<'t>>,
     next: u32,
 }
@@ -97,7 +97,8 @@ impl<'t> Places<'t> {
         }
     }
 
-    /// Where a byte is, or a token begins: the end of the text for the one behind the last.
+    /// The offset of a byte, or of the start of a token; the number after the last one gives the
+    /// end of the text.
     fn byte_of(&mut self, number: u32) -> Option<usize> {
         let Some(tokens) = &mut self.tokens else {
             return Some(number as usize);
@@ -109,7 +110,7 @@ impl<'t> Places<'t> {
         Some(begin.unwrap_or(self.text.len()))
     }
 
-    /// The bytes of a cut, with the white space behind its last token.
+    /// The bytes of a cut, with the white space after its last token.
     fn range(&mut self, cut: &Cut) -> Result<Range<usize>> {
         let range = self.byte_of(cut.start).zip(self.byte_of(cut.end));
         let range = range.map(|(start, end)| start..end);
@@ -118,9 +119,9 @@ impl<'t> Places<'t> {
     }
 }
 
-/// Adds a cut to those before it, with which it becomes one where they touch.
+/// Adds a cut, and merges it with earlier ones that it touches.
 pub(super) fn united(cuts: &mut Vec<Cut>, mut cut: Cut) {
-    // One that overlaps its first occurrence begins later than those of the passages after it.
+    // A cut that overlaps its first occurrence starts later than the cuts of the passages after it.
     while let Some(last) = cuts
         .last()
         .filter(|last| last.row == cut.row && last.end >= cut.start)
@@ -134,7 +135,7 @@ pub(super) fn united(cuts: &mut Vec<Cut>, mut cut: Cut) {
     cuts.push(cut);
 }
 
-/// What is said of each cut.
+/// The schema of the file of cuts.
 pub(super) fn removed_schema() -> SchemaRef {
     let number = |name: &str| Field::new(name, DataType::UInt64, false);
     let fields = vec![
@@ -147,20 +148,20 @@ pub(super) fn removed_schema() -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// The rows of a table, their texts without what is cut.
+/// The rows of a table with the cuts removed from their texts.
 pub(super) struct Cutting<'c> {
-    /// In order.
+    /// In ascending order.
     pub(super) cuts: &'c [Cut],
     /// The first row of each piece.
     pub(super) starts: Vec<u64>,
     pub(super) pieces: &'c [Piece],
     pub(super) unit: PassageUnit,
-    /// The place of the column of the text.
+    /// The index of the text column.
     pub(super) column: usize,
 }
 
 impl<'c> Cutting<'c> {
-    /// The cuts of rows from one to before another.
+    /// Returns the cuts of the rows `from..to`.
     fn of(&self, from: u64, to: u64) -> &'c [Cut] {
         let before = |row: u64| self.cuts.partition_point(|cut| u64::from(cut.row) < row);
         &self.cuts[before(from)..before(to)]
@@ -231,7 +232,7 @@ impl Change for Cutting<'_> {
     }
 }
 
-/// A row for each cut.
+/// One row per cut.
 pub(super) struct Removed<'c>(pub(super) &'c Cutting<'c>);
 
 impl Change for Removed<'_> {

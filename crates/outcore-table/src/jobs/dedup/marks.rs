@@ -1,9 +1,9 @@
-//! Which rows are kept: a bit for each.
+//! Marks kept rows with one bit per row.
 //!
-//! Contract: [`Marks`] are turned by any threads; [`Kept`] gives the rows that are marked, or the
-//! others, to a copy.
+//! Contract: any thread may flip [`Marks`]; [`Kept`] passes the marked rows, or the others, to a
+//! copy.
 //!
-//! Bounds: a bit a row.
+//! Bounds: one bit per row.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +15,7 @@ use crate::input::Piece;
 use crate::jobs::copy::{Change, WriteBatch, filtered};
 use crate::jobs::rows_in::piece_and_place;
 
-/// A bit for each row of each piece: whether it is kept.
+/// One bit per row of each piece: whether it is kept.
 pub(super) struct Marks {
     pieces: Vec<Vec<AtomicU64>>,
 }
@@ -28,7 +28,7 @@ impl Marks {
         }
     }
 
-    /// What they take.
+    /// Their memory.
     pub(super) fn memory_bytes(&self) -> u64 {
         let words = self.pieces.iter().map(Vec::len).sum::<usize>();
         (words * size_of::<u64>()) as u64
@@ -43,7 +43,7 @@ impl Marks {
         })
     }
 
-    /// Turns the mark of the row at a position.
+    /// Flips the mark of the row at a position.
     pub(super) fn turn(&self, position: u64) -> Result<()> {
         let (piece, place) = piece_and_place(position);
         let word = self.word(piece, place)?;
@@ -56,7 +56,7 @@ impl Marks {
         Ok(word >> (place % 64) & 1 == 1)
     }
 
-    /// Of each piece: rows that are kept.
+    /// The number of kept rows in each piece.
     pub(super) fn counts(&self) -> Vec<u64> {
         let ones = |word: &AtomicU64| u64::from(word.load(Ordering::Relaxed).count_ones());
         self.pieces
@@ -66,7 +66,7 @@ impl Marks {
     }
 }
 
-/// The rows that are marked, or the others.
+/// The marked rows, or the others.
 pub(super) struct Kept<'k> {
     pub(super) marks: &'k Marks,
     pub(super) counts: &'k [u64],

@@ -1,21 +1,20 @@
-//! Hashes of a text that are alike where texts are.
+//! Hashes of texts that are equal if the texts are similar.
 //!
-//! Contract: [`MinHash::bands`] makes some numbers of a text. Two texts have one of them in common
-//! with a probability that rises steeply where their Jaccard similarity, the share of the shingles
-//! of both that both have, passes the threshold: 1 - (1 - j^r)^b for b bands of r hashes. A shingle
-//! is a number of words, or of characters, one after another; a text that has fewer is one shingle,
-//! and one without any has no bands. Words are runs of letters and digits, in lower case;
-//! characters are those of the words with one blank between them. The numbers depend on the text,
-//! the options and the seed alone.
+//! Contract: [`MinHash::bands`] computes several numbers from a text. Two texts share one of them
+//! with probability 1 - (1 - j^r)^b, for b bands of r hashes. It rises steeply where j passes the
+//! threshold. j is the Jaccard similarity: the share of the shingles of both texts that occur in
+//! both. A shingle is a number of consecutive words or characters. A shorter text is one shingle; a
+//! text without words has no bands. Words are runs of letters and digits, in lower case; characters
+//! are those of the words, with one blank between words. The numbers depend only on the text, the
+//! options and the seed.
 //!
-//! Of each shingle a 32-bit hash goes through as many permutations x -> ax + b modulo 2^32, a odd,
-//! as there are hashes, and the least of each is kept (Broder, "On the resemblance and containment
-//! of documents", 1997; bands: Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", section
-//! 3.4). b and r are those with the least area of mistakes, false and missed ones alike (Zhu,
-//! Nargesian, Pu, Miller, "LSH Ensemble", VLDB 2016, section 5.5).
+//! A 32-bit hash of each shingle goes through a set of permutations x -> ax + b modulo 2^32, a odd,
+//! one per hash. The least value of each permutation is kept (Broder, "On the resemblance and
+//! containment of documents", 1997; bands: Leskovec, Rajaraman, Ullman, "Mining of Massive
+//! Datasets", section 3.4). b and r minimise the area of mistakes, with equal weight for false and
+//! missed matches (Zhu, Nargesian, Pu, Miller, "LSH Ensemble", VLDB 2016, section 5.5).
 //!
-//! Bounds: as many multiplications a shingle as there are hashes, [`LANES`] of them at once in
-//! registers.
+//! Bounds: one multiplication per shingle and hash, [`LANES`] at once in registers.
 
 use outcore_io::{Error, Result};
 use twox_hash::XxHash3_64;
@@ -24,12 +23,12 @@ use super::DEDUP;
 
 /// Permutations whose minima are kept in registers.
 const LANES: usize = 32;
-/// Hashes at most: more say hardly more.
+/// The most hashes; more would hardly improve the result.
 const HASHES_MAX: usize = 4096;
 /// Steps in which areas are added up.
 const AREA_STEPS: usize = 1000;
 
-/// What a text is cut into.
+/// The units into which a text is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shingles {
     /// Of this many words each.
@@ -39,10 +38,10 @@ pub enum Shingles {
 }
 
 impl Shingles {
-    /// As people write them: `words:5` or `chars:20`.
+    /// Reads `words:5` or `chars:20`.
     ///
     /// # Errors
-    /// Usage: something else.
+    /// Usage: any other text.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || {
             Error::usage(
@@ -66,28 +65,28 @@ impl Shingles {
 pub(super) struct MinHash {
     shingles: Shingles,
     bands_count: usize,
-    /// Hashes of a band.
+    /// Hashes per band.
     rows_count: usize,
     multipliers: Vec<u32>,
     addends: Vec<u32>,
     seed: u64,
 }
 
-/// Memory that is used text after text.
+/// Memory that is reused from text to text.
 #[derive(Debug, Default)]
 pub(super) struct Space {
     text: String,
-    /// Hashes of its units: words, or characters.
+    /// Hashes of its words or characters.
     units: Vec<u64>,
     shingles: Vec<u32>,
     least: Vec<u32>,
 }
 
 impl MinHash {
-    /// For a threshold of similarity, with this many hashes at most.
+    /// Creates hashes for a similarity threshold, with at most this many hashes.
     ///
     /// # Errors
-    /// Usage: a similarity that is not between 0 and 1, no hashes or too many.
+    /// Usage: a similarity that is not between 0 and 1, no hashes, or too many.
     pub(super) fn new(
         shingles: Shingles,
         (jaccard, hashes_count): (f64, usize),
@@ -105,7 +104,7 @@ impl MinHash {
             return Err(Error::usage(DEDUP, cause).hint(hint));
         }
         let (bands_count, rows_count) = bands_for(jaccard, hashes_count);
-        // Whole registers; what is beyond the last band is not looked at.
+        // Whole registers; hashes after the last band are ignored.
         let padded = (bands_count * rows_count).next_multiple_of(LANES);
         let draw = |place: usize, what: u64| {
             XxHash3_64::oneshot_with_seed(seed ^ what, &(place as u64).to_le_bytes()) as u32
@@ -120,12 +119,12 @@ impl MinHash {
         })
     }
 
-    /// How many bands there are, and of how many hashes each.
+    /// The number of bands, and of hashes per band.
     pub(super) fn shape(&self) -> (usize, usize) {
         (self.bands_count, self.rows_count)
     }
 
-    /// Gives the bands of a text to `take`; there are none if it has no words.
+    /// Passes the bands of a text to `take`; a text without words has none.
     pub(super) fn bands(&self, text: &str, space: &mut Space, mut take: impl FnMut(u64)) {
         self.cut(text, space);
         if space.shingles.is_empty() {
@@ -144,13 +143,13 @@ impl MinHash {
         for (number, band) in bands.take(self.bands_count).enumerate() {
             bytes.clear();
             bytes.extend(band.iter().flat_map(|least| least.to_le_bytes()));
-            // A band is equal to nothing but the same band.
+            // Each band has its own seed, so only values of the same band are equal.
             let seed = self.seed.wrapping_add(number as u64);
             take(XxHash3_64::oneshot_with_seed(seed, &bytes));
         }
     }
 
-    /// The shingles of a text.
+    /// Computes the shingles of a text.
     fn cut(&self, text: &str, space: &mut Space) {
         space.units.clear();
         space.shingles.clear();
@@ -185,7 +184,7 @@ impl MinHash {
     }
 }
 
-/// All bits of a number depend on all of it (the finaliser of SplitMix64).
+/// Mixes a number so that every bit depends on all of its bits (the finaliser of SplitMix64).
 fn mixed(number: u64) -> u64 {
     let mut number = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -193,7 +192,7 @@ fn mixed(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// Gives the words of a text in lower case, one after another; `space` is where that is made.
+/// Passes the words of a text in lower case to `take`; `space` is a buffer for them.
 fn each_word(text: &str, space: &mut String, take: impl FnMut(&str)) {
     space.clear();
     if text.is_ascii() {
@@ -206,7 +205,7 @@ fn each_word(text: &str, space: &mut String, take: impl FnMut(&str)) {
     words.filter(|word| !word.is_empty()).for_each(take);
 }
 
-/// The least of each permutation over all shingles.
+/// The least value of each permutation over all shingles.
 struct Minima<'m> {
     shingles: &'m [u32],
     multipliers: &'m [u32],
@@ -238,7 +237,7 @@ impl pulp::NullaryFnOnce for Minima<'_> {
     }
 }
 
-/// Of all numbers of bands and of hashes in a band, those with the fewest mistakes.
+/// Chooses the numbers of bands and of hashes per band with the fewest mistakes.
 fn bands_for(jaccard: f64, hashes_count: usize) -> (usize, usize) {
     let mut best = (f64::INFINITY, (1, 1));
     for bands in 1..=hashes_count {
@@ -252,7 +251,7 @@ fn bands_for(jaccard: f64, hashes_count: usize) -> (usize, usize) {
     best.1
 }
 
-/// The area below the curve before the threshold, and above the curve after it.
+/// The area below the curve before the threshold, plus the area above the curve after it.
 fn mistakes(jaccard: f64, (bands, rows): (usize, usize)) -> f64 {
     let step = 1.0 / AREA_STEPS as f64;
     let found = |similarity: f64| 1.0 - (1.0 - similarity.powi(rows as i32)).powi(bands as i32);
@@ -278,7 +277,7 @@ mod tests {
 
     #[test]
     fn bands_are_those_that_the_source_of_the_areas_has() {
-        // As datasketch 1.6 has them.
+        // The values that datasketch 1.6 chooses.
         assert_eq!(bands_for(0.8, 128), (9, 13));
         assert_eq!(bands_for(0.5, 128), (25, 5));
         assert_eq!(bands_for(0.9, 256), (9, 28));
@@ -298,7 +297,7 @@ mod tests {
 
     #[test]
     fn the_share_of_equal_minima_is_the_similarity() {
-        // Bands of one hash each: the share of them that are equal is the similarity of the texts.
+        // With one hash per band, the share of equal bands is the similarity of the texts.
         let mut hash = MinHash::new(Shingles::Words(1), (0.8, 128), 7).unwrap();
         let count = 1024;
         let draw = |place: usize, what: u64| mixed(mixed(place as u64) ^ what) as u32;

@@ -1,18 +1,18 @@
-//! Tables without duplicates, in the order of the input.
+//! Removes duplicate rows, and keeps the order of the input.
 //!
-//! Contract: of the rows of each key one is kept, the first, the last, or the one that comes first
-//! in the order of further columns; those that are kept stay where they were. Nulls are equal to
-//! each other. [`unique`](super::unique()) gives the same rows in the order of their keys.
-//! [`dedup_near`] does so with rows whose texts are nearly the same, and [`dedup_substring`] with
-//! passages of texts.
+//! Contract: of the rows with equal keys, one is kept: the first, the last, or the first in the
+//! order of further columns. Kept rows stay in their order. Nulls are equal to each other.
+//! [`unique`](super::unique()) gives the same rows in the order of their keys. [`dedup_near`]
+//! removes rows whose texts are nearly the same, and [`dedup_substring`] removes repeated passages
+//! of texts.
 //!
-//! Two passes. The first reads the columns of the keys and no others, sorts them with the rows'
-//! positions, and marks in a bit for each row whether it is kept ([`by_key`]); of texts it sorts
-//! some hashes that are alike where the texts are ([`near`]). The second copies the rows that are
-//! kept. So keys are all that goes through scratch, and a duplicate costs its key.
+//! There are two passes. The first reads only the key columns, sorts them with the rows' positions,
+//! and marks each kept row with a bit ([`by_key`]). For near duplicates it sorts hashes of the
+//! texts instead ([`near`]). The second pass copies the kept rows. So only keys go through scratch,
+//! and the cost of a duplicate is that of its key.
 //!
-//! Bounds: a bit a row in memory, and of texts four bytes a row; I/O one read of the key columns,
-//! their sort, and a copy.
+//! Bounds: one bit of memory per row, and four bytes per row for near duplicates. I/O is one read
+//! of the key columns, their sort, and a copy.
 
 mod by_key;
 mod components;
@@ -45,7 +45,7 @@ pub use passages::PassageUnit;
 pub use substring::{Substring, SubstringSummary, dedup_substring};
 
 const DEDUP: &str = "remove duplicates";
-/// What the marks reserve, by name in a ledger.
+/// The ledger's name for the memory of the marks.
 const MARKS: &str = "rows that are kept";
 
 /// Which row of each key is kept.
@@ -56,23 +56,23 @@ pub enum Keep {
     First,
     /// The last in the input.
     Last,
-    /// The first in the order of these columns, and of several the first in the input.
+    /// The first in the order of these columns; among equal ones, the first in the input.
     Best(Vec<KeyColumn>),
 }
 
-/// What was kept, and what was not.
+/// The kept and the removed rows.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DedupSummary {
     /// The whole job.
     pub table: TableSummary,
-    /// Rows that were left out.
+    /// The number of removed rows.
     pub removed: u64,
-    /// Length of the file with those; nothing if there is none.
+    /// Length of the file with the removed rows, if there is one.
     pub removed_bytes: u64,
 }
 
-/// Copies a table without the rows whose `keys` are those of a row that is kept, or by all columns
-/// if there are none; what is left out goes to the file `removed`, if there is one.
+/// Copies a table and keeps one row per key; `keys` are the key columns, or all columns if it is
+/// empty. Removed rows go to the file `removed`, if given.
 ///
 /// # Errors
 /// As [`sort`](super::sort()) and [`copy`](super::copy()).
@@ -127,15 +127,15 @@ pub fn dedup(
     Ok(done.since(started))
 }
 
-/// The rows that are kept, and the others.
+/// The kept rows, and the others.
 struct Chosen<'c> {
     kept: &'c dyn Change,
     others: &'c dyn Change,
-    /// Of what is written of the others.
+    /// The schema of the file for the others.
     others_schema: &'c SchemaRef,
 }
 
-/// Copies the chosen rows of an input of which something was sorted before.
+/// Copies the chosen rows of an input, after a sort of its keys or hashes.
 fn write(
     job: &Job,
     ends: &TableEnds<'_>,
@@ -169,7 +169,7 @@ fn write(
         removed: kept.rows_in - kept.rows_out,
         removed_bytes: left_out.lens_bytes.iter().sum(),
         table: TableSummary {
-            // The input counts all that was read of it.
+            // The input counts all bytes that were read from it.
             read_bytes: sorted.read_bytes + kept.read_bytes - sorted_bytes,
             written_bytes: sorted.written_bytes + left_out.written_bytes + kept.written_bytes,
             scratch_bytes: sorted.scratch_bytes,

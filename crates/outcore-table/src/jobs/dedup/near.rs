@@ -1,15 +1,16 @@
-//! Rows whose texts are nearly the same.
+//! Removes rows whose texts are nearly the same.
 //!
-//! Contract: two rows belong together if a band of their texts is equal
-//! ([`minhash`](super::minhash)), or if a third one belongs to both. Of the rows that belong
-//! together one is kept, the first or the last. Rows without a text, or without a word in it, are
-//! kept. Which rows these are is a function of the rows, the options and the seed.
+//! Contract: two rows are in one set if their texts share a band ([`minhash`](super::minhash)), or
+//! if a third row is in a set with both. One row of each set is kept, the first or the last. Rows
+//! without text, or without a word in it, are kept. The result depends only on the rows, the
+//! options and the seed.
 //!
-//! The bands of all texts are sorted with the numbers of their rows, 16 bytes each, and rows that
-//! come together are united ([`components`](super::components)). The rows that are left out get a
-//! column `duplicate_of`: the number of the row that is kept for them, from 0.
+//! The bands of all texts are sorted with their row numbers, 16 bytes each. Rows with equal bands
+//! are then adjacent, and their sets are merged ([`components`](super::components)). Removed rows
+//! get a column `duplicate_of`: the number, from 0, of the row that was kept instead.
 //!
-//! Bounds: four bytes a row in memory; I/O one read of the text, the sort of its bands, and a copy.
+//! Bounds: four bytes of memory per row. I/O is one read of the text, the sort of its bands, and a
+//! copy.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,37 +39,37 @@ use crate::jobs::{TableEnds, TableSummary};
 use crate::output::OutputOptions;
 use crate::schema::FieldPlace;
 
-/// What the rows that belong together reserve, by name in a ledger.
+/// The ledger's name for the memory of the sets.
 const SETS: &str = "rows that belong together";
-/// The column with the row that was kept.
+/// The column with the number of the kept row.
 const KEPT_COLUMN: &str = "duplicate_of";
 const BAND_BYTES: usize = 8;
 const ROW_BYTES: usize = BAND_BYTES + size_of::<u32>();
-/// Bytes of bands that one thread looks at before it takes others.
+/// Bytes of bands that a thread takes at a time.
 const PART_BYTES: u64 = 32 << 20;
-/// Bands that the engine is shown before it begins.
+/// The number of bands in the engine's sample.
 const SAMPLE_BANDS: u64 = 1 << 16;
 const SHOWN_ROWS: u64 = 1 << 10;
 
-/// Which texts are nearly the same.
+/// Defines which texts are nearly the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Near {
-    /// The column of the text.
+    /// The text column.
     pub column: String,
-    /// From which similarity on: the share of the shingles of two texts that both have.
+    /// The least similarity: the share of the shingles of two texts that occur in both.
     pub jaccard: f64,
-    /// What texts are cut into.
+    /// The units into which texts are cut.
     pub shingles: Shingles,
-    /// Hashes of a text: more are surer.
+    /// Hashes per text; more give more reliable results.
     pub hashes_count: usize,
-    /// Decides about the hashes.
+    /// The seed of the hashes.
     pub seed: u64,
-    /// Of rows that belong together the last is kept, not the first.
+    /// Keeps the last row of a set, not the first.
     pub keeps_last: bool,
 }
 
 impl Near {
-    /// The texts of a column from a similarity on, five words a shingle, by 128 hashes.
+    /// Compares the texts of a column, with five words per shingle and 128 hashes.
     pub fn new(column: impl Into<String>, jaccard: f64) -> Self {
         Near {
             column: column.into(),
@@ -81,12 +82,12 @@ impl Near {
     }
 }
 
-/// Copies a table without the rows whose text is nearly that of a row that is kept; what is left
-/// out goes to the file `removed`, if there is one, with the number of the row that was kept.
+/// Copies a table and keeps one row of each set with nearly the same text. Removed rows go to the
+/// file `removed`, if given, with the number of the row that was kept.
 ///
 /// # Errors
-/// As [`dedup`](super::dedup()); usage: a column that is not a text, a similarity or a number of
-/// hashes that cannot be, more than 2^32 rows.
+/// As [`dedup`](super::dedup()). Usage: a column that is not text, an invalid similarity or number
+/// of hashes, more than 2^32 rows.
 pub fn dedup_near(
     job: &Job,
     ends: &TableEnds<'_>,
@@ -145,7 +146,7 @@ pub(super) fn check_text(schema: &SchemaRef, name: &str) -> Result<()> {
     }
 }
 
-/// Unites the rows whose texts have a band in common.
+/// Merges the sets of rows whose texts share a band.
 fn unite(
     job: &Job,
     texts: &TableInput,
@@ -181,13 +182,13 @@ fn unite(
     ))
 }
 
-/// Bands with the numbers of their rows, on their way into the engine.
+/// Bands with their row numbers, as input of the engine.
 struct BandsIn<'a> {
     texts: &'a TableInput,
     hash: &'a MinHash,
     shape: ReadShape,
     starts: Vec<u64>,
-    /// The next piece that nobody has taken.
+    /// The pieces that no thread has taken yet.
     queue: PieceQueue,
     begun: AtomicUsize,
 }
@@ -206,7 +207,7 @@ impl RowSource for BandsIn<'_> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // Arrays as read, texts of one type, and a batch of bands.
+        // Arrays as read, texts converted to one type, and a batch of bands.
         let batches_bytes = 3 * self.shape.batch_bytes;
         (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
     }
@@ -215,7 +216,7 @@ impl RowSource for BandsIn<'_> {
         self.texts.stored_bytes().into()
     }
 
-    /// Bands are random numbers.
+    /// Bands are uniformly distributed.
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
         let mut rows = RowBatch::default();
         for from in (0..SAMPLE_BANDS).step_by(SHOWN_ROWS as usize) {
@@ -265,7 +266,7 @@ impl RowSource for BandsIn<'_> {
     }
 }
 
-/// Rows by their band.
+/// Orders rows by band.
 struct BandKey;
 
 impl SortKey for BandKey {
@@ -280,7 +281,7 @@ impl SortKey for BandKey {
     }
 }
 
-/// Takes bands in order, and unites the rows of each.
+/// Takes bands in order, and merges the sets of the rows with equal bands.
 struct UniteSink<'s> {
     sets: &'s Components,
     part_bytes: u64,
@@ -333,12 +334,12 @@ fn cut_short() -> Error {
     Error::corrupt(DEDUP, "a band is cut short").hint("a bug, or scratch was changed: run again")
 }
 
-/// Rows and those that stand for them.
+/// Rows and their representatives.
 struct Rows<'r> {
     sets: &'r Components,
     starts: Vec<u64>,
     pieces: &'r [Piece],
-    /// Of each piece: rows that stand for themselves.
+    /// The number of kept rows in each piece.
     kept_counts: Vec<u64>,
 }
 
@@ -357,7 +358,7 @@ impl<'r> Rows<'r> {
         }
     }
 
-    /// Of the rows of a batch: which stand for them, and which are kept, or are not.
+    /// Returns the kept rows of a batch, or the removed ones, with the representative of each.
     fn chosen(
         &self,
         (piece, first): (usize, u64),
@@ -385,7 +386,7 @@ impl<'r> Rows<'r> {
     }
 }
 
-/// The rows that are kept.
+/// The kept rows.
 struct Alone<'r>(&'r Rows<'r>);
 
 impl Change for Alone<'_> {
@@ -404,7 +405,7 @@ impl Change for Alone<'_> {
     }
 }
 
-/// The others, each with the row that is kept for it.
+/// The removed rows, each with the row that was kept instead.
 struct Others<'r> {
     rows: &'r Rows<'r>,
     schema: &'r SchemaRef,

@@ -1,19 +1,20 @@
-//! Passages of a length in texts: their hashes, one place after another, and which of them may
-//! occur twice.
+//! Hashes of all passages of a given length in texts, and a filter of those that may repeat.
 //!
-//! Contract: [`Passages::each`] gives every passage of a text. Of bytes, each begins at a character
-//! and is the shortest one of at least this many bytes that ends after one. Of tokens, which are
-//! what white space (Unicode's) separates, each has this many of them; places count tokens then,
-//! and what white space stands between them makes no difference. Equal passages have equal hashes.
-//! Others have so with a probability of (b / 2^61)^2 for passages of b bytes, over the choice of
-//! the two bases: of 2^32 passages of 50 bytes, two have with one of 2^-48. [`Repeats`] says of a
-//! passage that it occurs once only where that is certain.
+//! Contract: [`Passages::each`] returns every passage of a text. A passage counted in bytes begins
+//! and ends at a character border, and is the shortest one of at least the given length. A passage
+//! counted in tokens has the given number of them. Tokens are separated by white space (Unicode's),
+//! which has no effect on the hash; places count tokens then.
+//!
+//! Equal passages have equal hashes. Different passages of b bytes have equal hashes with a
+//! probability of (b / 2^61)^2, over the choice of the two bases. Among 2^32 passages of 50 bytes,
+//! the probability that any two collide is 2^-48. [`Repeats`] reports a passage as unique only if
+//! that is certain.
 //!
 //! The hash is Karp and Rabin's ("Efficient randomized pattern-matching algorithms", IBM Journal of
 //! Research and Development 1987): a polynomial modulo the prime 2^61 - 1, at two random points.
 //!
-//! Bounds: four multiplications a byte of text, or a token, whatever the length of the passages;
-//! two bits a slot of [`Repeats`]; 16 bytes a token of a passage.
+//! Bounds: four multiplications per byte of text, or per token, for any length of the passages; two
+//! bits per slot of [`Repeats`]; 16 bytes per token of a passage.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,8 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use twox_hash::{XxHash3_64, XxHash3_128};
 
 const PRIME: u64 = (1 << 61) - 1;
-/// A character has this many bytes at most: a passage is longer by one less at most, and shorter by
-/// as much on its way.
+/// The most bytes of a character. A passage exceeds the length by at most one byte less. While it
+/// slides, it can be as much shorter.
 const CHAR_BYTES_MAX: usize = 4;
 /// Slots of a word.
 const SLOTS: u64 = 32;
@@ -30,13 +31,13 @@ const SLOTS: u64 = 32;
 /// The value of a passage at both points.
 pub(super) type Hash = [u64; 2];
 
-/// What the length of passages is counted in.
+/// The unit of the length of passages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PassageUnit {
     /// Bytes; characters stay whole.
     #[default]
     Bytes,
-    /// Tokens: what white space separates.
+    /// Tokens, separated by white space.
     Tokens,
 }
 
@@ -45,13 +46,13 @@ pub(super) struct Passages {
     unit: PassageUnit,
     units_count: usize,
     bases: [u64; 2],
-    /// Of each base: its powers from `units_count - CHAR_BYTES_MAX` on; of tokens from
-    /// `units_count - 1` on.
+    /// Powers of each base, from `units_count - CHAR_BYTES_MAX` on; for tokens, from `units_count -
+    /// 1` on.
     powers: [[u64; 2 * CHAR_BYTES_MAX]; 2],
 }
 
 impl Passages {
-    /// The least length: below, passages have too little in common with what people call one.
+    /// The least length; shorter passages repeat by chance.
     pub(super) fn len_min(unit: PassageUnit) -> usize {
         match unit {
             PassageUnit::Bytes => 8,
@@ -59,7 +60,7 @@ impl Passages {
         }
     }
 
-    /// Of `units_count` tokens, or at least so many bytes.
+    /// Passages of `units_count` tokens, or of at least so many bytes.
     pub(super) fn new(unit: PassageUnit, units_count: usize) -> Self {
         let less = match unit {
             PassageUnit::Bytes => CHAR_BYTES_MAX,
@@ -87,8 +88,8 @@ impl Passages {
         }
     }
 
-    /// Gives each passage of `text` to `found`: where it begins, its length and its hash. How long
-    /// the text is.
+    /// Passes each passage of `text` to `found`: its start, length and hash. Returns the length of
+    /// the text.
     pub(super) fn each(&self, text: &str, found: impl FnMut(usize, usize, Hash)) -> usize {
         match self.unit {
             PassageUnit::Bytes => {
@@ -141,7 +142,7 @@ impl Passages {
                 }
                 found(start, end - start, hash);
             }
-            // The first byte leaves.
+            // Removes the first byte.
             let value = u64::from(bytes[start]) + 1;
             let power = end - start - 1 + CHAR_BYTES_MAX - self.units_count;
             for (hash, powers) in hash.iter_mut().zip(&self.powers) {
@@ -151,7 +152,7 @@ impl Passages {
     }
 }
 
-/// A token as a number for each base.
+/// Converts a token to a number for each base.
 fn token_value(token: &str) -> Hash {
     let hash = XxHash3_128::oneshot(token.as_bytes());
     [hash as u64, (hash >> 64) as u64].map(|part| sum(part & PRIME, 0))
@@ -167,14 +168,14 @@ fn sum(one: u64, other: u64) -> u64 {
     if whole >= PRIME { whole - PRIME } else { whole }
 }
 
-/// Slots of hashes: whether nothing, one or several have come there.
+/// Slots of hashes: whether none, one or several passages have hit them.
 pub(super) struct Repeats {
     words: Vec<AtomicU64>,
     shift: u32,
 }
 
 impl Repeats {
-    /// Of about `bytes`, at most.
+    /// Creates slots of at most about `bytes` of memory.
     pub(super) fn new(bytes: u64) -> Self {
         let words = (bytes / size_of::<u64>() as u64).max(2);
         let words_log2 = words.ilog2();
@@ -184,21 +185,21 @@ impl Repeats {
         }
     }
 
-    /// What they take.
+    /// Their memory.
     pub(super) fn memory_bytes(&self) -> u64 {
         (self.words.len() * size_of::<u64>()) as u64
     }
 
-    /// The place of a hash: its word, and the first of its two bits.
+    /// The word of a hash's slot, and the first of its two bits.
     fn place(&self, hash: Hash) -> (&AtomicU64, u64) {
-        // Fibonacci hashing (Knuth, volume 3, section 6.4), since the value of a short passage is
+        // Fibonacci hashing (Knuth, volume 3, section 6.4), because the value of a short passage is
         // small.
         let slot = hash[0].wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift;
         let word = &self.words[(slot / SLOTS) as usize];
         (word, 1 << (2 * (slot % SLOTS)))
     }
 
-    /// A passage has come; whether another one was in its slot before it.
+    /// Adds a passage, and returns whether its slot was hit before.
     pub(super) fn add(&self, hash: Hash) -> bool {
         let (word, once) = self.place(hash);
         let before = word.fetch_or(once, Ordering::Relaxed);
@@ -209,7 +210,7 @@ impl Repeats {
         is_again
     }
 
-    /// Whether several may be equal to this one, once all have come.
+    /// Whether several passages may equal this one, after all have been added.
     pub(super) fn may_repeat(&self, hash: Hash) -> bool {
         let (word, once) = self.place(hash);
         word.load(Ordering::Relaxed) & once << 1 != 0

@@ -1,23 +1,24 @@
-//! Texts without the passages that occur before.
+//! Removes passages of texts that already occurred.
 //!
-//! Contract: text that occurs before it in the same column, in an earlier row or earlier in its
-//! own, is cut where it has at least so many bytes, or tokens ([`PassageUnit`]), and with tokens
-//! goes the white space after them; what is left of a text stands together. So each byte that is
-//! cut lies in a passage of that length that is found before, and the first occurrence of
-//! everything stays. A passage that overlaps its first occurrence is cut after that. Characters
-//! stay whole. All rows are kept, those whose text becomes empty, too; nulls stay nulls. The result
-//! depends on the rows and the length alone.
+//! Contract: a passage is removed if it already occurred in the same column, in an earlier row or
+//! earlier in its own text. It must have at least the given number of bytes or tokens
+//! ([`PassageUnit`]). With tokens, the white space after the passage is removed as well. The rest
+//! of the text is joined. So each removed byte is part of a passage of that length that occurs
+//! before, and the first occurrence of every passage stays. If a passage overlaps its first
+//! occurrence, only the part after it is removed. Characters stay whole. All rows are kept, also
+//! those whose text becomes empty; nulls stay null. The result depends only on the rows and the
+//! length.
 //!
-//! Passages of the length at every character are hashed ([`passages`](super::passages)), and those
-//! that may occur twice are sorted with their places; the first of each is left alone, the places
-//! of the others are sorted again, as they are found, and united. This finds what a suffix array
-//! finds (Lee, Ippolito, Nystrom, Zhang, Eck, Callison-Burch, Carlini, "Deduplicating Training Data
-//! Makes Language Models Better", ACL 2022, section 4.1), and sorts passages that repeat, not all
-//! suffixes.
+//! The passage at every character is hashed ([`passages`](super::passages)), and the passages that
+//! may repeat are sorted with their places. The first place of each passage stays. The other places
+//! are sorted again while the first sort returns them, and overlapping ones are merged. The result
+//! equals that of a suffix array, but only repeated passages are sorted, not all suffixes. Source:
+//! Lee, Ippolito, Nystrom, Zhang, Eck, Callison-Burch, Carlini, "Deduplicating Training Data Makes
+//! Language Models Better", ACL 2022, section 4.1.
 //!
-//! Bounds: a sixteenth of the memory for what is cut, 64 bytes a stretch at most, and an eighth for
-//! the filter; I/O two reads of the texts, the sorts of the passages that repeat, 28 and 20 bytes
-//! each, and a copy.
+//! Bounds: a sixteenth of the memory for the cuts, at most 64 bytes each, and an eighth for the
+//! filter. I/O is two reads of the texts, the sorts of the repeated passages, 28 and 20 bytes each,
+//! and a copy.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -46,59 +47,59 @@ use crate::jobs::sort::{open, read_shape, scratch_dir, sort_all};
 use crate::jobs::{TableEnds, TableSummary};
 use crate::output::OutputOptions;
 
-/// What is reserved, by name in a ledger.
+/// Names of reservations in the ledger.
 const FILTER: &str = "passages that may repeat";
 const CUTS: &str = "stretches that are cut";
-/// The longest passages that are looked for, in bytes or tokens.
+/// The longest passages, in bytes or tokens.
 const UNITS_COUNT_MAX: usize = 1 << 20;
-/// Places have room for so long a text.
+/// The longest text whose places can be stored.
 const TEXT_BYTES_MAX: usize = 1 << 30;
-/// One part in this many of the memory.
+/// Cuts may take 1/`CUTS_SHARE` of the memory, and the filter 1/`FILTER_SHARE`.
 const CUTS_SHARE: u64 = 16;
 const FILTER_SHARE: u64 = 8;
 const FILTER_BYTES_MIN: u64 = 1 << 16;
-/// A passage and its place; a place and that of its first occurrence.
+/// Items of the first sort: a passage and its place. Items of the second: a place and that of its
+/// first occurrence.
 const ITEM_BYTES: usize = 24;
 const MARK_BYTES: usize = 16;
-/// Batches of marks on their way from one sort to the other.
+/// Batches of marks in flight between the two sorts.
 const BATCHES: usize = 4;
 const BATCH_BYTES: usize = 64 << 10;
 const PART_BYTES: u64 = 32 << 20;
-/// Items that the engine is shown before it begins.
+/// The number of items in the engine's sample.
 const SAMPLE_ITEMS: u64 = 1 << 16;
 const SHOWN_ITEMS: u64 = 1 << 10;
 
-/// What of which texts is cut.
+/// Which passages of which texts are removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Substring {
-    /// The column of the text.
+    /// The text column.
     pub column: String,
-    /// Passages have at least this many bytes, or tokens.
+    /// The least length of passages, in bytes or tokens.
     pub units_count: usize,
-    /// Which of the two.
+    /// The unit of that length.
     pub unit: PassageUnit,
 }
 
-/// What was cut.
+/// The removed passages.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SubstringSummary {
     /// The whole job.
     pub table: TableSummary,
-    /// Stretches that were cut.
+    /// The number of stretches that were cut.
     pub cuts: u64,
-    /// Bytes of them, or tokens.
+    /// Their length in bytes or tokens.
     pub cut_units: u64,
-    /// Length of the file that says which; nothing if there is none.
+    /// Length of the file that lists the cuts, if there is one.
     pub removed_bytes: u64,
 }
 
-/// Copies a table without the passages of a text that occur before; the file `removed`, if there is
-/// one, says which these were.
+/// Copies a table without repeated passages of a text. The file `removed`, if given, lists the
+/// cuts.
 ///
 /// # Errors
-/// As [`dedup`](super::dedup()); usage: a column that is not a text, a length below 8 bytes or 2
-/// tokens, or above 2^20, more than 2^32 rows. Memory: more stretches are cut than a sixteenth of
-/// it holds.
+/// As [`dedup`](super::dedup()). Usage: a column that is not text; a length below 8 bytes or 2
+/// tokens, or above 2^20; more than 2^32 rows. Memory: the cuts need more than a sixteenth of it.
 pub fn dedup_substring(
     job: &Job,
     ends: &TableEnds<'_>,
@@ -157,7 +158,7 @@ pub fn dedup_substring(
     })
 }
 
-/// The search for what occurs before.
+/// The search for repeated passages.
 struct Search<'a> {
     texts: &'a TableInput,
     /// The first row of each piece.
@@ -167,17 +168,17 @@ struct Search<'a> {
     dir: PathBuf,
 }
 
-/// What the first read has seen.
+/// The counts of the first read.
 #[derive(Default)]
 struct Seen {
     /// Bytes or tokens of all texts.
     text_units: AtomicU64,
-    /// Passages that came into a slot that was taken.
+    /// Passages whose slot was already hit.
     again: AtomicU64,
 }
 
 impl Search<'_> {
-    /// The stretches that are cut, in order.
+    /// Returns the cuts, in order.
     fn run(&self, job: &Job, free_bytes: u64) -> Result<(Vec<Cut>, TableSummary)> {
         let stored_bytes: u64 = self
             .texts
@@ -185,14 +186,14 @@ impl Search<'_> {
             .iter()
             .map(|piece| piece.stored_bytes)
             .sum();
-        // Where there is room: a slot of two bits for each of some eight times the stored bytes.
+        // If the memory allows, the filter has about eight 2-bit slots per stored byte.
         let filter_bytes = stored_bytes
             .saturating_mul(16)
             .max(FILTER_BYTES_MIN)
             .min(free_bytes / FILTER_SHARE);
         let repeats = Repeats::new(filter_bytes);
         let _filter = job.budget.reserve(FILTER, repeats.memory_bytes())?;
-        // Both sorts run at the same time, and the first one reads, too.
+        // Both sorts run at the same time, and the first one also reads.
         let third_bytes = job.budget.free_bytes() / 3;
         let with = |bytes: u64| Job {
             budget: Budget::new(bytes),
@@ -213,7 +214,7 @@ impl Search<'_> {
         let cuts = CutSink {
             units_count: self.units_count,
             part_bytes: (marks.data_bytes / shape.readers_count as u64).clamp(1, PART_BYTES),
-            // Lists grow by doubling, and are put together at the end.
+            // Lists grow by doubling, and are joined at the end.
             cuts_max: free_bytes / CUTS_SHARE / (4 * CUT_BYTES),
             cuts: AtomicU64::new(0),
             parts: Mutex::new(Vec::new()),
@@ -234,7 +235,8 @@ impl Search<'_> {
         let threads_count = shape.readers_count;
         let (found, sorted) = std::thread::scope(|scope| {
             let cuts = &cuts;
-            // Marks go with this thread: whoever sends learns that nobody takes any more.
+            // The marks are dropped when this thread ends, so the sender learns that nothing
+            // receives any more.
             let behind = move || {
                 let ends: (&dyn RowSource, &dyn RowSink) = (&marks, cuts);
                 sort_all(&second, threads_count, ends, &Front(8), self.dir.clone())
@@ -249,7 +251,7 @@ impl Search<'_> {
                 &Front(16),
                 self.dir.clone(),
             );
-            // The other one ends when there is nothing more to come.
+            // The other sort ends when no more marks can come.
             drop(firsts);
             let sorted = running.join();
             let gone =
@@ -258,7 +260,8 @@ impl Search<'_> {
             Ok::<_, Error>((found, sorted))
         })?;
         let (found, sorted) = match (found, sorted) {
-            // Why the second one stopped taking is the reason.
+            // The first sort failed because the second one stopped; the second one's error is the
+            // cause.
             (Err(error), Err(reason)) if error.kind() == Kind::Interrupted => {
                 return Err(with_hint(reason));
             }
@@ -276,7 +279,7 @@ impl Search<'_> {
         Ok((cuts.all(), summary))
     }
 
-    /// Gives each text with its row to `take`, of pieces that nobody has taken.
+    /// Passes each text, with its row, to `take`, for pieces that no thread has taken yet.
     fn each_text(
         &self,
         reader_bytes: u64,
@@ -305,7 +308,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Reads all texts, and notes which passages come again.
+    /// Reads all texts, and adds their passages to the filter.
     fn look(&self, job: &Job, shape: ReadShape, repeats: &Repeats) -> Result<Seen> {
         let stored_bytes = self
             .texts
@@ -332,7 +335,7 @@ impl Search<'_> {
     }
 }
 
-/// An error of one of the sorts, which speaks of its share of the memory only.
+/// Adds a hint to an error of one of the sorts, which only knows its share of the memory.
 fn with_hint(error: Error) -> Error {
     match error.kind() {
         Kind::Memory => error.hint("allow more with --memory, of which two sorts have a part each"),
@@ -340,7 +343,7 @@ fn with_hint(error: Error) -> Error {
     }
 }
 
-/// Passages that may repeat with their places, on their way into the engine.
+/// Passages that may repeat, with their places, as input of the engine.
 struct PassagesIn<'a> {
     search: &'a Search<'a>,
     repeats: &'a Repeats,
@@ -358,7 +361,7 @@ fn push_item(items: &mut RowBatch, hash: Hash, place: u64) -> Result<()> {
     items.push(&bytes)
 }
 
-/// Shows the engine items made of numbers that are all over.
+/// Gives the engine sample items made of evenly spread numbers.
 fn show(take: &mut TakeRows<'_>, make: impl Fn(u64, &mut RowBatch) -> Result<()>) -> Result<()> {
     let mut items = RowBatch::default();
     for from in (0..SAMPLE_ITEMS).step_by(SHOWN_ITEMS as usize) {
@@ -377,12 +380,12 @@ impl RowSource for PassagesIn<'_> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // Arrays as read, texts of one type, and a batch of items.
+        // Arrays as read, texts converted to one type, and a batch of items.
         let batches_bytes = 3 * self.shape.batch_bytes;
         (self.shape.reader_bytes + batches_bytes) * self.shape.readers_count as u64
     }
 
-    /// Hashes are random numbers below 2^61.
+    /// Hashes are uniformly distributed below 2^61.
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
         let step = (1 << 61) / SAMPLE_ITEMS;
         show(take, |number, items| {
@@ -416,7 +419,7 @@ impl RowSource for PassagesIn<'_> {
     }
 }
 
-/// Items by this many of their first bytes.
+/// Orders items by this many of their first bytes.
 struct Front(usize);
 
 impl SortKey for Front {
@@ -431,7 +434,7 @@ impl SortKey for Front {
     }
 }
 
-/// Takes passages in order, and sends on the places of those that are not the first of their kind.
+/// Takes passages in order, and sends on the places of all except for the first of each.
 struct FirstSink {
     sender: SyncSender<RowBatch>,
     threads_count: usize,
@@ -441,7 +444,7 @@ struct FirstSink {
 struct FirstPart<'s> {
     sender: &'s SyncSender<RowBatch>,
     marks: RowBatch,
-    /// The last hash, and the first place that it was met at.
+    /// The last hash, and its first place.
     last: Option<([u8; 16], [u8; 8])>,
 }
 
@@ -514,7 +517,7 @@ fn cut_short() -> Error {
     Error::corrupt(DEDUP, "a passage is cut short").hint("a bug, or scratch was changed: run again")
 }
 
-/// Places of passages that occur before, as they are found.
+/// Places of repeated passages, in the order in which they are found.
 struct Marks {
     receiver: Mutex<Receiver<RowBatch>>,
     rows_count: u64,
@@ -532,7 +535,7 @@ impl RowSource for Marks {
         (self.threads_count * BATCH_BYTES) as u64
     }
 
-    /// As if they were all over the texts.
+    /// Samples places as if they were evenly spread over the texts.
     fn sample(&self, take: &mut TakeRows<'_>) -> Result<()> {
         let row_units = self.text_units / self.rows_count.max(1);
         show(take, |number, marks| {
@@ -558,9 +561,9 @@ impl RowSource for Marks {
     }
 }
 
-/// Takes places in order, and unites those that touch.
+/// Takes places in order, and merges those that touch.
 struct CutSink {
-    /// Places say by how much passages are longer.
+    /// The least length of passages; places store only the excess.
     units_count: usize,
     part_bytes: u64,
     cuts_max: u64,

@@ -1,9 +1,9 @@
-//! What is asked of groups: which value of which column, and of which type it is.
+//! Aggregates of groups: their functions, operands and result types.
 //!
-//! Contract: [`Aggregate::parse`] reads an aggregate as people write it; [`Output::of`] settles its
-//! type for a column of a table, or says why there is none. Types follow SQL as DuckDB has it,
-//! where Parquet has the type: sums of integers have 64 bits, sums of decimals 38 digits, and what
-//! does not fit in is an error, never wrapped.
+//! Contract: [`Aggregate::parse`] reads an aggregate from user input. [`Aggregate::field_of`]
+//! determines its result type for a column of a table, or the reason that it has none. Types follow
+//! DuckDB's SQL if Parquet has the type: sums of integers have 64 bits, sums of decimals 38 digits.
+//! A result that does not fit is an error; nothing wraps.
 
 use arrow_schema::{DataType, Field, TimeUnit};
 use outcore::key::column::{arguments, column_name, listed};
@@ -14,54 +14,56 @@ use super::operand::Operand;
 use crate::equal::plain_type;
 use crate::jobs::call::Call;
 
-/// A value of a group.
+/// The function of an aggregate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum AggregateKind {
-    /// Rows, or with a column those where it is not null.
+    /// The number of rows or, with a column, of its values that are not null.
     Count,
     /// The sum of values that are not null; null if there are none.
     Sum,
-    /// Their mean, as a float.
+    /// The mean of these values, as a float.
     Mean,
     /// The least value that is not null; NaN is larger than all numbers.
     Min,
-    /// The greatest.
+    /// The greatest value that is not null.
     Max,
-    /// The value of the group's first row in the input, null or not.
+    /// The value in the group's first row in the input, null or not.
     First,
-    /// The value of the last row.
+    /// The value in the group's last row.
     Last,
-    /// The value where [`Aggregate::by`] is least, of the first such row; rows where either is null
-    /// are left out.
+    /// The value in the first row in which [`Aggregate::by`] is least. Rows in which either is null
+    /// are ignored.
     ArgMin,
-    /// The same where it is greatest.
+    /// The same for the row in which it is greatest.
     ArgMax,
-    /// Distinct values that are not null.
+    /// The number of distinct values that are not null.
     CountDistinct,
-    /// The value below which this part (from 0 to 1) of the values lies, between two values in a
-    /// straight line: a float, of decimals and times one of them (a decimal is cut off behind its
-    /// last digit, a time rounded, a date has a time).
+    /// The value below which this part (from 0 to 1) of the values are, interpolated linearly
+    /// between two values. The result is a float; for decimals and times it has their type. A
+    /// decimal is truncated after its last digit, a time is rounded, and a date becomes a
+    /// timestamp.
     Quantile(f64),
-    /// The first of the values in order that this part of them does not exceed: of any type that
-    /// has an order.
+    /// The first value, in ascending order, that at least this part of the values do not exceed. It
+    /// works for any type with an order.
     QuantileDisc(f64),
 }
 
 /// An aggregate of a column, or of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Aggregate {
-    /// What is wanted.
+    /// The function.
     pub kind: AggregateKind,
-    /// Of what; nothing to count rows.
+    /// The operand; `None` to count rows.
     pub of: Option<Operand>,
-    /// What chooses the row, for [`AggregateKind::ArgMin`] and [`AggregateKind::ArgMax`].
+    /// The operand that chooses the row, for [`AggregateKind::ArgMin`] and
+    /// [`AggregateKind::ArgMax`].
     pub by: Option<Operand>,
-    /// What the column of results is called.
+    /// The name of the result column.
     pub name: String,
 }
 
 impl Aggregate {
-    /// Rows of each group, as a column called `count`.
+    /// Counts the rows of each group, in a column named `count`.
     pub fn count() -> Self {
         Aggregate {
             kind: AggregateKind::Count,
@@ -71,11 +73,11 @@ impl Aggregate {
         }
     }
 
-    /// An aggregate as people write it: `count`, `sum(price * qty)`, `quantile(ms,0.9)`, or with a
-    /// name of its own `total=sum(bytes)`. Without one it is called as it is written.
+    /// Reads an aggregate: `count`, `sum(price * qty)`, `quantile(ms,0.9)`, or with a name as in
+    /// `total=sum(bytes)`. Without a name, the text itself is the name.
     ///
     /// # Errors
-    /// Usage: no such aggregate, no column, a quantile that is not between 0 and 1.
+    /// Usage: an unknown aggregate, a missing column, a quantile that is not between 0 and 1.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |cause: String| {
             Error::usage("read aggregates", cause).hint(
@@ -135,13 +137,13 @@ impl Aggregate {
         })
     }
 
-    /// The names that it reads which can be nothing but columns.
+    /// Names in its operands that can only be columns.
     pub fn columns(&self) -> impl Iterator<Item = String> {
         let operands = self.of.iter().chain(&self.by);
         operands.filter_map(Operand::column)
     }
 
-    /// Several, with commas between them.
+    /// Reads several aggregates, separated by commas.
     ///
     /// # Errors
     /// As [`Aggregate::parse`].
@@ -149,10 +151,10 @@ impl Aggregate {
         listed(text).map(Aggregate::parse).collect()
     }
 
-    /// The field of its results, of a column of type `data_type`.
+    /// Returns the field of its results for a column of type `data_type`.
     ///
     /// # Errors
-    /// Usage: there is no such aggregate of that type.
+    /// Usage: the aggregate does not exist for that type.
     pub(super) fn field(&self, data_type: Option<&DataType>) -> Result<Field> {
         let (result, is_nullable) = match (self.kind, data_type) {
             (AggregateKind::Count | AggregateKind::CountDistinct, _) | (_, None) => {
@@ -169,8 +171,8 @@ impl Aggregate {
         Ok(Field::new(&self.name, result, is_nullable))
     }
 
-    /// The field of its results, of the column `field`; what is one of its values is so with all
-    /// that the column says of them.
+    /// Returns the field of its results for the column `field`. If the result is one of the
+    /// column's values, it keeps the field's metadata.
     ///
     /// # Errors
     /// As [`Aggregate::field`].
@@ -195,7 +197,7 @@ impl Aggregate {
         sum_type(of).ok_or_else(|| self.unfit(of))
     }
 
-    /// The type of what lies between two values.
+    /// Returns the type of interpolated values.
     fn quantile_type(&self, of: &DataType) -> Result<DataType> {
         Ok(match of {
             DataType::Date32 | DataType::Date64 => DataType::Timestamp(TimeUnit::Microsecond, None),
@@ -222,7 +224,7 @@ impl Aggregate {
     }
 }
 
-/// The type of sums of values of a type, if they have any.
+/// Returns the type of sums of values of a type, if it has sums.
 pub(in crate::jobs) fn sum_type(of: &DataType) -> Option<DataType> {
     Some(match of {
         DataType::Boolean => DataType::Int64,

@@ -1,12 +1,15 @@
-//! Where a quantile is among values in order, and what lies between two of them, in a straight
-//! line.
+//! Places of quantiles among ordered values, and linear interpolation between two of them.
 //!
-//! Contract: a [`Part`] is the decimal fraction that somebody wrote, so that the place of a
-//! quantile is exact. [`quantiles`] gives for each pair of values the one that lies a share of the
-//! way from the first to the second, as DuckDB's `quantile_cont` does: of integers and floats a
-//! float; of decimals a decimal of their type, cut off behind its last digit; of times a time,
-//! rounded to its unit, the later one of two that are as near; of dates a timestamp. Decimals and
-//! times are computed in 256 bits, so that none of their digits are lost. Pure.
+//! Contract: a [`Part`] is the decimal fraction in the user's text, so the place of a quantile is
+//! exact. [`quantiles`] interpolates between each pair of values, as DuckDB's `quantile_cont` does.
+//! The result for
+//!
+//! - integers and floats is a float
+//! - decimals is a decimal of their type, truncated after its last digit
+//! - times is a time, rounded to its unit; ties go to the later one
+//! - dates is a timestamp
+//!
+//! Decimals and times are computed in 256 bits, so none of their digits are lost. Pure.
 
 use std::sync::Arc;
 
@@ -26,24 +29,24 @@ use super::numbers::{each_real, each_whole, retyped_as};
 const MICROSECONDS_A_DAY: i64 = 86_400_000_000;
 const MICROSECONDS_A_MILLISECOND: i64 = 1000;
 
-/// A number from 0 to 1 as a fraction of whole numbers.
+/// A number from 0 to 1 as a fraction of integers.
 pub(super) struct Part {
     above: i128,
     below: i128,
-    /// A quantile is one of the values, and not between two.
+    /// Whether a quantile is one of the values, rather than interpolated.
     pub(super) is_one_of: bool,
 }
 
-/// A part of the way from one value to the next.
+/// A fraction of the way from one value to the next.
 pub(super) struct Share {
     above: i128,
     below: i128,
 }
 
 impl Part {
-    /// For quantiles that lie between two values.
+    /// A part for interpolated quantiles.
     pub(super) fn between(part: f64) -> Self {
-        // The shortest digits that are read as this number are those that somebody wrote.
+        // The shortest digits that parse to this number are those that the user wrote.
         let text = format!("{part:e}");
         let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -51,7 +54,7 @@ impl Part {
         let zeros = fraction.len() as i64 - exponent.parse::<i64>().unwrap_or(0);
         let below = u32::try_from(zeros).ok();
         let below = below.and_then(|zeros| 10_i128.checked_pow(zeros));
-        // So small a part of any number of rows is none of them.
+        // So small a part of any number of rows is less than one row.
         let (above, below) = match (above, below) {
             (Ok(above), Some(below)) => (above, below),
             _ => (0, 1),
@@ -63,7 +66,7 @@ impl Part {
         }
     }
 
-    /// For quantiles that are one of the values.
+    /// A part for quantiles that are one of the values.
     pub(super) fn one_of(part: f64) -> Self {
         Part {
             is_one_of: true,
@@ -71,8 +74,8 @@ impl Part {
         }
     }
 
-    /// Of this many values in order: the place of the quantile or in front of it, and how far it
-    /// lies on the way to the next.
+    /// Returns, for this many ordered values, the place at or before the quantile, and the fraction
+    /// of the way to the next.
     pub(super) fn place(&self, count: i64) -> (i64, Share) {
         let rows = self.above * i128::from(if self.is_one_of { count } else { count - 1 });
         let (row, rest) = (rows.div_euclid(self.below), rows.rem_euclid(self.below));
@@ -127,11 +130,11 @@ pub(super) fn quantiles(
     retyped_as(array, result)
 }
 
-/// A share of the way; cut off towards zero, or rounded.
+/// Returns a fraction of the way, truncated towards zero or rounded.
 fn whole_between((low, high): (i256, i256), share: &Share, is_cut: bool) -> i256 {
     let (part, one) = (i256::from_i128(share.above), i256::from_i128(share.below));
-    // Values of 76 digits leave no room for more: the last digits are nothing beside their
-    // difference.
+    // Values of 76 digits would overflow here. Their difference is so large that its last digits do
+    // not matter.
     let (whole, rest) = match (low.checked_mul(one), (high - low).checked_mul(part)) {
         (Some(low), Some(way)) if low.checked_add(way).is_some() => (i256::ZERO, low + way),
         _ => (low + (high - low) / one * part, i256::ZERO),
@@ -163,7 +166,7 @@ where
     Ok(Arc::new(values.collect::<Result<PrimitiveArray<T>>>()?))
 }
 
-/// Numbers as floats; nulls are nothing in particular.
+/// Converts numbers to floats; nulls become arbitrary values.
 fn reals(array: &ArrayRef) -> Result<Vec<f64>> {
     let count = array.len();
     let mut out = Vec::with_capacity(count);
@@ -177,8 +180,8 @@ fn reals(array: &ArrayRef) -> Result<Vec<f64>> {
     })
 }
 
-/// The integers that decimals and times are stored as, those of dates in microseconds; nulls are
-/// nothing in particular.
+/// The stored integers of decimals and times, and dates in microseconds; nulls become arbitrary
+/// values.
 fn wholes(array: &ArrayRef) -> Result<Vec<i256>> {
     let stored = |kind: DataType, scale: i64| -> Result<Vec<i256>> {
         let array = retyped_as(Arc::clone(array), &kind)?;

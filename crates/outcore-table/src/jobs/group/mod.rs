@@ -1,21 +1,20 @@
-//! Groups of rows, and a row of aggregates for each, in the order of the key.
+//! Groups rows, and computes one row of aggregates per group, in the order of the key.
 //!
-//! Contract: rows of equal keys are a group. Nulls are equal to each other, so are all NaNs, and
-//! 0.0 and -0.0 (within nested columns floats go by their bits). The output has the columns of the
-//! key and one a result, sorted by the key; dictionary columns come out as what they stand for. It
-//! depends on the input, its row groups included, and on nothing else: not on memory, not on
-//! threads.
+//! Contract: rows with equal keys form a group. Nulls are equal to each other, all NaNs are equal,
+//! and 0.0 equals -0.0 (inside nested columns, floats are compared by their bits). The output has
+//! the key columns and one column per aggregate, sorted by the key. Dictionary columns are compared
+//! and written by their values. The output depends only on the input, including its row groups, and
+//! not on memory or threads.
 //!
-//! First each thread puts rows together in a small table ([`source`]); then partial states go
-//! through the engine's sort of rows, and are put together group by group ([`sink`]). So where
-//! groups are few, hardly anything is sorted, and where they are many, the table is given up after
-//! some thousand rows of a piece.
+//! First, each thread aggregates rows in a small hash table ([`source`]). Then the engine sorts the
+//! partial states, and these are merged group by group ([`sink`]). So with few groups hardly
+//! anything is sorted. With many groups, the table is dropped after some thousand rows of a piece.
 //!
-//! Source: Larson, "Data reduction by partial preaggregation" (ICDE 2002), for the table in front
-//! of the sort.
+//! Source: Larson, "Data reduction by partial preaggregation" (ICDE 2002), for the table before the
+//! sort.
 //!
-//! Bounds: one read of the columns, one more of those of the key for the sample; partial states to
-//! scratch and back as far as they do not fit.
+//! Bounds: one read of the columns, and one of the key columns for the sample; partial states go to
+//! scratch and back if they do not fit.
 
 mod aggregate;
 mod between;
@@ -54,13 +53,13 @@ pub(super) use aggregate::sum_type;
 pub use aggregate::{Aggregate, AggregateKind};
 pub use operand::Operand;
 
-/// Groups the rows of a table by `keys`, in whose order groups come, and makes `aggregates` of
-/// each. Without keys all rows are one group, which is there for a table without rows too.
+/// Groups the rows of a table by `keys`, computes `aggregates` for each group, and writes the
+/// groups in the order of the keys. Without keys, all rows form one group, which exists even for a
+/// table without rows.
 ///
 /// # Errors
-/// As [`sort`](super::sort()); usage: an aggregate that a column's type does not have, a
-/// sum that its type does not hold, several outputs, since the number of rows is not known in
-/// advance.
+/// As [`sort`](super::sort()). Usage: an aggregate that does not exist for a column's type; a sum
+/// that overflows its type; several outputs, because the number of rows is not known in advance.
 pub fn group_by(
     job: &Job,
     ends: &TableEnds<'_>,
@@ -75,7 +74,7 @@ pub fn group_by(
         ..ends.writes.clone()
     };
     if let [key] = keys {
-        // No value of it comes twice.
+        // No value of this column repeats.
         writes.without_dictionary.push(key.name.clone());
     }
     let writes = writes.with_long(plan.long_names(&input));
@@ -91,7 +90,7 @@ pub fn group_by(
     done.map_err(|error| Room::named(error, || Ok(room(&input.looked_through()?))))
 }
 
-/// The groups of `input`, written.
+/// Writes the groups of `input`.
 fn grouped(
     job: &Job,
     outputs: &[PathBuf],
@@ -128,18 +127,18 @@ fn grouped(
     })
 }
 
-/// The values of `keys` in order, each with the number of its rows in a last column; at most
-/// `groups_max` of them.
+/// Returns the distinct values of `keys` in order, each with its number of rows in a last column;
+/// at most `groups_max` of them.
 ///
 /// # Errors
-/// As [`group_by`]; usage: there are more.
+/// As [`group_by`]. Usage: there are more.
 pub(super) fn few_groups(
     job: &Job,
     whole: &TableInput,
     (keys, groups_max): (&[KeyColumn], usize),
     scratch_dir: &Path,
 ) -> Result<Vec<RecordBatch>> {
-    // A name that no column of the key has, since it is longer.
+    // The name is longer than each key column's, so it is free.
     let name = keys.iter().map(|key| key.name.as_str()).collect::<String>() + " count";
     let counted = Aggregate {
         name,

@@ -1,6 +1,6 @@
-//! Numbers of columns, whatever the type that they are stored as.
+//! Reads the numbers of columns of any stored type.
 //!
-//! Contract: what reads them is chosen once for a column. Pure.
+//! Contract: the reading function is chosen once per column. Pure.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type};
@@ -11,14 +11,14 @@ use outcore_io::{Error, Result};
 use super::GROUP;
 use crate::fault;
 
-/// The same buffers as another type of that width.
+/// Reinterprets the buffers as another type of the same width.
 pub(super) fn retyped_as(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     let data = array.to_data().into_builder().data_type(data_type.clone());
     let data = data.build().map_err(|error| fault::arrow(GROUP, &error))?;
     Ok(make_array(data))
 }
 
-/// Calls `work` with a function that reads integers, booleans and decimals of at most 128 bits.
+/// Calls `work` with a function that reads integers, booleans, or decimals of at most 128 bits.
 pub(super) fn each_whole<T>(
     array: &ArrayRef,
     work: impl FnOnce(&dyn Fn(usize) -> i128) -> Result<T>,

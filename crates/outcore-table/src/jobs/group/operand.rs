@@ -1,8 +1,8 @@
 //! The operand of an aggregate: a column, or an expression over columns.
 //!
-//! Contract: [`Operand::parse`] takes a text as it is, since the table alone says whether it names
-//! a column; [`Operand::source`] settles that. A text that is the name of a column is that column,
-//! whatever an expression would make of it. Pure.
+//! Contract: [`Operand::parse`] keeps the text, because only the table shows whether it is the name
+//! of a column; [`Operand::source`] decides that. A text that is the name of a column always means
+//! that column, even if it is also an expression. Pure.
 
 use std::sync::Arc;
 
@@ -21,24 +21,24 @@ pub struct Operand {
     text: String,
 }
 
-/// Where the values of an operand come from.
+/// The source of an operand's values.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Source {
     /// A column of the table, or a field of objects.
     Column(String),
-    /// Values that are computed of columns.
+    /// Values computed from columns.
     Computed(Expr),
 }
 
 impl Operand {
-    /// An operand as people write it.
+    /// Reads an operand.
     pub(super) fn parse(text: &str) -> Self {
         Operand {
             text: text.trim().to_owned(),
         }
     }
 
-    /// The name that it is, if it can be nothing but a column.
+    /// Returns the column's name, if the text can only be a column.
     pub fn column(&self) -> Option<String> {
         match quoted(&self.text) {
             Some((name, "")) => Some(name),
@@ -49,10 +49,10 @@ impl Operand {
         }
     }
 
-    /// Its source in a table of `schema`, and the field of its values.
+    /// Returns its source in a table of `schema`, and the field of its values.
     ///
     /// # Errors
-    /// Usage: neither a column nor an expression; an expression that has no type there.
+    /// Usage: neither a column nor an expression; an expression without a type there.
     pub(super) fn source(&self, schema: &SchemaRef) -> Result<(Source, FieldRef)> {
         let whole = column_name(&self.text);
         let is_there = FieldPlace::of(schema, &whole, GROUP).is_ok();
@@ -75,7 +75,7 @@ impl Operand {
 }
 
 impl Operand {
-    /// The same error with the text in front.
+    /// Prefixes the error with the operand's text.
     fn named(&self, error: Error) -> Error {
         let cause = format!("`{self}`: {}", error.cause());
         let named = Error::new(error.kind(), GROUP, cause);
@@ -93,7 +93,7 @@ impl std::fmt::Display for Operand {
 }
 
 impl Source {
-    /// The columns that it reads.
+    /// Returns the columns that it reads.
     pub(super) fn columns(&self) -> Vec<&str> {
         match self {
             Source::Column(name) => vec![name],
@@ -101,7 +101,7 @@ impl Source {
         }
     }
 
-    /// Its values over a batch of the columns that are read.
+    /// Computes its values over a batch of the columns that are read.
     ///
     /// # Errors
     /// Usage: a value that does not fit its type.

@@ -1,10 +1,9 @@
-//! The plan of a job on groups: columns of the key, aggregates, and the columns and expressions
-//! that these are made of. All columns may be fields of objects, as `st.a`. Without columns of the
-//! key, all rows are one group.
+//! The plan of a grouping job: the key columns, the aggregates, and the columns and expressions
+//! that these need. All columns may be fields of objects, such as `st.a`. Without key columns, all
+//! rows form one group.
 //!
-//! Contract: everything that can be wrong with a request (a column that is not there, an aggregate
-//! that its type does not have) is an error here, before a row is read. No I/O; memory for names
-//! and types alone.
+//! Contract: every fault of a request (a missing column, an aggregate that does not exist for a
+//! type) is reported here, before a row is read. No I/O; memory only for names and types.
 
 use std::sync::Arc;
 
@@ -28,31 +27,31 @@ use crate::schema::{FieldPlace, check_names};
 /// See the module.
 pub(super) struct Plan {
     pub(super) keys: Vec<KeyColumn>,
-    /// Of the columns of the key, among those that are read.
+    /// Indexes of the key columns among the columns that are read.
     key_places: Vec<usize>,
     pub(super) key_converter: RowConverter,
     pub(super) aggregates: Vec<Aggregate>,
-    /// Columns and expressions that aggregates are made of, each once.
+    /// Columns and expressions that aggregates use, each once.
     pub(super) values: Vec<ValueColumn>,
-    /// The places of each aggregate's operands among those.
+    /// Indexes of each aggregate's operands among `values`.
     pub(super) operands: Vec<OperandPlaces>,
     /// Columns that are read.
     pub(super) reads: Vec<String>,
-    /// The columns of the key, and one for each aggregate.
+    /// The schema of the output: the key columns, and one column per aggregate.
     pub(super) schema: SchemaRef,
 }
 
-/// The places of an aggregate's operands among the values.
+/// Indexes of an aggregate's operands among the values.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct OperandPlaces {
-    /// Of what it is computed of.
+    /// The operand's index.
     pub(super) of: Option<usize>,
-    /// Of what chooses the row.
+    /// The index of the operand that chooses the row.
     pub(super) by: Option<usize>,
 }
 
 impl OperandPlaces {
-    /// The operands themselves.
+    /// Looks up the operands.
     pub(super) fn among(self, values: &[Values]) -> Operands<'_> {
         Operands {
             of: self.of.map(|of| &values[of]),
@@ -61,23 +60,25 @@ impl OperandPlaces {
     }
 }
 
-/// A column that aggregates are made of.
+/// A column or expression that aggregates use.
 pub(super) struct ValueColumn {
     source: Source,
     pub(super) data_type: DataType,
-    /// Makes bytes of its values, where somebody wants them.
+    /// Converts its values to bytes, if an aggregate needs that.
     pub(super) converter: Option<RowConverter>,
-    /// Somebody wants its values in order.
+    /// Whether an aggregate needs its values in order.
     pub(super) is_ordered: bool,
-    /// Its values are wanted to the bit; otherwise there are one zero and one NaN among them.
+    /// Whether an aggregate needs its values unchanged. Otherwise, -0.0 becomes 0.0 and all NaNs
+    /// become one.
     is_exact: bool,
 }
 
 impl Plan {
-    /// For a table of `schema`.
+    /// Plans for a table of `schema`.
     ///
     /// # Errors
-    /// Usage: no such column, an aggregate that a type does not have, two results of one name.
+    /// Usage: a missing column, an aggregate that does not exist for a type, a repeated result
+    /// name.
     pub(super) fn of(
         schema: &SchemaRef,
         keys: &[KeyColumn],
@@ -112,7 +113,7 @@ impl Plan {
             reads.place_of(name);
         });
         if let (true, Some(first)) = (reads.names.is_empty(), schema.fields().first()) {
-            // Rows are counted by a column, whichever it is.
+            // Rows are counted by any one column.
             reads.place_of(first.name());
         }
         let names: Vec<&str> = keys.iter().map(|key| key.name.as_str()).collect();
@@ -125,7 +126,7 @@ impl Plan {
         check_names(&schema)
             .map_err(|error| error.hint("give results names of their own: NAME=sum(C)"))?;
         if keys.is_empty() {
-            // Rows of no columns have no bytes: the key of all is null.
+            // A row without columns has no bytes, so the key of all rows is a null.
             sort_fields.push(SortField::new(DataType::Null));
         }
         Ok(Plan {
@@ -140,7 +141,8 @@ impl Plan {
         })
     }
 
-    /// What a job holds of the longest row of `input`, of which it reads the columns of the plan.
+    /// Returns the copies of the longest row of `input` that a job holds; it reads the columns of
+    /// the plan.
     pub(super) fn costs(&self, input: &TableInput) -> RowCosts {
         let long_bytes = input.need().long_bytes;
         if long_bytes == 0 {
@@ -162,11 +164,11 @@ impl Plan {
         let held = states.iter().map(States::values_held).sum::<u64>();
         let ordered = self.values.iter().filter(|value| value.is_ordered).count() as u64;
         let values = |count: u64| count.saturating_mul(value_bytes);
-        // States of a group, or a value that is wanted in order.
+        // States of a group, or a value that is needed in order.
         let row_bytes = key_bytes.saturating_add(values(picked.max(ordered.min(1))));
         let rows = |count: u64| row_bytes.saturating_mul(count);
         RowCosts {
-            // The columns as bytes, the tables, and the rows that they become, twice.
+            // The columns as bytes, the tables, and the rows made from them, twice.
             made_bytes: rows(4).saturating_add(rows(2 * ordered.min(1))),
             taken_bytes: key_bytes
                 .saturating_mul(2)
@@ -182,7 +184,7 @@ impl Plan {
         }
     }
 
-    /// Columns of the output whose values are long.
+    /// Columns of the output with long values.
     pub(super) fn long_names(&self, input: &TableInput) -> Vec<String> {
         let long = input.long_names();
         let of = self.operands.iter().map(|places| places.of);
@@ -199,7 +201,7 @@ impl Plan {
         [long, results].concat()
     }
 
-    /// States for each aggregate.
+    /// Creates states for each aggregate.
     pub(super) fn states(&self) -> Vec<States> {
         let all = self.aggregates.iter().zip(&self.operands);
         let all = all.map(|(aggregate, places)| {
@@ -208,8 +210,8 @@ impl Plan {
         all.collect()
     }
 
-    /// Of the rows of a batch of the columns that are read: the keys, and what aggregates are made
-    /// of.
+    /// Splits a batch of the columns that are read into the keys of its rows and the values for
+    /// aggregates.
     pub(super) fn take_apart(&self, batch: &RecordBatch) -> Result<(Rows, Vec<Values>)> {
         let arrow = |error| fault::arrow(GROUP, &error);
         let keys = self.key_places.iter();
@@ -236,7 +238,7 @@ impl Plan {
         Ok((keys, values.collect::<Result<_>>()?))
     }
 
-    /// The key of all rows, where none has columns.
+    /// The key of all rows if there are no key columns.
     pub(super) fn key_of_all(&self) -> Result<Vec<u8>> {
         let keys = self
             .key_converter
@@ -245,7 +247,7 @@ impl Plan {
         Ok(keys.row(0).data().to_vec())
     }
 
-    /// The error of a batch with the row of `input` where an expression has it, if one has.
+    /// Adds to a batch's error the row of `input` in which an expression fails, if one does.
     pub(super) fn fault(&self, input: &TableInput, at: BatchPlace<'_>, error: Error) -> Error {
         let BatchPlace {
             piece,
@@ -262,10 +264,10 @@ impl Plan {
     }
 }
 
-/// A batch of the input, and where it begins.
+/// A batch of the input, and its place.
 pub(super) struct BatchPlace<'b> {
     pub(super) piece: Piece,
-    /// Its first row, of those of the piece.
+    /// Its first row, counted within the piece.
     pub(super) first_row: u64,
     pub(super) batch: &'b RecordBatch,
 }
@@ -286,14 +288,15 @@ impl Reads {
     }
 }
 
-/// Columns and expressions that aggregates are made of, each once.
+/// Columns and expressions that aggregates use, each once.
 #[derive(Default)]
 struct ValueColumns {
     columns: Vec<ValueColumn>,
 }
 
 impl ValueColumns {
-    /// Adds the operands of an aggregate. Gives the field of its results, and their places.
+    /// Adds the operands of an aggregate. Returns the field of its results, and the operands'
+    /// indexes.
     fn add(
         &mut self,
         schema: &SchemaRef,
@@ -347,7 +350,7 @@ impl ValueColumns {
 }
 
 impl ValueColumn {
-    /// Somebody wants the values as bytes.
+    /// Requests the values as bytes.
     fn in_bytes(&mut self, operand: &Operand) -> Result<()> {
         if self.converter.is_none() {
             let field = SortField::new(self.data_type.clone());
@@ -369,7 +372,7 @@ fn converter(fields: Vec<SortField>, names: &str) -> Result<RowConverter> {
     RowConverter::new(fields).map_err(|error| fault::arrow(GROUP, &error))
 }
 
-/// The values of a dictionary, row by row.
+/// Decodes a dictionary, row by row.
 fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     crate::schema::retyped(array, &plain_type(array.data_type()))
 }

@@ -1,11 +1,11 @@
-//! Partial states of groups in order, on their way into a table.
+//! Merges ordered partial states of groups, and writes the results to a table.
 //!
-//! Contract: [`GroupSink`] takes the rows that [`super::source`] makes, all of a group in one part,
-//! puts its states together in the order of the input, looks at its values in order, and writes a
-//! row for each group. A part is a section of the output ([`to`](super::to)).
+//! Contract: [`GroupSink`] takes the rows that [`super::source`] makes; each group's rows come in
+//! one part. It merges the group's states in the order of the input, visits its ordered values, and
+//! writes one row per group. A part is a section of the output ([`to`](super::to)).
 //!
-//! Bounds: the output's row groups; beside them the states of some thousand groups a thread, and
-//! for each of these the longest values that it is asked for.
+//! Bounds: the output's row groups, the states of some thousand groups per thread, and the longest
+//! values that the aggregates of these groups keep.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,7 +27,7 @@ use crate::jobs::rows_out::WriteShape;
 use crate::output::Section;
 use crate::rows::key_of;
 
-/// Groups that become rows at once, at most.
+/// The most groups that are written at once.
 const GROUPS_AT_ONCE: usize = 4096;
 
 /// See the module.
@@ -36,7 +36,7 @@ pub(super) struct GroupSink<'a> {
     pub(super) plan: &'a Plan,
     pub(super) shape: WriteShape,
     pub(super) part_bytes: u64,
-    /// Groups that were written.
+    /// The number of written groups.
     pub(super) written: AtomicU64,
 }
 
@@ -57,10 +57,10 @@ impl<'a> GroupSink<'a> {
         }
     }
 
-    /// Writes the group of all rows where there are none.
+    /// Writes the group of all rows for an input without rows.
     ///
     /// # Errors
-    /// What writing fails with.
+    /// Errors of writing.
     pub(super) fn write_empty(&self, section: Section<'a>) -> Result<()> {
         let mut part = self.part(Box::new(section));
         part.groups.push(&self.plan.key_of_all()?);
@@ -71,7 +71,7 @@ impl<'a> GroupSink<'a> {
 
 impl RowSink for GroupSink<'_> {
     fn memory_bytes(&self) -> u64 {
-        // States, and the arrays that they become.
+        // States, and the arrays made from them.
         let taken_bytes = 4 * self.shape.batch_bytes + self.shape.taken_bytes;
         self.shape.output_bytes + taken_bytes * self.shape.writers_count as u64
     }
@@ -97,7 +97,7 @@ impl RowSink for GroupSink<'_> {
     }
 }
 
-/// What is known of the values of one column, in order, of the group that is being taken.
+/// The state of the current group's ordered values of one column.
 #[derive(Default)]
 struct Ordered {
     seen: i64,
@@ -107,11 +107,11 @@ struct Ordered {
 struct GroupPart<'a> {
     sink: &'a GroupSink<'a>,
     section: Box<dyn GroupsPart + 'a>,
-    /// Their keys; the last one is being taken.
+    /// The keys of groups; the last group is still open.
     groups: KeyTable,
     states: Vec<States>,
     ordered: Vec<Ordered>,
-    /// Bytes of all rows that they came from.
+    /// Bytes of all rows that were merged.
     held_bytes: usize,
 }
 
@@ -152,7 +152,7 @@ impl GroupPart<'_> {
         }
     }
 
-    /// Looks at a value, and how often it is there.
+    /// Visits a value with its number of occurrences.
     fn see(&mut self, place: usize, value: &[u8]) -> Result<()> {
         let (value, times) = value.split_last_chunk().ok_or_else(cut_short)?;
         let times = i64::try_from(u64::from_be_bytes(*times)).map_err(|_| cut_short())?;
@@ -192,7 +192,7 @@ impl GroupPart<'_> {
         Ok(())
     }
 
-    /// Writes what is known of all groups.
+    /// Writes the results of all groups.
     fn write(&mut self) -> Result<()> {
         let plan = self.sink.plan;
         let batch = fault::guarded(GROUP, || {
@@ -200,7 +200,7 @@ impl GroupPart<'_> {
             let keys = (0..self.groups.len()).map(|group| parser.parse(self.groups.key(group)));
             let columns = plan.key_converter.convert_rows(keys);
             let mut columns = columns.map_err(|error| fault::arrow(GROUP, &error))?;
-            // The key of all rows is no column.
+            // The key of all rows is not a column.
             columns.truncate(plan.keys.len());
             let aggregates = self
                 .states
@@ -230,7 +230,7 @@ impl GroupPart<'_> {
     }
 }
 
-/// Plain values as the dictionaries that they were read from.
+/// Encodes plain values as the dictionaries they were read from.
 fn as_read(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     if column.data_type() == data_type {
         return Ok(ArrayRef::clone(column));

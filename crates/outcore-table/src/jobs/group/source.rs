@@ -1,20 +1,20 @@
-//! Partial states of groups on their way into the engine.
+//! Computes partial states of groups, as input of the engine.
 //!
-//! Contract: threads take pieces of the input. Rows of a piece are put together in a table as long
-//! as that is small and worth it; what it holds goes on as rows:
+//! Contract: threads take pieces of the input. Each thread aggregates the rows of a piece in a hash
+//! table while the table is small and reduces the data. The table is then emptied into rows:
 //!
-//! - states of a group: 0, the position of its first row (8 bytes, the largest first), the states
-//!   of all aggregates
-//! - a value of a column that is wanted in order: 1 and up, the value as arrow-row has it, how
-//!   often (8 bytes)
+//! - the states of a group: 0, the position of its first row (8 bytes, big-endian), the states of
+//!   all aggregates
+//! - a value of a column that is needed in order: 1 or more, the value in arrow-row's form, its
+//!   number of occurrences (8 bytes)
 //!
-//! The key of both is that of the group, so that in the order of bytes the states come first, in
-//! the order of the input, and then each column's values in order.
+//! The key of both is the group's key. So, in byte order, the states come first, in the order of
+//! the input, followed by each column's values in order.
 //!
-//! **Determinism.** When a table is emptied depends on the rows of the piece alone, not on memory
-//! or threads, so sums of floats are the same for any of them. They do depend on row groups.
+//! **Determinism.** When a table is emptied depends only on the rows of the piece, not on memory or
+//! threads. So sums of floats are the same for any number of threads; they do depend on row groups.
 //!
-//! Bounds: a reader, a batch and [`TABLE_BYTES`] a thread.
+//! Bounds: a reader, a batch and [`TABLE_BYTES`] per thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -31,17 +31,17 @@ use crate::input::{PieceQueue, TableInput};
 use crate::jobs::rows_in::{LEN_PIECES, ReadShape, Sample, position_of, spread};
 use crate::rows::RowCodec;
 
-/// The tables of a thread are emptied when they hold this much.
+/// A thread's tables are emptied at this size.
 const TABLE_BYTES: usize = 2 << 20;
-/// How many rows of a piece say whether tables are worth it.
+/// Rows of a piece that decide whether tables reduce the data.
 const PROBE_ROWS: usize = 8192;
-/// Beside what states hold of any length, what a group's state takes, about.
+/// Approximate memory of a group's state, without states of variable length.
 const STATE_BYTES: usize = 32;
-/// Tables are looked at after this many rows at most, and this many bytes of rows, about: a number
-/// that the input alone gives.
+/// Table sizes are checked after at most this many rows, and about this many bytes of rows; the
+/// number of rows depends only on the input.
 const STEP_ROWS: usize = 2048;
 const STEP_BYTES: f64 = (256 << 10) as f64;
-/// Of sampled keys, where each occurs so often, nearly all keys are known.
+/// If each sampled key occurs this often, nearly all keys are known.
 const KEY_REPEATS_MIN: usize = 4;
 
 /// See the module.
@@ -58,10 +58,10 @@ pub(super) struct GroupSource<'a> {
 }
 
 impl<'a> GroupSource<'a> {
-    /// The groups of `input`, of which nothing but the columns of `plan` is read.
+    /// Reads the groups of `input`; only the columns of `plan` are read.
     ///
     /// # Errors
-    /// What the reader fails with.
+    /// Errors of the reader.
     pub(super) fn open(input: &'a TableInput, plan: &'a Plan, shape: ReadShape) -> Result<Self> {
         let mut sample = Sample::default();
         let codec = RowCodec::new(input.schema(), &plan.keys)?;
@@ -116,13 +116,13 @@ impl<'a> GroupSource<'a> {
 }
 
 impl GroupSource<'_> {
-    /// Bytes of all rows that are made, about, and of one on average.
+    /// The approximate bytes of all rows that are made, and the average of one.
     pub(super) fn amount(&self) -> (u64, f64) {
         (self.data_bytes, self.row_bytes)
     }
 }
 
-/// Partial states that all pieces make, if tables hold all groups.
+/// The number of partial states of all pieces, if tables hold all groups.
 fn groups_expected(keys: &[Vec<u8>], pieces: usize) -> Option<u64> {
     let mut table = KeyTable::default();
     keys.iter().for_each(|key| {
@@ -130,25 +130,25 @@ fn groups_expected(keys: &[Vec<u8>], pieces: usize) -> Option<u64> {
     });
     let is_known =
         table.len() * KEY_REPEATS_MIN <= keys.len() && table.held_bytes() < TABLE_BYTES / 2;
-    // Some have not been seen.
+    // Some groups are not in the sample.
     is_known.then_some(2 * table.len().max(1) as u64 * pieces as u64)
 }
 
-/// What a thread holds of a piece.
+/// A thread's state for a piece.
 struct Worker<'p> {
     plan: &'p Plan,
     groups: KeyTable,
-    /// Of each group: where its first row is.
+    /// The position of each group's first row.
     firsts: Vec<u64>,
     states: Vec<States>,
-    /// Rows up to the number of times, of values that are wanted in order.
+    /// Ordered values: rows up to the number of occurrences.
     values: KeyTable,
     occurrences: Vec<u64>,
-    /// Bytes of states beyond those that all have.
+    /// Bytes of states of variable length.
     more_bytes: usize,
-    /// Rows of the piece that have been seen.
+    /// Rows of the piece so far.
     seen: usize,
-    /// Each row is a group by itself: there are few that would be put together.
+    /// Whether each row becomes a group of its own, because a table would merge few.
     is_apart: bool,
     numbers: Vec<u32>,
     row: Vec<u8>,
@@ -171,7 +171,7 @@ impl<'p> Worker<'p> {
         }
     }
 
-    /// Adds the rows of a batch, the first of which is at `position`.
+    /// Adds the rows of a batch, whose first row is at `position`.
     fn add(&mut self, batch: &RecordBatch, position: u64) -> Result<()> {
         let (keys, values) = self.plan.take_apart(batch)?;
         self.number(&keys, position);
@@ -186,7 +186,7 @@ impl<'p> Worker<'p> {
         Ok(())
     }
 
-    /// The groups of the rows.
+    /// Assigns the rows to groups.
     fn number(&mut self, keys: &Rows, position: u64) {
         self.numbers.clear();
         for (row, key) in keys.iter().enumerate() {
@@ -204,7 +204,7 @@ impl<'p> Worker<'p> {
         }
     }
 
-    /// Counts the values that are wanted in order.
+    /// Counts the values that are needed in order.
     fn add_values(&mut self, keys: &Rows, values: &[Values]) {
         for (place, (column, values)) in self.plan.values.iter().zip(values).enumerate() {
             let Some(bytes) = values.rows.as_ref().filter(|_| column.is_ordered) else {
@@ -240,20 +240,20 @@ impl<'p> Worker<'p> {
         }
     }
 
-    /// Whether there is so much that it must go on.
+    /// Whether the tables must be emptied.
     fn is_full(&self) -> bool {
         let states_bytes = self.groups.len() * self.states.len() * STATE_BYTES;
         let held_bytes = self.groups.held_bytes() + self.values.held_bytes();
         held_bytes + states_bytes + self.more_bytes >= TABLE_BYTES
     }
 
-    /// Whether tables are not worth it, after enough rows.
+    /// Whether, after enough rows, tables do not reduce the data.
     fn looks_apart(&self) -> bool {
         let held = self.groups.len().max(self.values.len());
         self.seen >= PROBE_ROWS && self.seen < 2 * PROBE_ROWS && held * 2 > self.seen
     }
 
-    /// Gives all that it holds.
+    /// Empties the tables into `rows`.
     fn empty(&mut self, rows: &mut RowBatch) -> Result<()> {
         let mut bytes = std::mem::take(&mut self.row);
         let mut lens_bytes = Vec::with_capacity(self.groups.len() + self.values.len());
@@ -302,7 +302,7 @@ impl RowSource for GroupSource<'_> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // A table is written out as rows at once.
+        // A whole table is written out as rows at once.
         let step_bytes = 2 * STEP_BYTES as u64 + self.shape.made_bytes;
         let held_bytes = 2 * TABLE_BYTES as u64 + step_bytes;
         (self.shape.reader_bytes + held_bytes) * self.shape.readers_count as u64
@@ -347,7 +347,7 @@ impl RowSource for GroupSource<'_> {
                 let batch = batch?;
                 let mut from = 0;
                 while from < batch.num_rows() {
-                    // Steps end at the same rows, however the reader cuts batches.
+                    // Steps end at the same rows for any batch size of the reader.
                     let step = self.step_rows - worker.seen % self.step_rows;
                     let part = batch.slice(from, step.min(batch.num_rows() - from));
                     let added = worker.add(&part, position);

@@ -1,20 +1,19 @@
-//! What is known of many groups, for one aggregate: a column of states.
+//! The states of one aggregate for many groups.
 //!
-//! Contract: [`States::update`] adds rows of a batch, each to its group; [`States::append`] writes
-//! the state of a group as bytes, and [`States::merge`] adds such bytes to a group, in the order of
-//! the rows that they stand for; [`States::finish`] makes the column of results. Integers and
-//! decimals are added in 128 bits (or 256) and looked at when the result is made, so a sum
-//! overflows only if the result does. Floats are added in the order in which rows and states come,
-//! which is the caller's to fix.
+//! Contract: [`States::update`] adds the rows of a batch, each to its group. [`States::append`]
+//! writes the state of a group as bytes. [`States::merge`] adds such bytes to a group, in the order
+//! of their rows. [`States::finish`] builds the column of results. Integers and decimals are added
+//! in 128 bits (or 256) and checked at the end, so a sum overflows only if the result does. Floats
+//! are added in the order in which rows and states come; the caller determines that order.
 //!
 //! - count: a varint
 //! - sum, mean of integers and decimals: the sum as a zigzag varint (32 bytes for 256 bits), the
 //!   number of values as a varint
 //! - sum, mean of floats: 8 bytes, a varint
-//! - min, max, first, last: the length as a varint, and the value as arrow-row has it; no bytes:
-//!   none yet
-//! - arg_min, arg_max: the same, where the value begins with what is compared, likewise, behind its
-//!   length in 4 bytes
+//! - min, max, first, last: the length as a varint, and the value in arrow-row's form; zero bytes
+//!   mean no value yet
+//! - arg_min, arg_max: the same, but before the value comes the compared value in the same form,
+//!   with a 4-byte length
 //! - quantile: the number of values, a varint
 
 use std::sync::Arc;
@@ -35,33 +34,34 @@ use super::between::{self, Part};
 use super::numbers::{each_real, each_whole, retyped_as};
 use crate::fault;
 
-/// A column of a batch that aggregates are made of.
+/// A column of a batch that aggregates use.
 pub(super) struct Values {
     pub(super) array: ArrayRef,
-    /// Its values as bytes in order, where somebody wants them.
+    /// Its values as bytes in their order, if an aggregate needs them.
     pub(super) rows: Option<Rows>,
 }
 
 /// The operands of an aggregate in a batch.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Operands<'v> {
-    /// Nothing where rows are counted.
+    /// `None` to count rows.
     pub(super) of: Option<&'v Values>,
-    /// What chooses the row.
+    /// The operand that chooses the row.
     pub(super) by: Option<&'v Values>,
 }
 
 /// See the module.
 pub(super) enum States {
-    /// Rows where the column, if there is one, is not null.
+    /// The number of rows in which the column, if there is one, is not null.
     Count(Vec<i64>),
     Whole(Vec<i128>, Vec<i64>),
     Wide(Vec<i256>, Vec<i64>),
     Real(Vec<f64>, Vec<i64>),
     Picked(Vec<Vec<u8>>),
-    /// Counted by who sees the values in order.
+    /// Counted by the caller, who sees the values in order.
     Distinct(Vec<i64>),
-    /// Values, and the two that the result lies between, found by who sees them in order.
+    /// The number of values, and the two values around the result, set by the caller, who sees the
+    /// values in order.
     Quantile {
         part: Part,
         counts: Vec<i64>,
@@ -71,7 +71,7 @@ pub(super) enum States {
 }
 
 impl States {
-    /// None yet, for an aggregate of a column of this type.
+    /// Empty states for an aggregate of a column of this type.
     pub(super) fn of(aggregate: &Aggregate, data_type: Option<&DataType>) -> Self {
         match (aggregate.kind, data_type) {
             (AggregateKind::Count, _) | (_, None) => States::Count(Vec::new()),
@@ -90,7 +90,7 @@ impl States {
             },
             (AggregateKind::Sum | AggregateKind::Mean, Some(of)) => match of {
                 DataType::Decimal256(..) => States::Wide(Vec::new(), Vec::new()),
-                // The mean is there where 128 bits do not hold the sum.
+                // The mean exists even if 128 bits do not hold the sum.
                 DataType::Decimal128(..) if aggregate.kind == AggregateKind::Mean => {
                     States::Wide(Vec::new(), Vec::new())
                 }
@@ -101,7 +101,7 @@ impl States {
         }
     }
 
-    /// Values of its column that it holds for a group.
+    /// The number of column values that it holds per group.
     pub(super) fn values_held(&self) -> u64 {
         match self {
             States::Picked(_) => 1,
@@ -110,7 +110,7 @@ impl States {
         }
     }
 
-    /// Has this many groups; those that are new have seen nothing.
+    /// Grows to this many groups; new ones have seen no value.
     pub(super) fn grow(&mut self, groups: usize) {
         match self {
             States::Count(counts) | States::Distinct(counts) => counts.resize(groups, 0),
@@ -123,7 +123,7 @@ impl States {
                 counts.resize(groups, 0);
             }
             States::Real(sums, counts) => {
-                // -0.0 is what adds nothing: 0.0 would turn a sum of -0.0 into 0.0.
+                // -0.0 is the neutral element: 0.0 would turn a sum of -0.0 into 0.0.
                 sums.resize(groups, -0.0);
                 counts.resize(groups, 0);
             }
@@ -138,15 +138,15 @@ impl States {
         }
     }
 
-    /// Forgets all groups; the memory stays.
+    /// Removes all groups, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.grow(0);
     }
 
-    /// Adds each row of `values` to its group. Gives by how much the states have become longer.
+    /// Adds each row of `values` to its group. Returns by how much the states have grown.
     ///
     /// # Errors
-    /// Usage: a sum that 128 bits do not hold.
+    /// Usage: a sum that overflows 128 bits.
     pub(super) fn update(
         &mut self,
         aggregate: &Aggregate,
@@ -253,10 +253,11 @@ impl States {
         }
     }
 
-    /// Adds what [`States::append`] wrote to a group, and takes it off the front of `state`.
+    /// Merges into a group the bytes that [`States::append`] wrote, and removes them from the front
+    /// of `state`.
     ///
     /// # Errors
-    /// Corrupt: it did not. Usage: a sum that 128 bits do not hold.
+    /// Corrupt: bytes of another origin. Usage: a sum that overflows 128 bits.
     pub(super) fn merge(
         &mut self,
         aggregate: &Aggregate,
@@ -298,11 +299,11 @@ impl States {
         Ok(())
     }
 
-    /// The results, as a column of type `result`; `converter` is for values of the column as bytes,
-    /// of type `of`.
+    /// Builds the column of results, of type `result`. `converter` decodes values of the column, of
+    /// type `of`.
     ///
     /// # Errors
-    /// Usage: a sum that is larger than its type holds. Corrupt: bytes that are not a value.
+    /// Usage: a sum that overflows its type. Corrupt: bytes that are not a value.
     pub(super) fn finish(
         &self,
         aggregate: &Aggregate,
@@ -382,7 +383,7 @@ impl States {
     }
 }
 
-/// Whether a value takes the place of that which is held, if any is.
+/// Whether a value replaces the current one, or is the first.
 fn is_picked(kind: AggregateKind, held: &[u8], found: &[u8]) -> bool {
     held.is_empty()
         || match kind {
@@ -395,22 +396,22 @@ fn is_picked(kind: AggregateKind, held: &[u8], found: &[u8]) -> bool {
         }
 }
 
-/// Bytes in front of the value in a state of two: a length, and what is compared.
+/// Bytes before the value in a state with two values: a length, and the compared value.
 fn front_bytes(state: &[u8]) -> usize {
     let len_bytes = state.first_chunk().copied().map(u32::from_le_bytes);
     let front_bytes = len_bytes.map_or(0, |len_bytes| size_of::<u32>() + len_bytes as usize);
     front_bytes.min(state.len())
 }
 
-/// What is compared of a state of two.
+/// The compared value in a state with two values.
 fn compared(state: &[u8]) -> &[u8] {
     state
         .get(size_of::<u32>()..front_bytes(state))
         .unwrap_or_default()
 }
 
-/// Takes the rows whose `by` goes before what the states have. Gives by how much these have become
-/// longer.
+/// Takes the rows whose `by` precedes that of the states. Returns by how much the states have
+/// grown.
 fn chosen(
     kind: AggregateKind,
     states: &mut [Vec<u8>],
@@ -475,7 +476,7 @@ fn whole_sums(
     })
 }
 
-/// Values from their bytes; null where there are none.
+/// Decodes values; null for empty bytes.
 fn picked<'v>(
     values: impl Iterator<Item = &'v [u8]>,
     result: &DataType,
@@ -496,7 +497,7 @@ fn picked<'v>(
     columns.pop().ok_or_else(cut_short)
 }
 
-/// The nearest float.
+/// Converts to the nearest float.
 fn wide_to_real(value: i256) -> f64 {
     value.to_i128().map_or_else(
         || {
@@ -519,7 +520,7 @@ pub(super) fn cut_short() -> Error {
     Error::corrupt(GROUP, "a state is cut short").hint("a bug, or scratch was changed: run again")
 }
 
-/// Seven bits a byte, the lowest first; the last byte has its highest bit clear.
+/// Appends a varint: seven bits per byte, the lowest first; the high bit of the last byte is clear.
 pub(super) fn put_varint(mut number: u128, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);

@@ -1,11 +1,11 @@
-//! Distinct strings of bytes with numbers, in the order in which they came.
+//! A hash table that numbers distinct byte strings in the order of their insertion.
 //!
-//! Bounds: the strings one after another, and some 32 bytes for each.
+//! Bounds: the strings, and about 32 bytes for each.
 
 use hashbrown::HashTable;
 use twox_hash::XxHash3_64;
 
-/// Beside its bytes, what a string takes, about.
+/// Approximate memory of a string in addition to its bytes.
 const ENTRY_BYTES: usize = 32;
 
 /// See the module.
@@ -13,12 +13,12 @@ const ENTRY_BYTES: usize = 32;
 pub(super) struct KeyTable {
     table: HashTable<u32>,
     bytes: Vec<u8>,
-    /// Of each string: where it ends, and its hash.
+    /// The end and the hash of each string.
     entries: Vec<(usize, u64)>,
 }
 
 impl KeyTable {
-    /// The number of `key`, and whether it is new.
+    /// Returns the number of `key`, and whether it is new.
     pub(super) fn number_of(&mut self, key: &[u8]) -> (u32, bool) {
         let hash = XxHash3_64::oneshot(key);
         let (bytes, entries) = (&self.bytes, &self.entries);
@@ -37,13 +37,13 @@ impl KeyTable {
         (number, true)
     }
 
-    /// Adds `key` without looking whether it is there: for tables that are only gone through.
+    /// Adds `key` without a lookup, for tables that are only iterated.
     pub(super) fn push(&mut self, key: &[u8]) {
         self.bytes.extend_from_slice(key);
         self.entries.push((self.bytes.len(), 0));
     }
 
-    /// The string of a number.
+    /// Returns the string with a number.
     pub(super) fn key(&self, number: usize) -> &[u8] {
         key_at(&self.bytes, &self.entries, number)
     }
@@ -52,12 +52,12 @@ impl KeyTable {
         self.entries.len()
     }
 
-    /// The memory that it takes, about.
+    /// Its approximate memory.
     pub(super) fn held_bytes(&self) -> usize {
         self.bytes.len() + self.entries.len() * ENTRY_BYTES
     }
 
-    /// Forgets all strings; the memory stays.
+    /// Removes all strings, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.table.clear();
         self.bytes.clear();

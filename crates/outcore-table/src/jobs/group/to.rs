@@ -1,9 +1,9 @@
-//! Where groups go: into a table, or into memory where they are few.
+//! The destination of groups: a table, or memory if they are few.
 //!
-//! Contract: parts of the groups are taken by several threads at the same time, each in order; the
-//! parts' numbers are the order of the whole.
+//! Contract: several threads take parts of the groups in parallel, each part in order; the parts'
+//! numbers give the overall order.
 //!
-//! Bounds: [`Few`] holds this many groups as it is made for, and is an error beyond.
+//! Bounds: [`Few`] holds the given number of groups, and fails for more.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -28,10 +28,10 @@ pub(super) trait GroupsPart {
     /// Takes the next groups.
     ///
     /// # Errors
-    /// What keeps it from taking them.
+    /// Errors of the destination.
     fn write(&mut self, groups: &RecordBatch) -> Result<()>;
 
-    /// Has had all of them.
+    /// Ends the part.
     ///
     /// # Errors
     /// As [`GroupsPart::write`].
@@ -61,12 +61,12 @@ impl GroupsPart for Section<'_> {
 /// Groups in memory.
 pub(super) struct Few {
     groups_max: usize,
-    /// Batches by the number of their part.
+    /// Batches by part number.
     parts: Mutex<BTreeMap<usize, Vec<RecordBatch>>>,
 }
 
 impl Few {
-    /// Room for this many.
+    /// Creates room for this many.
     pub(super) fn new(groups_max: usize) -> Self {
         Few {
             groups_max,
@@ -74,7 +74,7 @@ impl Few {
         }
     }
 
-    /// All of them, in order.
+    /// Returns all groups, in order.
     pub(super) fn into_batches(self) -> Vec<RecordBatch> {
         let parts = self
             .parts

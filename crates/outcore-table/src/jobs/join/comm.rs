@@ -1,10 +1,10 @@
-//! Rows that are in one of two tables, or in both, as multisets.
+//! Compares two tables as multisets: rows that are in one of them, or in both.
 //!
-//! Contract: [`comm`] is a join in which each right row is the partner of one left row at most, and
-//! nulls are equal. The first left rows of a key are in both tables, as many as the right table has
-//! of it; the others are in the left one alone.
+//! Contract: [`comm`] is a join in which each right row is the partner of at most one left row, and
+//! nulls are equal. If the right table has n rows of a key, the first n left rows of the key are in
+//! both tables; further ones are only in the left table.
 //!
-//! Bounds: those of a [`join`], which holds a number per key here and no rows.
+//! Bounds: those of a [`join`], which here holds a number per key instead of rows.
 
 use outcore::Job;
 use outcore_io::memory::Budget;
@@ -16,22 +16,22 @@ use crate::jobs::{RightTable, TableEnds, TableSummary, open_both};
 
 const COMPARE: &str = "compare tables";
 
-/// Which rows are written.
+/// The rows to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommColumn {
-    /// Those of the left table alone.
+    /// Rows that only the left table has.
     Left,
-    /// Those of the right table alone.
+    /// Rows that only the right table has.
     Right,
-    /// Those of both, as the left table has them.
+    /// Rows of both tables, taken from the left one.
     Both,
 }
 
-/// Writes the rows of one column, in the order of the columns `by`, or of all columns if there are
-/// none.
+/// Writes one of the three sets of rows, in the order of the columns `by`, or of all columns if
+/// `by` is empty.
 ///
 /// # Errors
-/// As [`join`]; usage: tables of other columns, if none is named.
+/// As [`join`]. Usage: tables with different columns, if `by` is empty.
 pub fn comm(
     job: &Job,
     ends: &TableEnds<'_>,

@@ -1,13 +1,11 @@
-//! The right rows of the key that is being joined: each left row of the key goes through all of
-//! them.
+//! The right rows of the current key, which are visited once per left row of the key.
 //!
-//! Contract: [`Held`] keeps rows in memory up to this many bytes, and puts those beyond into a
-//! private file on the first scratch drive, which is read from its beginning for every left row: as
-//! much is read as rows of the output are made of it. The file is made when it is needed first,
-//! serves for all keys of a part, and is gone when the job ends.
+//! Contract: [`Held`] keeps rows in memory up to a limit, and further ones in a private file on the
+//! first scratch drive. That file is read from its start for every left row, so each read byte
+//! becomes output. It is created at first use, serves all keys of a part, and is removed when the
+//! job ends.
 //!
-//! Bounds: the bytes that are held, [`BUFFERS_COUNT`] buffers once something has been spilled, and
-//! a row.
+//! Bounds: the bytes in memory, [`BUFFERS_COUNT`] buffers after the first spill, and one row.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -24,13 +22,13 @@ use outcore_io::{Error, Kind, Result, units};
 use super::JOIN;
 use super::plan::cut_short;
 
-/// One request.
+/// The length of a request.
 const BUFFER_BYTES: usize = 256 << 10;
 const BUFFERS_COUNT: usize = 4;
-/// Bytes in front of a row in the file: its length.
+/// The length before each row in the file.
 const LEN_BYTES: usize = 4;
 
-/// Where all parts of a job put rows that the memory does not hold.
+/// Spill files of all parts of a job.
 pub(super) struct Scratch<'j> {
     job: &'j Job,
     parent: PathBuf,
@@ -41,7 +39,8 @@ pub(super) struct Scratch<'j> {
 }
 
 impl<'j> Scratch<'j> {
-    /// On the first drive of the job, or in `beside` if it names none. Makes nothing yet.
+    /// Files go to the first scratch drive of the job, or to `beside` if there is none. Creates no
+    /// file yet.
     pub(super) fn new(job: &'j Job, beside: &Path) -> Self {
         let first = job.options.drives.first();
         Scratch {
@@ -54,12 +53,12 @@ impl<'j> Scratch<'j> {
         }
     }
 
-    /// The most that was in use at once.
+    /// The most bytes in use at once.
     pub(super) fn peak_bytes(&self) -> u64 {
         self.peak_bytes.load(Ordering::Relaxed)
     }
 
-    /// The name of a file that nobody has.
+    /// Returns an unused file name.
     fn path(&self) -> Result<PathBuf> {
         let mut dir = self.dir.lock().unwrap_or_else(PoisonError::into_inner);
         if dir.is_none() {
@@ -90,10 +89,10 @@ impl<'j> Scratch<'j> {
     }
 }
 
-/// Where a row lies in an output batch, as long as that is the same batch.
+/// The place of a row in an output batch, valid for that batch only.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Placed {
-    /// The number of the batch, from 1 on.
+    /// The batch's number, from 1.
     pub(super) batch: u64,
     pub(super) range: Range<usize>,
 }
@@ -104,12 +103,12 @@ pub(super) struct Held<'s> {
     bytes_max: usize,
     bytes: Vec<u8>,
     rows: Vec<(Range<usize>, Placed)>,
-    /// Rows beyond, of which there may be none any more.
+    /// Spilled rows; it may be empty.
     spilled: Option<Spilled<'s>>,
 }
 
 impl<'s> Held<'s> {
-    /// Memory of a part for `held_bytes` of rows.
+    /// Memory of a part that holds `held_bytes` of rows.
     pub(super) fn memory_bytes(held_bytes: u64) -> u64 {
         held_bytes + (BUFFER_BYTES * (BUFFERS_COUNT + 1)) as u64
     }
@@ -128,7 +127,7 @@ impl<'s> Held<'s> {
         self.rows.is_empty()
     }
 
-    /// Forgets all rows; the memory and the file stay.
+    /// Removes all rows, and keeps the memory and the file.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.rows.clear();
@@ -137,12 +136,12 @@ impl<'s> Held<'s> {
         }
     }
 
-    /// Adds a row after the others.
+    /// Appends a row.
     ///
     /// # Errors
-    /// What the drive fails with; no space.
+    /// I/O; no space.
     pub(super) fn push(&mut self, row: &[u8]) -> Result<()> {
-        // Behind a row that was spilled, all are, or they would come before it.
+        // After one row has been spilled, all later ones are too, so that the order is kept.
         let has_spilled = self
             .spilled
             .as_ref()
@@ -162,10 +161,10 @@ impl<'s> Held<'s> {
         spilled.append(row)
     }
 
-    /// Gives all rows to `take` in order, each with its place in an output batch.
+    /// Passes all rows to `take` in order, each with its place in an output batch.
     ///
     /// # Errors
-    /// What the drive and `take` fail with.
+    /// I/O; errors of `take`.
     pub(super) fn each(
         &mut self,
         mut take: impl FnMut(&[u8], &mut Placed) -> Result<()>,
@@ -180,7 +179,7 @@ impl<'s> Held<'s> {
     }
 }
 
-/// Rows in a file, each with its length in front; the last of them in a buffer.
+/// Length-prefixed rows in a file; the last ones are in a buffer.
 struct Spilled<'s> {
     scratch: &'s Scratch<'s>,
     file: VolumeFile,
@@ -198,7 +197,7 @@ impl<'s> Spilled<'s> {
         let drives = [ScratchDrive::new(&scratch.parent)];
         let volume = Volume::new(std::sync::Arc::clone(&scratch.job.device), &drives)?;
         let file = volume.open(&scratch.path()?, Access::Create)?;
-        // The sink has reserved it.
+        // The sink has already reserved this memory.
         let budget = Budget::new((BUFFER_BYTES * BUFFERS_COUNT) as u64);
         Ok(Spilled {
             scratch,
@@ -280,7 +279,7 @@ impl<'s> Spilled<'s> {
     }
 }
 
-/// Gives the whole rows of `unread` and `bytes` to `take`; what is left becomes `unread`.
+/// Passes the complete rows of `unread` and `bytes` to `take`; the rest becomes `unread`.
 fn rows_of(
     unread: &mut Vec<u8>,
     bytes: &[u8],

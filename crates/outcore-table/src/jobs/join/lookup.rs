@@ -1,15 +1,15 @@
-//! The right table in memory: left rows are looked up in it as they are read.
+//! Joins with the right table in memory: left rows are looked up as they are read.
 //!
-//! Contract: [`Right::load`] reads the right table into a hash table, or says that the memory is
-//! not enough. It is a [`Change`] of the left table then: rows come in the order of the left table,
-//! and the partners of a row in the order of the right one, whatever the threads. For joins that
-//! write no right row without a partner.
+//! Contract: [`Right::load`] reads the right table into a hash table, or reports that the memory is
+//! too small. The table is then a [`Change`] of the left table. Rows come in the order of the left
+//! table, and the partners of a row in the order of the right one, for any number of threads. It
+//! serves joins that write no right row without a partner.
 //!
 //! Source: Graefe, "Query Evaluation Techniques for Large Databases" (ACM Computing Surveys 1993),
-//! section 5.3, of which this is the case without overflow.
+//! section 5.3, in the case without overflow.
 //!
-//! Bounds: two fifths of the memory for the rows of the right table and 48 bytes for each; one read
-//! of either table, and no scratch.
+//! Bounds: two fifths of the memory for the rows of the right table, with 48 bytes for each; one
+//! read of each table, and no scratch.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -29,36 +29,36 @@ use crate::jobs::copy::{Change, WriteBatch, filtered};
 use crate::jobs::rows_in::{ReadShape, parts_of};
 use crate::jobs::rows_out::ROWS_AT_ONCE;
 
-/// What a row takes beside its bytes: its entry, twice while those of all pieces are put together,
-/// and then heads, of which there are at most twice as many as rows.
+/// Memory of a row in addition to its bytes: its entry, twice while the pieces' entries are joined,
+/// and later at most two heads.
 const ROW_BYTES: u64 = 2 * size_of::<Entry>() as u64;
-/// Rows that tell whether keys come again, about.
+/// The approximate number of rows in the sample for repeated keys.
 const SAMPLED_ROWS: usize = 4096;
-/// No further row.
+/// No next row.
 const NONE: u32 = u32::MAX;
 
 /// See the module.
 pub(super) struct Right<'p> {
     plan: &'p Plan,
-    /// The rows of each piece, one after another.
+    /// The rows of each piece, back to back.
     chunks: Vec<Vec<u8>>,
     /// All rows, in the order of the table.
     entries: Vec<Entry>,
-    /// For each front of a hash: the first row that has it.
+    /// For each hash prefix, its first row.
     heads: Vec<AtomicU32>,
-    /// How far a hash is moved for its front.
+    /// The right shift that gives a hash's prefix.
     shift: u32,
     batch_bytes: u64,
     _held: Reservation,
 }
 
-/// Where a row is.
+/// The place of a row.
 struct Entry {
     hash: u64,
     chunk: u32,
     from: u32,
     to: u32,
-    /// The next row with the same front of the hash.
+    /// The next row with the same hash prefix.
     next: AtomicU32,
 }
 
@@ -70,10 +70,10 @@ struct Loaded {
 }
 
 impl<'p> Right<'p> {
-    /// The rows of `input`, or nothing if they need more memory than they are given.
+    /// Loads the rows of `input`; `None` if they need more memory than they may have.
     ///
     /// # Errors
-    /// What the readers fail with.
+    /// Errors of the readers.
     pub(super) fn load(
         job: &Job,
         input: &TableInput,
@@ -135,7 +135,7 @@ impl<'p> Right<'p> {
         }
         let mut loaded: Vec<Loaded> = loaded.into_iter().flatten().collect();
         loaded.sort_unstable_by_key(|chunk| chunk.piece);
-        // What is left of the memory is for reading and writing.
+        // The rest of the memory is for reading and writing.
         drop(loading);
         let used_bytes = used_bytes.into_inner();
         let mut right = Right {
@@ -161,8 +161,8 @@ impl<'p> Right<'p> {
         Ok(Some(right))
     }
 
-    /// Makes the chains, each thread those of some heads: from the last row to the first, so that
-    /// links lead to later rows.
+    /// Builds the chains in parallel, split by heads. It goes from the last row to the first, so
+    /// that links lead to later rows.
     fn link(&mut self, threads_count: usize) -> Result<()> {
         let heads_count = self.entries.len().next_power_of_two().max(2);
         self.shift = u64::BITS - heads_count.ilog2();
@@ -185,7 +185,7 @@ impl<'p> Right<'p> {
             .collect()
     }
 
-    /// Nothing for [`NONE`].
+    /// `None` for [`NONE`].
     fn entry(&self, number: u32) -> Option<&Entry> {
         self.entries.get(number as usize)
     }
@@ -199,7 +199,7 @@ impl<'p> Right<'p> {
         Ok(self.plan.read(self.row(number))?.key)
     }
 
-    /// The row itself if it has that hash, else the next of its chain that has.
+    /// Returns the row if it has that hash, or else the next row of its chain that has.
     fn of_hash(&self, mut number: u32, hash: u64) -> u32 {
         while number != NONE {
             let entry = &self.entries[number as usize];
@@ -226,9 +226,8 @@ impl<'p> Right<'p> {
         self.entries[number as usize].next.load(Ordering::Relaxed)
     }
 
-    /// Of each left row the hash of its key and the first row that has this key. Each step is taken
-    /// for all rows before the next one, so that the processor waits for the memory of many rows at
-    /// once.
+    /// Returns, for each left row, the hash of its key and the first row with that key. Each step
+    /// runs for all rows before the next step, so that the memory accesses of many rows overlap.
     fn first_partners(&self, keys: &LeftKeys, rows_count: usize) -> Result<Vec<(u64, u32)>> {
         let hashes = (0..rows_count).map(|row| keys.key(row).map(XxHash3_64::oneshot));
         let hashes: Vec<Option<u64>> = hashes.collect();
@@ -256,7 +255,7 @@ impl<'p> Right<'p> {
         Ok(found)
     }
 
-    /// The batch of these left rows, each with a right one.
+    /// Builds the batch of these left rows, each joined with a right one.
     fn paired(&self, left: &RecordBatch, pairs: &Pairs<'_>) -> Result<RecordBatch> {
         let is_run = pairs.left.windows(2).all(|two| two[0] + 1 == two[1]);
         let left = match pairs.left.first().filter(|_| is_run) {
@@ -284,7 +283,7 @@ impl Loaded {
         self.bytes.capacity() as u64 + self.entries.capacity() as u64 * ROW_BYTES
     }
 
-    /// Keeps rows, but for those that are equal to nothing; whether there is room for their places.
+    /// Keeps rows, except for those whose key never matches; returns whether their places fit.
     fn append(&mut self, plan: &Plan, rows: &RowBatch) -> Result<bool> {
         for row in rows.iter() {
             let read = plan.read(row)?;
@@ -308,12 +307,12 @@ impl Loaded {
     }
 }
 
-/// Rows that become a batch.
+/// Pairs of rows that form a batch.
 #[derive(Default)]
 struct Pairs<'r> {
     left: Vec<u32>,
     right: Vec<&'r [u8]>,
-    /// Of the right rows, and of left rows each time that they come again.
+    /// Bytes of the right rows, and of left rows for each repetition.
     bytes: u64,
 }
 
@@ -332,7 +331,7 @@ impl<'r> Pairs<'r> {
 }
 
 impl Change for Right<'_> {
-    /// Not where keys of the right table come again: left rows are repeated then.
+    /// False if keys of the right table repeat, because left rows are repeated then.
     fn keeps(&self, _: &str) -> bool {
         let step = (self.entries.len() / SAMPLED_ROWS).max(1);
         let mut sample = (0..self.entries.len() as u32).step_by(step);
@@ -364,7 +363,7 @@ impl Change for Right<'_> {
         let keeps_left = self.plan.sides[Which::Left as usize].is_kept;
         let nothing = self.plan.sides[Which::Right as usize].nothing();
         let mut pairs = Pairs::default();
-        // Of left rows that are written more than once.
+        // Lengths of left rows that are written more than once.
         let mut lens_bytes: Option<Vec<usize>> = None;
         for (row, &(hash, mut partner)) in first.iter().enumerate() {
             if partner == NONE && keeps_left {

@@ -1,30 +1,30 @@
-//! Two tables joined by the columns that their rows have in common.
+//! Joins two tables by columns with equal values.
 //!
-//! Contract: a row of the left table goes together with each row of the right table that has an
-//! equal key. Nulls are equal to nothing; 0.0 and -0.0 are equal, and so are all NaNs. [`JoinKind`]
-//! says what becomes of rows that have no partner. With [`AsOf`] a left row gets one partner
-//! instead: of the right rows with its key, the last that is not later than itself.
+//! Contract: each left row is paired with each right row that has an equal key. Nulls never match;
+//! 0.0 equals -0.0, and all NaNs are equal. [`JoinKind`] defines what happens to rows without a
+//! partner. With [`AsOf`], a left row gets at most one partner: the last right row with its key
+//! that is not later than itself.
 //!
-//! The output has the columns of the left table, then those of the right table without its key
-//! columns. It is in the order of the key, nulls last; rows of a key are in the order of the left
-//! input, the partners of a row in the order of the right input, and right rows without a partner
-//! after them. A null is equal to nothing: of rows with one in the key, those of the right table
-//! come before those of the left one. So it depends on the inputs alone, not on memory or threads.
+//! The output has the columns of the left table, followed by those of the right table without its
+//! key columns. It is in the order of the key, nulls last. Within a key, rows are in the order of
+//! the left input, and the partners of a row in the order of the right input. Right rows without a
+//! partner follow; but if the key contains a null, which never matches, right rows come before left
+//! ones. So the output depends only on the inputs, not on memory or threads.
 //!
-//! One sort through the engine does it all (a sort-merge join: Graefe, "Query Evaluation Techniques
-//! for Large Databases", ACM Computing Surveys 1993, section 5.2): the rows of both tables are
-//! sorted together ([`source`]), those of the right table first within each key, and are paired as
-//! they come out ([`sink`]). A key with more rows on the right than the memory holds goes to
+//! The join is one sort (a sort-merge join: Graefe, "Query Evaluation Techniques for Large
+//! Databases", ACM Computing Surveys 1993, section 5.2). The engine sorts the rows of both tables
+//! together ([`source`]), with those of the right table first within each key. They are paired as
+//! they come out of the sort ([`sink`]). If a key has more right rows than memory holds, they go to
 //! scratch once more ([`held`]).
 //!
-//! With [`Join::is_unordered`] a right table that fits into a part of the memory is kept there
-//! instead, and the left rows are looked up in it as they are read ([`lookup`]): then the output is
-//! in the order of the left table. Where it does not fit, or right rows without a partner are
-//! wanted, all is sorted.
+//! With [`Join::is_unordered`], a right table that fits into a part of the memory is loaded, and
+//! left rows are looked up as they are read ([`lookup`]). The output is then in the order of the
+//! left table. If the right table does not fit, or if right rows without a partner are needed, the
+//! join sorts.
 //!
-//! Bounds: one read of the columns that are needed, one more of those of the key for the sample;
-//! both tables' rows to scratch and back as far as they do not fit. Time grows with the rows of
-//! both inputs and of the output.
+//! Bounds: one read of the needed columns, and one of the key columns for the sample. The rows of
+//! both tables go to scratch and back if they do not fit. Time grows with the rows of both inputs
+//! and of the output.
 
 mod comm;
 mod held;
@@ -60,26 +60,26 @@ const JOIN: &str = "join tables";
 
 pub use comm::{CommColumn, comm};
 
-/// What becomes of rows without a partner, and of those with one.
+/// Which rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JoinKind {
-    /// Only rows that have a partner are written.
+    /// Only rows with a partner.
     #[default]
     Inner,
-    /// All left rows; where there is no partner, its columns are null.
+    /// All left rows; without a partner, the right columns are null.
     Left,
-    /// All right rows.
+    /// All right rows; without a partner, the left columns are null.
     Right,
     /// All rows of both.
     Full,
-    /// Left rows that have a partner, once each, without its columns.
+    /// Left rows with a partner, once each, without right columns.
     Semi,
-    /// Left rows that have none.
+    /// Left rows without a partner.
     Anti,
 }
 
 impl JoinKind {
-    /// All of them with their names.
+    /// All kinds with their names.
     pub const ALL: [(&'static str, JoinKind); 6] = [
         ("inner", JoinKind::Inner),
         ("left", JoinKind::Left),
@@ -89,10 +89,10 @@ impl JoinKind {
         ("anti", JoinKind::Anti),
     ];
 
-    /// The kind of a name.
+    /// Returns the kind with this name.
     ///
     /// # Errors
-    /// Usage: there is none of that name.
+    /// Usage: an unknown name.
     pub fn parse(name: &str) -> Result<Self> {
         let known = JoinKind::ALL.iter().find(|(known, _)| *known == name);
         known.map(|(_, kind)| *kind).ok_or_else(|| {
@@ -115,20 +115,20 @@ impl JoinKind {
     }
 }
 
-/// A column of the left table and the column of the right table that it is compared with.
+/// A column of the left table, and the column of the right table that it is compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnPair {
-    /// Of the left table.
+    /// The left table's column.
     pub left: String,
-    /// Of the right table.
+    /// The right table's column.
     pub right: String,
 }
 
 impl ColumnPair {
-    /// Columns as people write them: `NAME` for both, or `LEFT=RIGHT`, each as in [`column_name`].
+    /// Reads `NAME` for both columns, or `LEFT=RIGHT`, each as in [`column_name`].
     ///
     /// # Errors
-    /// Usage: a name is missing.
+    /// Usage: a missing name.
     pub fn parse(text: &str) -> Result<Self> {
         if let Some((left, rest)) = quoted(text) {
             let right = match rest.strip_prefix('=') {
@@ -154,33 +154,33 @@ impl ColumnPair {
     }
 }
 
-/// Partners by time, or by any other number: the last row that is not later.
+/// Chooses the partner by time, or by any other number: the last row that is not later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AsOf {
-    /// The columns that are compared.
+    /// The compared columns.
     pub columns: ColumnPair,
-    /// How far back a partner may lie: a number, or a duration as in `5min` for columns of times.
+    /// The largest distance of a partner: a number, or a duration such as `5min` for columns of
+    /// times.
     pub tolerance: Option<String>,
 }
 
-/// Which rows go together, and what is written of them.
+/// Which rows are paired, and what is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Join {
-    /// The columns that are equal in rows that go together.
+    /// The columns that must be equal.
     pub on: Vec<ColumnPair>,
-    /// What becomes of the others.
+    /// Which rows are written.
     pub kind: JoinKind,
-    /// Partners by time.
+    /// The as-of condition, if any.
     pub asof: Option<AsOf>,
-    /// What is appended to the name of a right column where the left table has a column of that
-    /// name.
+    /// The suffix for a right column whose name the left table also has.
     pub suffix: String,
-    /// The columns of the output, of all that there would be.
+    /// The columns of the output; all if `None`.
     pub columns: Option<Vec<String>>,
-    /// Rows may come in any order.
+    /// Whether rows may come in any order.
     pub is_unordered: bool,
-    /// Each right row is the partner of one left row at most, and nulls are equal to each other.
-    /// Only of [`JoinKind::Semi`] and [`JoinKind::Anti`].
+    /// Whether each right row is the partner of at most one left row, and nulls are equal to each
+    /// other. Only for [`JoinKind::Semi`] and [`JoinKind::Anti`].
     pub is_of_multisets: bool,
 }
 
@@ -198,13 +198,12 @@ impl Default for Join {
     }
 }
 
-/// Joins the table that `ends` reads, the left one, with the right one: its files, and what is read
-/// of them.
+/// Joins the left table, which `ends` reads, with the right one.
 ///
 /// # Errors
-/// As [`sort`](super::sort()); usage: no such column, keys of types that cannot be compared, two
-/// columns of one name, an as-of join of a kind other than inner or left, several outputs, since
-/// the number of rows is not known in advance.
+/// As [`sort`](super::sort()). Usage: a missing column; key types that cannot be compared; a
+/// repeated column name; an as-of join of a kind other than inner or left. Also several outputs,
+/// because the number of rows is not known in advance.
 pub fn join(
     job: &Job,
     ends: &TableEnds<'_>,
@@ -254,7 +253,7 @@ pub fn join(
     })
 }
 
-/// Sorts the rows of both tables, and pairs those of a key.
+/// Sorts the rows of both tables together, and pairs those with equal keys.
 fn by_sort(
     job: &Job,
     outputs: &[PathBuf],
@@ -298,8 +297,7 @@ fn by_sort(
     })
 }
 
-/// Looks the left rows up in the right table, if that can be done with this kind of join and in
-/// this memory.
+/// Looks the left rows up in the right table, if the kind of join and the memory allow it.
 fn by_lookup(
     job: &Job,
     ends: &TableEnds<'_>,

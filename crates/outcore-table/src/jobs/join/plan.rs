@@ -1,20 +1,19 @@
-//! What a join is about: columns of the key, columns that go along on either side, columns of the
-//! output; and the rows that the engine moves.
+//! The plan of a join: key columns, the columns carried from each side, the output columns, and the
+//! rows that the engine sorts.
 //!
-//! Contract: everything that can be wrong with a request is an error here, before a row is read.
-//! [`Plan::encode`] makes a row of bytes of each row of a table, with a payload as [`RowCodec`] has
-//! it, and the key
+//! Contract: every fault of a request is reported here, before a row is read. [`Plan::encode`]
+//! converts each row of a table to bytes: a payload as [`RowCodec`] encodes it, and a key:
 //!
 //! | bytes | what |
 //! |---|---|
-//! | any | the columns of the key, as arrow-row has them: [`JoinRow::key`] |
-//! | as many in all rows | the column of an as-of join, likewise |
-//! | 1 | the side, 0 for right and 1 for left, and 2 more where a column of the key is null |
-//! | 8 | the row's position, the largest byte first |
+//! | any | the key columns in arrow-row's form: [`JoinRow::key`] |
+//! | the same in all rows | the column of an as-of join, in the same form |
+//! | 1 | the side, 0 for right and 1 for left; plus 2 if a key column is null |
+//! | 8 | the row's position, big-endian |
 //!
-//! [`JoinKey`] orders rows by the first part alone, so that a key stays together; the engine orders
-//! those of a key by all bytes: the right rows first, in their order. No I/O; memory for names and
-//! types.
+//! [`JoinKey`] orders rows only by the first part, so rows of a key stay together. The engine
+//! orders rows of a key by all bytes: the right rows come first, in their order. No I/O; memory for
+//! names and types.
 
 use std::sync::Arc;
 
@@ -39,7 +38,7 @@ use crate::schema::{FieldPlace, check_names, column_index};
 
 /// Bytes of the side and the position.
 const PLACE_BYTES: usize = 9;
-/// The bit of a key with a null.
+/// Flag in the side byte of a key with a null.
 const NULL_BIT: u8 = 2;
 
 /// One of the two tables.
@@ -51,60 +50,60 @@ pub(super) enum Which {
 
 /// See the module.
 pub(super) struct Plan {
-    /// The left one, then the right one.
+    /// The left side, then the right one.
     pub(super) sides: [Side; 2],
     pub(super) kind: JoinKind,
-    /// Each right row is the partner of one left row at most, and nulls are equal.
+    /// Whether each right row is the partner of at most one left row, and nulls are equal.
     pub(super) is_of_multisets: bool,
-    /// Types as which the columns of the key are compared, the one of an as-of join last.
+    /// Types in which the key columns are compared; the column of an as-of join comes last.
     types: Vec<DataType>,
-    /// Of the columns of the key.
+    /// Converts the key columns.
     keys: Option<RowConverter>,
-    /// Of the column of an as-of join.
+    /// The as-of condition, if any.
     pub(super) asof: Option<AsOfPlan>,
-    /// Bytes of a row's key after the columns of the key.
+    /// Bytes of a row's key after the key columns.
     pub(super) tail_bytes: usize,
     pub(super) outputs: Vec<OutputColumn>,
     pub(super) schema: SchemaRef,
-    /// The order that the output has, as far as files can say so.
+    /// The order of the output, as far as file metadata can express it.
     pub(super) sorted_by: Vec<KeyColumn>,
 }
 
-/// What an as-of join compares.
+/// The condition of an as-of join.
 pub(super) struct AsOfPlan {
     converter: RowConverter,
-    /// How far back a partner may lie, and the places of the columns that say so among those that
-    /// go along.
+    /// The largest distance of a partner, and the indexes of the compared columns among the carried
+    /// ones.
     pub(super) tolerance: Option<(Tolerance, [usize; 2])>,
 }
 
-/// What is done with one table.
+/// The plan for one table.
 pub(super) struct Side {
     /// Columns that are read.
     pub(super) reads: Vec<String>,
-    /// The columns of the key among them, that of an as-of join last.
+    /// Indexes of the key columns among them; the column of an as-of join comes last.
     key_places: Vec<usize>,
-    /// Columns that go along.
+    /// Columns that the sort carries along.
     carried: Vec<usize>,
-    /// Makes rows of these, all of which may be null.
+    /// Encodes these columns, all of which are nullable.
     pub(super) codec: RowCodec,
     /// A row of nulls.
     nothing: RowBatch,
-    /// Rows without a partner are written.
+    /// Whether rows without a partner are written.
     pub(super) is_kept: bool,
 }
 
-/// Where a column of the output comes from, by its place among those that go along.
+/// The origin of an output column, by its index among the carried columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum OutputColumn {
     Left(usize),
     Right(usize),
-    /// From the left row, and where there is none from the right one.
+    /// From the left row or, without one, from the right row.
     Either(usize, usize),
 }
 
 impl Plan {
-    /// For the left table and the right one.
+    /// Plans for the left table and the right one.
     ///
     /// # Errors
     /// As [`super::join`].
@@ -153,7 +152,7 @@ impl Plan {
                 let cause = format!("column `{}` is not a number or a time", asof.columns.left);
                 return Err(Error::usage(JOIN, cause).hint("give --asof a column of times"));
             };
-            // Arrow-row puts a byte for null in front of a number.
+            // Arrow-row puts a null byte before a number.
             tail_bytes += width_bytes + 1;
             let tolerance = match &asof.tolerance {
                 None => None,
@@ -188,7 +187,7 @@ impl Plan {
         })
     }
 
-    /// Of each row, whether it is equal to nothing since a column of its key is null.
+    /// Whether each row never matches because one of its key columns is null.
     fn null_rows(&self, keys: &[ArrayRef], rows_count: usize) -> Vec<bool> {
         match self.is_of_multisets {
             true => vec![false; rows_count],
@@ -196,12 +195,12 @@ impl Plan {
         }
     }
 
-    /// Whether a left row gets every right row of its key as a partner, and these are wanted.
+    /// Whether a left row is paired with every right row of its key.
     pub(super) fn holds_all(&self) -> bool {
         self.kind.writes_right() && self.asof.is_none()
     }
 
-    /// Of partners in an as-of join, which are too far apart.
+    /// Marks the pairs of an as-of join that are too far apart.
     ///
     /// # Errors
     /// As [`Plan::encode`].
@@ -214,11 +213,11 @@ impl Plan {
         tolerance.exceeded(&cast(left, data_type)?, &cast(right, data_type)?)
     }
 
-    /// Appends rows of bytes of the rows of a table, the first of which is at `position`; those
-    /// that can have no partner and are not wanted without one are left out.
+    /// Appends encoded rows of a table; the first row is at `position`. Rows that cannot have a
+    /// partner and are not written without one are left out.
     ///
     /// # Errors
-    /// As [`RowCodec::encode`]; usage: a value that the type for comparing does not hold.
+    /// As [`RowCodec::encode`]. Usage: a value that does not fit the type of the comparison.
     pub(super) fn encode(
         &self,
         which: Which,
@@ -251,7 +250,7 @@ impl Plan {
         })
     }
 
-    /// The keys of the chosen rows one after another, and where each ends.
+    /// Returns the keys of the chosen rows, back to back, with the end of each.
     fn keys_of(
         &self,
         which: Which,
@@ -291,7 +290,7 @@ impl Plan {
         Ok((bytes, ends))
     }
 
-    /// The keys of the rows of the left table, and what goes along of them.
+    /// Returns the keys of rows of the left table, and their carried columns.
     ///
     /// # Errors
     /// As [`Plan::encode`].
@@ -313,11 +312,11 @@ impl Plan {
         Ok((keys, carried))
     }
 
-    /// The columns of the output, of what both tables give for its rows; `is_left` says which rows
-    /// have a left one.
+    /// Builds the output columns from the rows of both tables; `is_left` marks rows that have a
+    /// left row.
     ///
     /// # Errors
-    /// Usage: a value that the type of its column does not hold.
+    /// Usage: a value that does not fit the type of its column.
     pub(super) fn put_together(
         &self,
         (left, right): (&RecordBatch, &RecordBatch),
@@ -339,7 +338,7 @@ impl Plan {
         RecordBatch::try_new_with_options(self.schema.clone(), columns, &options).map_err(arrow)
     }
 
-    /// Appends rows of the columns of the key alone, for a sample.
+    /// Appends rows with only the key columns, for a sample.
     ///
     /// # Errors
     /// As [`Plan::encode`].
@@ -372,7 +371,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What a row that [`Plan::encode`] made says.
+    /// Splits a row that [`Plan::encode`] made.
     pub(super) fn read<'r>(&self, row: &'r [u8]) -> Result<JoinRow<'r>> {
         let all = key_of(row).ok_or_else(cut_short)?;
         let key_bytes = all.len().checked_sub(self.tail_bytes);
@@ -390,8 +389,8 @@ impl Plan {
         })
     }
 
-    /// What a job holds of the longest rows of both tables, of which it reads the columns of the
-    /// plan.
+    /// Returns the copies of the longest rows of both tables that a job holds; it reads the columns
+    /// of the plan.
     pub(super) fn costs(&self, inputs: &[TableInput; 2]) -> RowCosts {
         let long_of = |which: Which| inputs[which as usize].need().long_bytes;
         let (left, right) = (long_of(Which::Left), long_of(Which::Right));
@@ -403,15 +402,15 @@ impl Plan {
         let key_bytes = key_of(Which::Left).max(key_of(Which::Right));
         let left_row = left.saturating_add(key_of(Which::Left));
         let right_row = right.saturating_add(key_of(Which::Right));
-        // Includes the short values and the framing of the row.
+        // Includes short values, and the framing of the row.
         let row_bytes = as_key(left_row.max(right_row));
         let times = arrays_times(&self.schema);
-        // Rows that are paired and what they are decoded to; where keys of both are one column,
-        // they are compared and put together by copies.
+        // A pair of rows, and the arrays decoded from it. If the output merges the key columns of
+        // both sides, copies of them are compared and combined.
         let pair_bytes = left_row.saturating_add(right_row);
         let arrays_bytes = left.saturating_add(right).saturating_mul(times);
         let keys = |count: u64| key_bytes.saturating_mul(count);
-        // Of right rows those of a key are held, and one of them that lies on scratch.
+        // The right rows of a key are held, and one of them may be on scratch.
         let held_bytes = right_row.saturating_mul(2).saturating_add(keys(1));
         let either_bytes = if self.kind.keeps_right() { keys(3) } else { 0 };
         let pairing_bytes = pair_bytes.saturating_add(arrays_bytes);
@@ -430,7 +429,7 @@ impl Plan {
         }
     }
 
-    /// Columns of the output whose values are long.
+    /// Columns of the output with long values.
     pub(super) fn long_names(&self, inputs: &[TableInput; 2]) -> Vec<String> {
         let long = inputs.each_ref().map(TableInput::long_names);
         let is_long = |which: Which, place: usize| {
@@ -452,7 +451,7 @@ impl Plan {
         columns.map(|(_, field)| field.name().clone()).collect()
     }
 
-    /// Names of the columns of a side's key.
+    /// Names of a side's key columns.
     pub(super) fn key_names(&self, which: Which) -> Vec<String> {
         let side = &self.sides[which as usize];
         let mut names: Vec<String> = Vec::new();
@@ -469,7 +468,7 @@ impl Plan {
     }
 }
 
-/// The keys of some left rows.
+/// The keys of a batch of left rows.
 pub(super) struct LeftKeys {
     bytes: Vec<u8>,
     ends: Vec<usize>,
@@ -478,7 +477,7 @@ pub(super) struct LeftKeys {
 }
 
 impl LeftKeys {
-    /// The key of a row, as [`JoinRow::key`]; nothing if it is equal to nothing.
+    /// The key of a row, as [`JoinRow::key`]; `None` if it never matches.
     pub(super) fn key(&self, row: usize) -> Option<&[u8]> {
         let from = if row == 0 { 0 } else { self.ends[row - 1] };
         let to = self.ends[row] - self.tail_bytes;
@@ -486,17 +485,17 @@ impl LeftKeys {
     }
 }
 
-/// A row on its way out of the sort.
+/// A row that comes out of the sort.
 pub(super) struct JoinRow<'r> {
     pub(super) key: &'r [u8],
     pub(super) is_left: bool,
-    /// It is equal to nothing.
+    /// Whether the row never matches.
     pub(super) is_null: bool,
-    /// All of it, for [`RowCodec::decode`].
+    /// The whole row, for [`RowCodec::decode`].
     pub(super) row: &'r [u8],
 }
 
-/// Rows by the columns of their key.
+/// Orders rows by their key columns.
 pub(super) struct JoinKey {
     pub(super) tail_bytes: usize,
 }
@@ -530,10 +529,10 @@ impl Side {
     }
 }
 
-/// Collects what is needed of one table.
+/// Collects the columns that are needed of one table.
 struct Builder<'s> {
     schema: &'s SchemaRef,
-    /// Columns that are read, and fields of objects.
+    /// Columns and fields of objects that are read.
     reads: Vec<FieldRef>,
     key_places: Vec<usize>,
     carried: Vec<usize>,
@@ -549,20 +548,20 @@ impl<'s> Builder<'s> {
         }
     }
 
-    /// The place of a column among those that are read.
+    /// Returns the index of a column among those that are read.
     fn read(&mut self, name: &str) -> Result<usize> {
         let field = FieldPlace::of(self.schema, name, JOIN)?.field(self.schema, name);
         Ok(place_in(&mut self.reads, field))
     }
 
-    /// A column of the key: its type.
+    /// Adds a key column, and returns its type.
     fn key(&mut self, name: &str) -> Result<DataType> {
         let read = self.read(name)?;
         self.key_places.push(read);
         Ok(self.reads[read].data_type().clone())
     }
 
-    /// The place of a column among those that go along.
+    /// Returns the index of a column among the carried ones.
     fn carry(&mut self, name: &str) -> Result<usize> {
         let read = self.read(name)?;
         Ok(self.carry_read(read))
@@ -597,7 +596,7 @@ impl<'s> Builder<'s> {
     }
 }
 
-/// The place of `value` in `all`, to which it is added if it is not there.
+/// Returns the index of `value` in `all`; adds it if it is missing.
 fn place_in<T: PartialEq>(all: &mut Vec<T>, value: T) -> usize {
     all.iter()
         .position(|known| *known == value)
@@ -607,22 +606,22 @@ fn place_in<T: PartialEq>(all: &mut Vec<T>, value: T) -> usize {
         })
 }
 
-/// Where a column of the output comes from, by its name in the table.
+/// The origin of an output column, by its name in the table.
 enum Source {
     Left(String),
     Right(String),
     Either(String, String),
 }
 
-/// All columns of the output that are wanted.
+/// Returns the selected columns of the output.
 fn named_outputs(
     wanted: &Join,
     (left, right): (&SchemaRef, &SchemaRef),
     types: &[DataType],
 ) -> Result<Vec<(FieldRef, Source)>> {
     let kind = wanted.kind;
-    // Its values are those of a column on the left; where that is a field of objects, a row without
-    // a partner has none.
+    // The column takes the values of its partner on the left. For a field of objects that does not
+    // hold, because a right row without a partner has no object.
     let is_key = |field: &FieldRef| {
         let is_same = |pair: &ColumnPair| {
             pair.right == *field.name() && left.column_with_name(&pair.left).is_some()
@@ -689,7 +688,7 @@ fn named_outputs(
     chosen.collect()
 }
 
-/// The key, if it is in the output as it is compared.
+/// Returns the key columns if the output has them in the compared type.
 fn sorted_by(
     wanted: &Join,
     (left, right): (&SchemaRef, &SchemaRef),
@@ -709,7 +708,7 @@ fn sorted_by(
     keys.map(|pair| KeyColumn::new(&pair.left)).collect()
 }
 
-/// Fails for what cannot be asked for.
+/// Rejects invalid combinations.
 fn check(wanted: &Join) -> Result<()> {
     if wanted.on.is_empty() && wanted.asof.is_none() {
         return Err(Error::usage(JOIN, "no column says which rows go together")
@@ -732,7 +731,7 @@ fn converter(fields: Vec<SortField>, wanted: &Join) -> Result<RowConverter> {
     RowConverter::new(fields).map_err(|error| fault::arrow(JOIN, &error))
 }
 
-/// Of each row: whether a column of the key is null.
+/// Whether each row has a null in a key column.
 fn null_rows(keys: &[ArrayRef], rows_count: usize) -> Vec<bool> {
     let mut is_null = vec![false; rows_count];
     for nulls in keys.iter().filter_map(|key| key.logical_nulls()) {

@@ -1,13 +1,12 @@
-//! Rows of both tables in order, paired on their way into a table.
+//! Pairs the sorted rows of both tables, and writes them to a table.
 //!
-//! Contract: [`JoinSink`] takes all rows of a key in one part, the right ones first. Those are
-//! [`Held`], as far as left rows need them; each left row is paired with them, and rows without a
-//! partner are written where the join's kind says so. Pairs are collected as places of rows in a
-//! buffer, decoded column by column some thousand at once, and written to a section of the output,
-//! which is the part.
+//! Contract: [`JoinSink`] takes all rows of a key in one part, the right ones first. Right rows are
+//! [`Held`] if left rows need them, and each left row is paired with them. Rows without a partner
+//! are written if the kind of join requires it. Pairs are collected as row places in a buffer,
+//! decoded column by column in batches of some thousand, and written to the part's section of the
+//! output.
 //!
-//! Bounds: the output's row groups; a batch of rows, of arrays, and the rows that are held, a
-//! thread.
+//! Bounds: the output's row groups; per thread a batch of rows, its arrays, and the held rows.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,13 +32,13 @@ pub(super) struct JoinSink<'a> {
     pub(super) shape: WriteShape,
     pub(super) part_bytes: u64,
     pub(super) scratch: Scratch<'a>,
-    /// Rows that were written.
+    /// The number of written rows.
     pub(super) written: AtomicU64,
 }
 
 impl RowSink for JoinSink<'_> {
     fn memory_bytes(&self) -> u64 {
-        // Rows that are to be paired, the arrays that they become, what is encoded of these.
+        // Pairs of rows, the arrays decoded from them, and their encoded form.
         let held_bytes = Held::memory_bytes(self.shape.batch_bytes) + self.shape.taken_bytes;
         let taken_bytes = 4 * self.shape.batch_bytes + held_bytes;
         self.shape.output_bytes + taken_bytes * self.shape.writers_count as u64
@@ -84,14 +83,14 @@ impl RowSink for JoinSink<'_> {
 
 struct JoinPart<'a> {
     sink: &'a JoinSink<'a>,
-    /// The key whose rows come.
+    /// The current key.
     key: Vec<u8>,
     is_begun: bool,
-    /// It has had a left row.
+    /// Whether the key has had a left row.
     has_left: bool,
-    /// Of multisets: right rows that no left row is paired with.
+    /// For multisets: right rows that are not paired yet.
     partners: u64,
-    /// Its right rows; of an as-of join the last one, and where none is written the first.
+    /// The key's right rows. For an as-of join: the last one, or the first one if none is written.
     held: Held<'a>,
     pairs: Pairs<'a>,
 }
@@ -158,7 +157,7 @@ impl JoinPart<'_> {
         }
     }
 
-    /// The key has no more rows.
+    /// Ends the current key.
     fn end_key(&mut self) -> Result<()> {
         if !self.has_left && self.sink.plan.sides[Which::Right as usize].is_kept {
             let pairs = &mut self.pairs;
@@ -187,10 +186,10 @@ impl RowPart for JoinPart<'_> {
     }
 }
 
-/// A row of one table, and where it is among the rows of the next batch, if it is.
+/// A row of one table, and its place among the rows of the next batch, if it is there.
 type ToPlace<'r> = Option<(&'r [u8], &'r mut Placed)>;
 
-/// Rows that become a batch of the output.
+/// Pairs of rows that form a batch of the output.
 struct Pairs<'a> {
     sink: &'a JoinSink<'a>,
     section: Section<'a>,
@@ -198,11 +197,11 @@ struct Pairs<'a> {
     batch: u64,
     /// Rows of both tables, each once.
     bytes: Vec<u8>,
-    /// Bytes of the rows of all pairs, where a row is in several of them.
+    /// Bytes of the rows of all pairs; a row in several pairs counts several times.
     paired_bytes: u64,
-    /// Of each row of the batch: where its left row is, if it has one,
+    /// The place of each output row's left row, if any.
     left: Vec<Option<Range<usize>>>,
-    /// and its right row.
+    /// The place of each output row's right row, if any.
     right: Vec<Option<Range<usize>>>,
 }
 
@@ -248,7 +247,7 @@ impl Pairs<'_> {
         Ok(())
     }
 
-    /// The columns that one table has given for the rows of the batch.
+    /// Decodes the columns of one table for the rows of the batch.
     fn decoded(&self, which: Which) -> Result<RecordBatch> {
         let side = &self.sink.plan.sides[which as usize];
         let places = match which {
@@ -293,7 +292,7 @@ impl Pairs<'_> {
     }
 }
 
-/// The same with nulls in the rows that are `left_out`.
+/// Sets the columns to null in the rows that are `left_out`.
 fn without(batch: &RecordBatch, left_out: &BooleanArray) -> Result<RecordBatch> {
     let columns = batch.columns().iter();
     let columns = columns.map(|column| nullif(column, left_out));

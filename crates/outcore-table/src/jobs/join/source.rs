@@ -1,14 +1,14 @@
-//! The rows of both tables on their way into the engine.
+//! The rows of both tables as input of the engine.
 //!
-//! Contract: [`JoinSource`] is the engine's [`RowSource`] over two tables, first the pieces of the
-//! right one, then those of the left one, as one list: threads take pieces in order, and a row's
-//! position grows in the order of its input.
+//! Contract: [`JoinSource`] is the engine's [`RowSource`] over two tables: the pieces of the right
+//! table, followed by those of the left one, form one list. Threads take pieces in order, and
+//! positions ascend in the order of each input.
 //!
-//! **The sample.** Of each table as in [`rows_in`](crate::jobs::rows_in); of the table that is
-//! sampled more densely, keys are left out until both are sampled alike, so that the sample has
-//! keys as often as the data.
+//! **The sample.** Each table is sampled as in [`rows_in`](crate::jobs::rows_in). Keys of the table
+//! with the denser sample are dropped until both are equally dense, so that the sample has keys as
+//! often as the data.
 //!
-//! Bounds: a reader and a batch of rows a thread; the sample's keys.
+//! Bounds: a reader and a batch of rows per thread; the sample's keys.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,16 +29,16 @@ pub(super) struct JoinSource<'a> {
     samples: [Sample; 2],
     data_bytes: u64,
     row_bytes: f64,
-    /// The pieces of both, of which the right ones are taken first.
+    /// The pieces of both tables; the right ones are taken first.
     queues: [PieceQueue; 2],
     begun: AtomicUsize,
 }
 
 impl<'a> JoinSource<'a> {
-    /// The rows of `inputs`, of which nothing but the columns of `plan` is read; reads the sample.
+    /// Opens `inputs`, reads only the columns of `plan`, and takes the sample.
     ///
     /// # Errors
-    /// What the readers fail with.
+    /// Errors of the readers.
     pub(super) fn open(
         inputs: &'a [TableInput; 2],
         plan: &'a Plan,
@@ -80,7 +80,7 @@ impl<'a> JoinSource<'a> {
         })
     }
 
-    /// Bytes of all rows, about, and of one on average.
+    /// The approximate bytes of all rows, and the average of one.
     pub(super) fn amount(&self) -> (u64, f64) {
         (self.data_bytes, self.row_bytes)
     }
@@ -92,7 +92,7 @@ impl RowSource for JoinSource<'_> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // A batch of Arrow arrays is the reader's; as large again are its rows, and its keys.
+        // The reader holds a batch of arrays. Its rows need as much again, and so do its keys.
         let made_bytes = 3 * self.shape.batch_bytes + self.shape.made_bytes;
         (self.shape.reader_bytes + made_bytes) * self.shape.readers_count as u64
     }

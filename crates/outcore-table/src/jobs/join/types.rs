@@ -1,8 +1,8 @@
-//! Types of columns that are compared, one of each table.
+//! Types in which columns of two tables are compared.
 //!
-//! Contract: equal types are compared as they are, a dictionary by what its keys stand for. Others
-//! are compared as their common type ([`crate::common`]); where there is none, an error names both
-//! types. A value that the common type does not hold is an error, and none is rounded. Pure.
+//! Contract: columns of equal types are compared in that type, dictionaries by their values. Other
+//! columns are compared in their common type ([`crate::common`]); without one, an error reports
+//! both types. A value that the common type does not hold is an error; nothing is rounded. Pure.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::common;
 use crate::equal::{plain_type, with_one_zero};
 use crate::fault;
 
-/// The type as which values of two types are compared.
+/// Returns the type in which values of two types are compared.
 ///
 /// # Errors
-/// Usage: there is none.
+/// Usage: there is no such type.
 pub(super) fn common_type(
     pair: &ColumnPair,
     (left, right): (&DataType, &DataType),
@@ -46,17 +46,17 @@ fn ticks_per_second(unit: TimeUnit) -> u64 {
     }
 }
 
-/// The values of a key's column as the type in which they are compared, equal ones with equal
+/// Casts the values of a key column to the type of the comparison, so that equal values have equal
 /// bytes.
 ///
 /// # Errors
-/// Usage: a value that this type does not hold.
+/// Usage: a value that does not fit this type.
 pub(super) fn comparable(name: &str, array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     let array = common::cast_to(JOIN, name, array, data_type)?;
     Ok(with_one_zero(&array))
 }
 
-/// The same values as another type.
+/// Casts the values to another type.
 ///
 /// # Errors
 /// As [`comparable`].
@@ -71,19 +71,19 @@ pub(super) fn cast(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     cast_with_options(array, data_type, &options).map_err(|error| fault::arrow(JOIN, &error))
 }
 
-/// How far back a partner may lie.
+/// The largest distance of a partner.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Tolerance {
-    /// In the units of a column of integers or times.
+    /// In units of an integer or time column.
     Whole(u64),
     Real(f64),
 }
 
 impl Tolerance {
-    /// From what people write, for columns of a type: a number, or a duration for times.
+    /// Reads a number, or for columns of times a duration.
     ///
     /// # Errors
-    /// Usage: something else.
+    /// Usage: any other text.
     pub(super) fn parse(text: &str, data_type: &DataType) -> Result<Self> {
         let wrong = |hint: &str| {
             let cause =
@@ -120,10 +120,11 @@ impl Tolerance {
         }
     }
 
-    /// Of partners, which are too far back: both columns are of the type for which it was made.
+    /// Marks the partners that are too far back. Both columns have the type for which this was
+    /// created.
     ///
     /// # Errors
-    /// None that is expected.
+    /// None are expected.
     pub(super) fn exceeded(self, left: &ArrayRef, right: &ArrayRef) -> Result<BooleanArray> {
         Ok(match self {
             Tolerance::Real(most) => {
@@ -162,13 +163,13 @@ impl Tolerance {
     }
 }
 
-/// Where both have a value, and they differ too much.
+/// Marks the rows in which both have a value and differ too much.
 fn pairs(left: &ArrayRef, right: &ArrayRef, is_beyond: impl Fn(usize) -> bool) -> BooleanArray {
     let is_far = |row| left.is_valid(row) && right.is_valid(row) && is_beyond(row);
     (0..left.len()).map(|row| Some(is_far(row))).collect()
 }
 
-/// Times and integers by their stored number.
+/// Converts times and integers to their stored numbers.
 fn whole(array: &ArrayRef) -> Result<ArrayRef> {
     let narrow = matches!(array.data_type(), DataType::Date32 | DataType::Time32(_));
     let array = match narrow {

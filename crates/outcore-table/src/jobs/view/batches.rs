@@ -1,12 +1,12 @@
-//! Rows of a view as record batches.
+//! Reads rows of a view as record batches.
 //!
-//! Contract: [`ViewBatches`] gives the rows of a range in order, in batches of some thousand rows;
-//! [`ViewStream`] gives them to other libraries, and may go from thread to thread. Both own all
+//! Contract: [`ViewBatches`] returns the rows of a range in order, in batches of some thousand
+//! rows. [`ViewStream`] passes them to other libraries, and can move between threads. Both own all
 //! that they need.
 //!
-//! Bounds: a reader of the view, and the rows of a batch twice, as bytes and as arrays; for a row
-//! that is longer than a batch more is reserved while it is there. A stream that is asked for its
-//! next batch holds a quarter of its memory as batches.
+//! Bounds: a reader of the view, and the rows of a batch twice, as bytes and as arrays. For a row
+//! that is longer than a batch, more is reserved while it is held. A stream holds up to a quarter
+//! of its memory as batches that are ready.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -23,13 +23,13 @@ use super::TableView;
 use crate::fault;
 use crate::jobs::rows_out::ROWS_AT_ONCE;
 
-/// Bytes of rows that are decoded at once, about, where the memory allows it.
+/// Approximate bytes of rows that are decoded at once, if the memory allows it.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
 const BATCH_BYTES_MIN: u64 = 64 << 10;
-/// A stream reads at least so many bytes of rows at once, where the memory allows it.
+/// The least bytes of rows that a stream reads at once, if the memory allows it.
 const STRETCH_BYTES_MIN: u64 = 4 << 20;
 const ROWS: &str = "rows of a view";
-/// What a batch holds at once: rows as bytes, as arrays, and room for their growth.
+/// Copies of a batch: rows as bytes, arrays, and room for growth.
 const COPIES: u64 = 3;
 
 /// The batches of a range of rows. See the module.
@@ -37,32 +37,32 @@ pub struct ViewBatches {
     view: TableView,
     reader: ViewReader,
     rows: RowBatch,
-    /// Rows that have been read and not handed out, by number.
+    /// Index of the next row that was read but not returned yet.
     next: usize,
     batch_bytes: usize,
     _held: Reservation,
-    /// What a row longer than a batch takes beside it.
+    /// Memory of a row that is longer than a batch.
     held_for_long: Option<Reservation>,
 }
 
 impl TableView {
-    /// The rows of a range, in `memory_bytes`.
+    /// Reads the rows of a range within `memory_bytes`.
     ///
     /// # Errors
-    /// Memory: two blocks of each run and a batch do not fit. Usage: a range beyond the end. What
-    /// reading fails with.
+    /// Memory: two blocks of each run and a batch do not fit. Usage: a range beyond the end. Errors
+    /// of reading.
     pub fn batches(&self, range: Range<u64>, memory_bytes: u64) -> Result<ViewBatches> {
         let mut batches = self.batches_in(memory_bytes)?;
         batches.seek(range)?;
         Ok(batches)
     }
 
-    /// Memory of the least that [`TableView::batches`] takes.
+    /// The least memory for [`TableView::batches`].
     pub(super) fn batches_min_bytes(&self) -> u64 {
         self.view.needed_bytes() + COPIES * BATCH_BYTES_MIN
     }
 
-    /// Those of no range yet.
+    /// Creates batches without a range.
     pub(super) fn batches_in(&self, memory_bytes: u64) -> Result<ViewBatches> {
         let needed_bytes = self.batches_min_bytes();
         if memory_bytes < needed_bytes {
@@ -72,7 +72,7 @@ impl TableView {
                 units::bytes(needed_bytes),
                 units::bytes(memory_bytes)
             );
-            // A reader's part of the memory grows with it.
+            // A reader has a part of the memory, so the hint scales with it.
             let times = needed_bytes as f64 / memory_bytes.max(1) as f64;
             let all_bytes = self.view.job().options.memory_bytes as f64;
             let enough_bytes = ((all_bytes * times) as u64).next_multiple_of(64 << 20);
@@ -97,17 +97,17 @@ impl TableView {
 }
 
 impl ViewBatches {
-    /// Goes to a range.
+    /// Moves to a range.
     pub(super) fn seek(&mut self, range: Range<u64>) -> Result<()> {
         self.rows.clear();
         self.next = 0;
         self.reader.seek(range)
     }
 
-    /// The next batch; none after the last.
+    /// Returns the next batch, or `None` after the last.
     ///
     /// # Errors
-    /// What reading fails with; corrupt data.
+    /// Errors of reading; corrupt data.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         fault::guarded("read view", || self.advance())
     }
@@ -118,7 +118,7 @@ impl ViewBatches {
             job.control.check()?;
             self.next = 0;
             match self.held_for_long.take() {
-                // The memory of a long row goes back.
+                // Frees the memory of a long row.
                 Some(_) => self.rows = RowBatch::default(),
                 None => self.rows.clear(),
             }
@@ -146,31 +146,31 @@ impl ViewBatches {
     }
 }
 
-/// A memory in which a row that is longer than a batch by `longer_bytes` has room: readers leave a
+/// Returns enough memory for a row that is longer than a batch by `longer_bytes`. Readers leave a
 /// part of the memory, which grows with it.
 fn enough_for_row(job: &Job, longer_bytes: u64) -> u64 {
     let (memory_bytes, free_bytes) = (job.options.memory_bytes, job.budget.free_bytes());
     let times = (COPIES * longer_bytes) as f64 / free_bytes.max(1) as f64;
     let by_part = (memory_bytes as f64 * times.max(1.0)) as u64;
-    // Readers may take all but what a batch does.
+    // Readers may take all memory except for that of a batch.
     let by_rest = memory_bytes + 4 * COPIES * longer_bytes;
     by_part.min(by_rest).next_multiple_of(64 << 20)
 }
 
-/// The batches of a range for another library, which may ask for each of them from another thread:
-/// rows are read by stretches, each with a reader of its own.
+/// The batches of a range for another library, which may request each of them from another thread.
+/// Rows are read in stretches, each with a reader of its own.
 pub struct ViewStream {
     view: TableView,
     left: Range<u64>,
     memory_bytes: u64,
     ready: VecDeque<RecordBatch>,
-    /// The memory of those that are ready.
+    /// The memory of batches that are ready.
     held: Option<Reservation>,
 }
 
 impl TableView {
-    /// The rows of a range, in `memory_bytes`, of which at most a quarter is batches that have not
-    /// been asked for.
+    /// Streams the rows of a range within `memory_bytes`; batches that are ready take at most a
+    /// quarter of it.
     ///
     /// # Errors
     /// Usage: a range beyond the end.
@@ -191,7 +191,8 @@ impl TableView {
 }
 
 impl ViewStream {
-    /// Rows of a stretch: so many that the blocks at its ends, which are read twice, hardly count.
+    /// The rows of a stretch. It is long enough that the blocks at its ends, which are read twice,
+    /// hardly count.
     fn stretch_rows(&self) -> u64 {
         let quarter_bytes = self.memory_bytes / 4;
         let wanted_bytes = (4 * self.view.view.needed_bytes()).max(STRETCH_BYTES_MIN);
@@ -208,7 +209,7 @@ impl ViewStream {
             let memory_bytes = self.memory_bytes / 4 * 3;
             let mut batches = self.view.batches(self.left.start..end, memory_bytes)?;
             let mut ready_bytes = 0;
-            // Arrays may be larger than the rows that they come from.
+            // Arrays may be larger than the rows they are made from.
             while ready_bytes < ready_bytes_max
                 && let Some(batch) = batches.advance()?
             {

@@ -1,11 +1,11 @@
-//! Rows of a view by their key.
+//! Finds rows of a view by their key.
 //!
-//! Contract: a key is a value for the first columns of the order, or for all of them, as one row of
-//! a record batch ([`TableView::find`]) or as text ([`TableView::key_of`]). Keys of rows are
-//! compared as bytes, and none of a column is the beginning of another, so the rows that have the
-//! values lie between the bytes of these and the next larger ones.
+//! Contract: a key has values for the first columns of the order, or for all of them. It is given
+//! as one row of a record batch ([`TableView::find`]) or as text ([`TableView::key_of`]). Keys of
+//! rows are compared as bytes, and no encoded column is a prefix of another. So the rows with the
+//! given values are those between the encoded values and their successor.
 //!
-//! Bounds: a reader of the view; one or two blocks of each run are read.
+//! Bounds: a reader of the view, which reads one or two blocks of each run.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::schema::{FieldPlace, retyped};
 const FIND: &str = "search view";
 
 impl TableView {
-    /// The columns of the order as fields, in that order; each of them may be null.
+    /// The columns of the order as nullable fields, in that order.
     fn key_fields(&self) -> Result<Vec<FieldRef>> {
         let fields = self.keys.iter().map(|key| {
             let place = FieldPlace::of(self.schema(), &key.name, FIND)?;
@@ -35,12 +35,12 @@ impl TableView {
         fields.collect()
     }
 
-    /// The rows whose first columns of the order have the values of `key`, a batch of one row and
-    /// these columns, in that order: their numbers. Where there are none, the range is empty and
+    /// Returns the numbers of the rows whose first order columns have the values of `key`, a batch
+    /// of one row with these columns in that order. If there are none, the range is empty and
     /// begins where they would be.
     ///
     /// # Errors
-    /// Usage: other columns, or more than one row. What reading the view fails with.
+    /// Usage: other columns, or more than one row. Errors of reading the view.
     pub fn find(&self, key: &RecordBatch) -> Result<Range<u64>> {
         let from_key = self.encoded(key)?;
         let memory_bytes = self.view.reader_bytes(1);
@@ -53,11 +53,11 @@ impl TableView {
         Ok(from..to)
     }
 
-    /// The key that `text` says: values separated by commas, as in CSV; nothing is null, and `""`
-    /// an empty text.
+    /// Reads a key from text: values separated by commas, as in CSV. An empty field is null, and
+    /// `""` is an empty text.
     ///
     /// # Errors
-    /// Usage: more values than columns of the order, or one that is not of its column's type.
+    /// Usage: more values than columns of the order, or a value of another type.
     pub fn key_of(&self, text: &str) -> Result<RecordBatch> {
         let values = fields_of(text);
         let fields = self.key_fields()?;
@@ -76,7 +76,7 @@ impl TableView {
                 safe: false,
                 ..CastOptions::default()
             };
-            // Names of zones are not known to who reads texts.
+            // The parser of texts does not know the names of zones.
             let plain = in_utc(field);
             let is_finer = value
                 .as_deref()
@@ -114,7 +114,7 @@ impl TableView {
         batch_of(&Arc::new(schema), arrays)
     }
 
-    /// The front of the keys of all rows that have the values of `key`.
+    /// Returns the common prefix of the keys of all rows with the values of `key`.
     fn encoded(&self, key: &RecordBatch) -> Result<Vec<u8>> {
         let fields = self.key_fields()?;
         let count = key.num_columns();
@@ -137,7 +137,7 @@ impl TableView {
     }
 }
 
-/// Whether a number or a time has digits behind the point that a column of this type cannot have.
+/// Whether a number or a time has digits after the point that this type cannot hold.
 fn is_finer_than(value: &str, data_type: &DataType) -> bool {
     use arrow_schema::TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
     let digits_max = match data_type {
@@ -172,12 +172,12 @@ fn batch_of(schema: &SchemaRef, arrays: Vec<ArrayRef>) -> Result<RecordBatch> {
     })
 }
 
-/// A row of this key and nothing else.
+/// Builds a row with only this key.
 fn row_with(key: &[u8]) -> Vec<u8> {
     [&(key.len() as u32).to_le_bytes()[..], key].concat()
 }
 
-/// The least bytes that are larger than all that begin with `key`, if there are any.
+/// Returns the least byte string that is larger than all with the prefix `key`, if there is one.
 fn successor(mut key: Vec<u8>) -> Option<Vec<u8>> {
     while let Some(last) = key.pop() {
         if last < u8::MAX {
@@ -188,7 +188,7 @@ fn successor(mut key: Vec<u8>) -> Option<Vec<u8>> {
     None
 }
 
-/// The fields of a line of CSV; nothing is null.
+/// Splits a line of CSV into fields; an empty field is null.
 fn fields_of(text: &str) -> Vec<Option<String>> {
     let mut fields = Vec::new();
     let (mut value, mut is_quoted, mut was_quoted) = (String::new(), false, false);

@@ -1,16 +1,17 @@
-//! Sorted views of tables: rows in the order of columns that are merged while they are read.
+//! Sorted views of tables: rows in the order of columns, in sorted runs that are merged as they are
+//! read.
 //!
-//! Contract: a [`TableView`] is a [`SortedView`] whose rows are those of [`RowCodec`]. Its manifest
-//! has the schema and the columns of the order, so that whoever opens it needs nothing else.
-//! [`build`] and [`append`] read a table once and write its rows once; a range of rows, by number
-//! or by key ([`TableView::find`]), is read as record batches ([`batches`]) or written as a table
-//! ([`write`]). Rows of equal keys come in the order of their bytes, so what is read depends on the
-//! rows alone.
+//! Contract: a [`TableView`] is a [`SortedView`] whose rows have the form of [`RowCodec`]. Its
+//! manifest has the schema and the columns of the order, so the view is self-contained. [`build`]
+//! and [`append`] read a table once and write its rows once. A range of rows, by number or by key
+//! ([`TableView::find`]), is read as record batches ([`batches`]) or written as a table
+//! ([`write`]). Rows with equal keys come in the order of their bytes, so the result depends only
+//! on the rows.
 //!
-//! Bounds: to build, a quarter of the memory for readers of the table, and the rest for the runs;
-//! to read, two blocks of each run a thread, and the index. I/O: one read of the table and one more
-//! of the columns of the key for the sample, the rows written once, not compressed; of a range no
-//! more than its blocks.
+//! Bounds: building takes a quarter of the memory for readers of the table, and the rest for the
+//! runs. Reading takes two blocks of each run per thread, and the index. I/O of building: one read
+//! of the table, one of the key columns for the sample, and one write of the rows, not compressed.
+//! Reading a range reads only its blocks.
 
 mod batches;
 mod key;
@@ -38,16 +39,16 @@ use crate::rows::{KeyColumn, RowCodec};
 pub use batches::{ViewBatches, ViewStream};
 
 const OPEN: &str = "open view";
-/// The name of the order of rows whose key lies in front of them, in manifests.
+/// The name, in manifests, of the order by the key at the start of rows.
 pub const ROW_ORDER: &str =
     "rows of a table, by the key in front, where zeros are equal and so are NaNs";
 
-/// The order of that name.
+/// The order with that name.
 pub fn row_order() -> SharedKey {
     Arc::new(KeyInFront { tie: Tie::Bytes })
 }
 
-/// An open view of a table. Clones share all of it.
+/// An open view of a table. Clones share all its state.
 #[derive(Clone)]
 pub struct TableView {
     view: SortedView,
@@ -55,7 +56,7 @@ pub struct TableView {
     codec: Arc<RowCodec>,
 }
 
-/// The first line of the description of rows; the schema follows, as an Arrow stream without
+/// The first line of the description of rows. The schema follows, as an Arrow stream without
 /// batches.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -72,10 +73,10 @@ struct DescribedKey {
 }
 
 impl TableView {
-    /// The view of rows that is open as `view`.
+    /// Opens the table in the open view `view`.
     ///
     /// # Errors
-    /// Usage: it does not hold rows of a table. Corrupt: what it says of them.
+    /// Usage: the view does not hold rows of a table. Corrupt: its description of the rows.
     pub fn of(view: SortedView) -> Result<Self> {
         let rows = rows_of(&view)?;
         let (schema, keys) = read_description(&rows.description)
@@ -89,12 +90,12 @@ impl TableView {
         })
     }
 
-    /// The view below: its runs, their check, its memory.
+    /// The underlying view: its runs, their verification and its memory.
     pub fn sorted(&self) -> &SortedView {
         &self.view
     }
 
-    /// What its rows are.
+    /// The type of its rows.
     fn rows(&self) -> Result<&RowType> {
         rows_of(&self.view)
     }
@@ -115,11 +116,11 @@ fn rows_of(view: &SortedView) -> Result<&RowType> {
     rows.ok_or_else(|| Error::usage(OPEN, "it holds no table").hint("a bug: please report it"))
 }
 
-/// Builds a view of a table in `dir`, which must be there, in the order of columns.
+/// Builds a view of a table, in the order of columns, in the existing directory `dir`.
 ///
 /// # Errors
-/// As [`TableInput::open`], [`RowCodec::new`] and [`build_rows`]; usage for an order that keeps the
-/// order of the input. Nothing is left then.
+/// As [`TableInput::open`], [`RowCodec::new`] and [`build_rows`]. Usage: a stable order. On
+/// failure, no file remains.
 pub fn build(
     job: &Job,
     (inputs, reads): (&[PathBuf], &InputOptions),
@@ -148,12 +149,12 @@ pub fn build(
     Ok((TableView::of(view)?, with_reads(built, &input)))
 }
 
-/// Adds a table that has the columns of the view in `dir`, which is open as `view`; further columns
-/// are left out. Columns of text have the types that they have in the view.
+/// Adds a table to the view in `dir`, which is open as `view`. The table must have the columns of
+/// the view; further columns are ignored. Text columns are parsed in the types of the view.
 ///
 /// # Errors
-/// As [`build`]; usage for a column that is missing or of another type, and for a view that was
-/// built anew since it was opened. The view is as it was then.
+/// As [`build`]. Usage: a missing column, a column of another type, or a view that was rebuilt
+/// since it was opened. On failure, the view is unchanged.
 pub fn append(
     job: &Job,
     (inputs, reads): (&[PathBuf], &InputOptions),
@@ -182,7 +183,8 @@ pub fn append(
     Ok((TableView::of(view)?, with_reads(built, &input)))
 }
 
-/// Fails for a column whose values rows of the view cannot hold, as null where there is none.
+/// Fails for a column with values that rows of the view cannot hold, such as nulls in a column
+/// without nulls.
 fn check_types(ours: &Schema, theirs: &Schema, path: &Path) -> Result<()> {
     for field in ours.fields() {
         let Some((_, other)) = theirs.column_with_name(field.name()) else {
@@ -233,7 +235,7 @@ fn room_of<'a>(job: &'a Job, input: &TableInput, codec: &RowCodec) -> Room<'a> {
     }
 }
 
-/// The same with what was read of the table.
+/// Adds the bytes that were read from the table.
 fn with_reads(mut built: BuildSummary, input: &TableInput) -> BuildSummary {
     built.read_bytes += input.read_bytes();
     if let Some(first) = built.phases.first_mut() {
@@ -259,7 +261,7 @@ fn description_of(schema: &SchemaRef, keys: &[KeyColumn]) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The schema and the columns of the order, if they are what [`description_of`] wrote.
+/// Parses the schema and the columns of the order from bytes that [`description_of`] wrote.
 fn read_description(bytes: &[u8]) -> Option<(SchemaRef, Vec<KeyColumn>)> {
     let end = memchr::memchr(b'\n', bytes)?;
     let first: Description = serde_json::from_slice(&bytes[..end]).ok()?;

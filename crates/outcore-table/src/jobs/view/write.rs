@@ -1,10 +1,10 @@
-//! A range of a view as a table in files.
+//! Writes a range of a view as a table.
 //!
-//! Contract: [`TableView::write`] merges parts of the range on several threads, each of which
-//! encodes what it merges; the files appear whole or not at all, have the schema and its metadata,
-//! and say what they are sorted by. Where the parts begin does not depend on the time.
+//! Contract: [`TableView::write`] merges parts of the range on several threads; each thread encodes
+//! what it merges. The files are absent or whole, keep the schema and its metadata, and record
+//! their sort order. The borders of the parts do not depend on timing.
 //!
-//! Bounds: half of the memory is the readers', and half the writers'.
+//! Bounds: readers have half of the memory, writers the other half.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use crate::output::{OutputOptions, SINK_BYTES};
 const MERGE: &str = "merge";
 
 impl TableView {
-    /// What [`TableView::write`] of this many rows is predicted to take.
+    /// The predicted cost of [`TableView::write`] for this many rows.
     pub fn plan_write(&self, rows_count: u64) -> PhasePlan {
         let bytes = self.bytes_of(rows_count);
         let moved_bytes = (bytes as f64, 0.0);
@@ -43,7 +43,7 @@ impl TableView {
         }
     }
 
-    /// Bytes of this many rows, about.
+    /// Approximate bytes of this many rows.
     pub(super) fn bytes_of(&self, rows_count: u64) -> u64 {
         let (rows, bytes) = (
             u128::from(self.view.len()),
@@ -52,10 +52,11 @@ impl TableView {
         (bytes * u128::from(rows_count) / rows.max(1)) as u64
     }
 
-    /// Writes the rows of `range` to `outputs`, several of which get equal numbers of rows.
+    /// Writes the rows of `range` to `outputs`; several files get equal numbers of rows.
     ///
     /// # Errors
-    /// As [`TableView::batches`] and [`crate::output::TableOutput::create`]. Nothing is left then.
+    /// As [`TableView::batches`] and [`crate::output::TableOutput::create`]. On failure, no file
+    /// remains.
     pub fn write(
         &self,
         range: Range<u64>,

@@ -1,8 +1,8 @@
-//! The columns that are computed, batch by batch.
+//! Computes the window columns, batch by batch.
 //!
-//! Contract: [`Columns::compute`] gets the rows of a part in order, with those before and after
-//! that are looked at, and where each is in its group; sums and extremes go on from batch to batch.
-//! Floats are added one by one in the order of the rows.
+//! Contract: [`Columns::compute`] gets the rows of a part in order, the rows before and after them
+//! that `lag` and `lead` need, and each row's place in its group. Sums and extremes continue from
+//! batch to batch. Floats are added one by one in the order of the rows.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -27,31 +27,32 @@ use super::rank::RowRank;
 use super::{WINDOW, WindowFunction};
 use crate::fault;
 
-/// The rows that columns are computed of.
+/// The rows for which columns are computed.
 pub(super) struct Ready<'r> {
-    /// Of all rows, those that are only looked at as well.
+    /// The places of all rows, including those that are only referred to.
     pub(super) places: &'r [RowRank],
-    /// Rows of the batch in front of these: one, the first row of the first one's group, or none.
+    /// Additional rows at the start of the batch: one, the first row of the first row's group, or
+    /// none.
     pub(super) front: usize,
-    /// The rows that are wanted.
+    /// The rows to compute.
     pub(super) rows: Range<usize>,
 }
 
 /// See the module.
 pub(super) struct Columns<'p> {
     plan: &'p Plan,
-    /// For each column: what it has come to.
+    /// The running state of each column.
     running: Vec<Running>,
 }
 
-/// The state of a column that goes on from row to row.
+/// The state of a column that continues from row to row.
 #[derive(Default)]
 struct Running {
     sum: Sum,
     extreme: Extreme,
 }
 
-/// A sum so far, of the type that its column has.
+/// A running sum, in its column's type.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     whole: Option<i128>,
@@ -67,7 +68,7 @@ impl<'p> Columns<'p> {
         }
     }
 
-    /// Bytes of the longest value that goes on to the next rows.
+    /// Bytes of the longest value that is kept for later rows.
     pub(super) fn held_bytes_max(&self) -> usize {
         let held = self
             .running
@@ -76,10 +77,10 @@ impl<'p> Columns<'p> {
         held.max().unwrap_or(0)
     }
 
-    /// The columns of the rows that are wanted.
+    /// Computes the columns of the requested rows.
     ///
     /// # Errors
-    /// Usage: a sum that its type does not hold.
+    /// Usage: a sum that overflows its type.
     pub(super) fn compute(
         &mut self,
         batch: &RecordBatch,
@@ -138,12 +139,12 @@ impl<'p> Columns<'p> {
 }
 
 impl Ready<'_> {
-    /// The values of the rows that are wanted.
+    /// The values of the requested rows.
     fn own(&self, of: &ArrayRef) -> ArrayRef {
         of.slice(self.front + self.rows.start, self.rows.len())
     }
 
-    /// For each row the value of the row that `from` gives, or null.
+    /// For each row, takes the value of the row that `from` returns, or null.
     fn taken(
         &self,
         of: &ArrayRef,
@@ -160,7 +161,7 @@ impl Ready<'_> {
 }
 
 impl Sum {
-    /// Of each row the sum up to it, as type `data_type`; nothing if that does not hold one.
+    /// Returns, for each row, the running sum as type `data_type`; `None` if that overflows.
     fn added(
         &mut self,
         of: &ArrayRef,
@@ -171,7 +172,7 @@ impl Sum {
             safe: false,
             ..CastOptions::default()
         };
-        // Of durations, their numbers.
+        // Durations are added as integers.
         let stored = match data_type {
             DataType::Duration(_) => &DataType::Int64,
             other => other,
@@ -211,7 +212,7 @@ impl Sum {
                 Arc::new(sums.with_precision_and_scale(*precision, *scale).ok()?)
             }
             _ => {
-                // -0.0 is what adds nothing: 0.0 would turn a sum of -0.0 into 0.0.
+                // -0.0 is the neutral element: 0.0 would turn a sum of -0.0 into 0.0.
                 let sum = (&mut self.real, -0.0);
                 let add = |sum: f64, value| Some(sum + value);
                 running::<Float64Type, f64>(&array, places, sum, add, Some)?
@@ -221,13 +222,13 @@ impl Sum {
     }
 }
 
-/// Adds without overflow.
+/// Adds, and checks for overflow.
 fn wider<V: Into<i128>>(sum: i128, value: V) -> Option<i128> {
     sum.checked_add(value.into())
 }
 
-/// Of each row the sum so far, which begins anew, from `nothing`, with each group; `show` makes a
-/// value of it. Nothing if a sum is too large.
+/// Returns, for each row, the running sum, which restarts from `nothing` with each group; `show`
+/// converts it to a value. `None` if a sum is too large.
 fn running<T: ArrowPrimitiveType, S: Copy>(
     array: &ArrayRef,
     places: &[RowRank],

@@ -1,10 +1,10 @@
-//! The least or the greatest value of a group up to each row.
+//! The running minimum or maximum of a group.
 //!
 //! Contract: [`Extreme::go_on`] takes the rows of a part in order, in any number of batches, and
-//! begins anew with each group. Nulls are left out; floats have one zero and one NaN, which is
-//! larger than all numbers.
+//! restarts with each group. Nulls are ignored. In floats, all zeros are one value and all NaNs are
+//! one, which is larger than all numbers.
 //!
-//! Bounds: the bytes of a batch's values, and one value between batches, twice.
+//! Bounds: the bytes of a batch's values, and two copies of one value between batches.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -28,9 +28,9 @@ pub(super) struct Extreme {
 
 /// The extreme of the rows before a batch.
 struct Held {
-    /// As arrow-row has it.
+    /// In arrow-row's form.
     bytes: Vec<u8>,
-    /// The same as an array of one row.
+    /// As an array of one row.
     value: ArrayRef,
 }
 
@@ -38,22 +38,22 @@ struct Held {
 #[derive(Clone, Copy)]
 enum Place {
     Nowhere,
-    /// It came before the batch.
+    /// Before the batch.
     Held,
     /// In this row of the batch.
     Row(usize),
 }
 
 impl Extreme {
-    /// Bytes of the value that is held.
+    /// Bytes of the kept value.
     pub(super) fn held_bytes(&self) -> usize {
         self.held.as_ref().map_or(0, |held| held.bytes.len())
     }
 
-    /// The extreme up to each row; `wanted` is how it compares with the others.
+    /// Returns the extreme up to each row; `wanted` is how it compares with the other values.
     ///
     /// # Errors
-    /// None that the column's type does not have.
+    /// None beyond those of the column's type.
     pub(super) fn go_on(
         &mut self,
         of: &ArrayRef,

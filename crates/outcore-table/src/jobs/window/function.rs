@@ -1,8 +1,8 @@
-//! What can be asked of a row's place in its group.
+//! Window functions: what can be computed from a row's place in its group.
 //!
-//! Contract: [`WindowColumn::parse`] reads a column as people write it; [`WindowColumn::field`]
-//! settles its type for a table, or says why there is none. Names and results are those of SQL's
-//! window functions.
+//! Contract: [`WindowColumn::parse`] reads a column from user input. [`WindowColumn::field`]
+//! determines its type for a table, or the reason that it has none. Names and results are those of
+//! SQL's window functions.
 
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, Field, Schema};
@@ -15,39 +15,39 @@ use crate::jobs::call::Call;
 use crate::jobs::group::sum_type;
 use crate::schema::FieldPlace;
 
-/// How far `lag` and `lead` may look.
+/// The largest distance of `lag` and `lead`.
 const REACH_MAX: usize = 1 << 20;
 
-/// What is computed of a row.
+/// A function of a row and its group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WindowFunction {
-    /// Its number in its group, from 1 on.
+    /// The row's number in its group, from 1.
     RowNumber,
-    /// The number of the first row that is equal to it in the columns of the order.
+    /// The number of the first row with the same values in the order columns.
     Rank,
-    /// As [`WindowFunction::Rank`], but counted in distinct values of these columns.
+    /// Like [`WindowFunction::Rank`], but counts distinct values of these columns.
     DenseRank,
-    /// The value of a column this many rows before, of the same group; null if there is none.
+    /// The value of a column this many rows before in the same group; null if there is no such row.
     Lag(String, usize),
-    /// The same, this many rows after it.
+    /// The value of a column this many rows after in the same group; null if there is no such row.
     Lead(String, usize),
     /// The value of a column in the group's first row.
     First(String),
-    /// The sum of a column over the rows from the group's first to this one; nulls are left out,
-    /// and it is null while there was nothing else.
+    /// The sum of a column from the group's first row to this one. Nulls are ignored; the sum is
+    /// null until there is another value.
     CumulativeSum(String),
-    /// The least value of a column among these rows, likewise; NaN is larger than all numbers.
+    /// The least value of a column among these rows; NaN is larger than all numbers.
     CumulativeMin(String),
-    /// The greatest.
+    /// The greatest value of a column among these rows.
     CumulativeMax(String),
 }
 
-/// A column that is computed.
+/// A computed column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WindowColumn {
-    /// What is computed.
+    /// Its function.
     pub function: WindowFunction,
-    /// What the column is called.
+    /// Its name.
     pub name: String,
 }
 
@@ -64,11 +64,11 @@ impl WindowColumn {
         }
     }
 
-    /// A column as people write it: `row_number`, `lag(amount)`, `lead(amount,2)`, or with a name
-    /// of its own `previous=lag(amount)`. Without one it is called as it is written.
+    /// Reads a column: `row_number`, `lag(amount)`, `lead(amount,2)`, or with a name as in
+    /// `previous=lag(amount)`. Without a name, the text itself is the name.
     ///
     /// # Errors
-    /// Usage: no such function, no column, rows that are not counted by a whole number.
+    /// Usage: an unknown function, a missing column, a distance that is not an integer.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |cause: String| {
             Error::usage("read window functions", cause).hint(
@@ -117,7 +117,7 @@ impl WindowColumn {
         })
     }
 
-    /// Several, with commas between them.
+    /// Reads several columns, separated by commas.
     ///
     /// # Errors
     /// As [`WindowColumn::parse`].
@@ -125,7 +125,7 @@ impl WindowColumn {
         listed(text).map(WindowColumn::parse).collect()
     }
 
-    /// The column that it is computed of.
+    /// The column that it is computed from.
     pub(super) fn column(&self) -> Option<&str> {
         match &self.function {
             WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => None,
@@ -138,10 +138,11 @@ impl WindowColumn {
         }
     }
 
-    /// Its field in a table of `schema`, and the place of the column that it is computed of.
+    /// Returns its field in a table of `schema`, and the place of the column that it is computed
+    /// from.
     ///
     /// # Errors
-    /// Usage: no such column, one that has no sum, or one whose values have no order.
+    /// Usage: a missing column, a column without a sum, or one whose values have no order.
     pub(super) fn field(&self, schema: &Schema) -> Result<(Field, Option<FieldPlace>)> {
         let Some(column) = self.column() else {
             let field = Field::new(&self.name, DataType::Int64, false);

@@ -1,23 +1,21 @@
-//! Columns that depend on a row's place in its group: its number, its rank, the values of rows
+//! Adds columns that depend on a row's place in its group: its number, its rank, the values of rows
 //! before and after it.
 //!
-//! Contract: rows whose columns of the groups are equal are a group, as in
-//! [`group_by`](super::group_by): nulls are equal to each other, so are all NaNs, and 0.0 and -0.0.
-//! The rows of a group are in the order of further columns, and rows that are equal in these, too,
-//! in the order of the input. The output has all columns, and after them one for each
-//! [`WindowFunction`]; it is in the order of the groups, then of their rows. It depends on the
-//! input and on nothing else: not on memory, not on threads.
+//! Contract: rows with equal group columns form a group, as in [`group_by`](super::group_by): nulls
+//! are equal to each other, all NaNs are equal, and 0.0 equals -0.0. The rows of a group are in the
+//! order of further columns; ties keep the order of the input. The output has all columns, followed
+//! by one for each [`WindowFunction`], in the order of the groups and then of their rows. It
+//! depends only on the input, not on memory or threads.
 //!
-//! Rows are sorted through the engine ([`plan`] says how a row is laid out) with each group in one
-//! part, and a part goes through its rows once ([`sink`], [`columns`]).
+//! The engine sorts the rows ([`plan`] defines their form), with each group in one part. Each part
+//! is processed in one pass over its rows ([`sink`], [`columns`]).
 //!
 //! Source: Leis, Kundhikanjana, Kemper, Neumann, "Efficient Processing of Window Functions in
-//! Analytical SQL Queries" (VLDB 2015), section 3, of which these are the functions whose frame
-//! needs no tree.
+//! Analytical SQL Queries" (VLDB 2015), section 3: the functions whose frame needs no tree.
 //!
-//! Bounds: one read of the table, one more of the columns of the groups for the sample; all rows to
-//! scratch and back as far as they do not fit. A group is worked on by one thread. Rows that `lag`
-//! and `lead` look at are held, by each thread.
+//! Bounds: one read of the table, and one of the group columns for the sample; all rows go to
+//! scratch and back if they do not fit. One thread processes a group. Each thread holds the rows
+//! that `lag` and `lead` refer to.
 
 mod columns;
 mod extreme;
@@ -48,30 +46,31 @@ use sink::WindowSink;
 pub use function::{WindowColumn, WindowFunction};
 
 const WINDOW: &str = "compute window columns";
-/// Rows that are looked at may take this part of the memory, where none of them is long.
+/// Rows that `lag` and `lead` refer to may take 1/`REACH_SHARE` of the memory, if none of them is
+/// long.
 const REACH_SHARE: u64 = 64;
 
-/// What is wanted of the rows of groups.
+/// The groups, the order within them, and the columns to compute.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Window {
-    /// The columns of the groups; without any, all rows are one group.
+    /// The group columns; if empty, all rows are one group.
     pub by: Vec<KeyColumn>,
-    /// The order of the rows of a group, the most significant column first; without any, that of
-    /// the input.
+    /// The order of the rows of a group, the most significant column first; if empty, that of the
+    /// input.
     pub order: Vec<KeyColumn>,
-    /// The columns that are computed, in the order in which they stand in the output.
+    /// The computed columns, in the order of the output.
     pub columns: Vec<WindowColumn>,
-    /// How many of the first rows of each group are written; all if not given. What is computed is
-    /// computed of all rows.
+    /// The number of first rows to write per group; all if `None`. Columns are computed from all
+    /// rows.
     pub first: Option<u64>,
 }
 
-/// Adds columns to a table, which are computed of each row's group.
+/// Adds columns to a table that are computed from each row's group.
 ///
 /// # Errors
-/// As [`sort`](super::sort()); usage: a function of a type that has none, a cumulative sum that its
-/// type does not hold, two columns of one name, with [`Window::first`] several outputs. Memory:
-/// rows that are looked at lie so far away that those between do not fit.
+/// As [`sort`](super::sort()). Usage: a function that a type lacks, a cumulative sum that overflows
+/// its type, a repeated column name, several outputs with [`Window::first`]. Memory: the rows
+/// between a row and those that it refers to do not fit.
 pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableSummary> {
     let input = open(job, ends)?;
     let plan = Plan::of(input.schema(), wanted)?;
@@ -88,8 +87,8 @@ pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableS
         data_bytes: input.stored_bytes(),
         sorts: Sorts::Whole,
     };
-    // Where there is no room for as many rows as are looked at, they may be shorter than the
-    // longest.
+    // If the memory does not hold as many of the longest rows as are referred to, the job assumes
+    // fewer; the actual rows may be shorter.
     let mut reach = plan.reach_of(&input);
     while reach > 1 && !room(&input, reach).is_enough() {
         reach /= 2;
@@ -112,7 +111,7 @@ pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableS
     })
 }
 
-/// The columns of `input` and those that are computed, written: so many rows, if that is known.
+/// Writes the columns of `input` and the computed ones, for so many rows, if known.
 fn windowed(
     job: &Job,
     outputs: &[PathBuf],

@@ -1,21 +1,19 @@
-//! What a job on windows is about, and how its rows go through the engine.
+//! The plan of a window job, and the form of its rows in the engine.
 //!
-//! Contract: everything that can be wrong with a request is an error of [`Plan::of`], before a row
-//! is read. [`Plan::encode`] makes rows that the engine sorts by the columns of the groups, and
-//! those of a group by all of their bytes:
+//! Contract: [`Plan::of`] reports every fault of a request before a row is read. [`Plan::encode`]
+//! makes rows that the engine sorts by the group columns, and within a group by all of their bytes:
 //!
 //! | bytes | what |
 //! |---|---|
 //! | 4 | `group_bytes`, little-endian |
-//! | `group_bytes` | the columns of the groups as bytes that compare |
-//! | `order_bytes` | the columns of the order, likewise |
-//! | 8 | the row's position, the largest byte first |
-//! | the rest | the row, as its codec has it |
+//! | `group_bytes` | the group columns in a comparable form |
+//! | `order_bytes` | the order columns in the same form |
+//! | 8 | the row's position, big-endian |
+//! | the rest | the row in its codec's form |
 //! | 4 | `order_bytes`, little-endian |
 //!
-//! No order of columns is the beginning of another, so the position decides between rows that are
-//! equal in all of them, and what follows it decides nothing. [`Placed::of`] takes such a row
-//! apart.
+//! No encoded order is a prefix of another, so the position decides between rows that are equal in
+//! all columns, and the bytes after it decide nothing. [`Placed::of`] splits such a row.
 
 use std::sync::Arc;
 
@@ -44,22 +42,22 @@ const POSITION_BYTES: usize = size_of::<u64>();
 pub(in crate::jobs) struct Plan {
     by: Keys,
     order: Keys,
-    /// Of whole rows.
+    /// The codec of whole rows.
     pub(in crate::jobs) codec: RowCodec,
     pub(super) columns: Vec<WindowColumn>,
-    /// Of each of them: the place of the column that it is computed of.
+    /// For each of them, the place of the column that it is computed from.
     pub(super) places: Vec<Option<FieldPlace>>,
     pub(super) first: Option<u64>,
-    /// The columns of the table, and those that are computed.
+    /// The columns of the table, followed by the computed ones.
     pub(super) schema: SchemaRef,
 }
 
-/// Columns that become bytes that compare.
+/// Columns that are converted to a comparable form.
 #[derive(Debug)]
 struct Keys {
     columns: Vec<KeyColumn>,
     places: Vec<FieldPlace>,
-    /// Nothing for no columns.
+    /// `None` if there are no columns.
     converter: Option<RowConverter>,
 }
 
@@ -110,17 +108,17 @@ impl Keys {
     }
 }
 
-/// The bytes of a row, or none where there are no columns.
+/// The bytes of a row; empty if there are no columns.
 fn bytes_of(rows: Option<&Rows>, row: usize) -> &[u8] {
     rows.map_or(&[][..], |rows| rows.row(row).data())
 }
 
 impl Plan {
-    /// For a table of `schema`.
+    /// Plans for a table of `schema`.
     ///
     /// # Errors
-    /// Usage: nothing is wanted, no such column, a type that a function does not have, two columns
-    /// of one name.
+    /// Usage: nothing to compute, a missing column, a function that a type lacks, a repeated column
+    /// name.
     pub(super) fn of(schema: &SchemaRef, wanted: &Window) -> Result<Self> {
         if wanted.columns.is_empty() && wanted.first.is_none() {
             return Err(Error::usage(WINDOW, "no column is to be computed")
@@ -153,7 +151,7 @@ impl Plan {
         [&self.by.columns[..], &self.order.columns].concat()
     }
 
-    /// How many rows before a row, and how many after it, are looked at.
+    /// How many rows before and after a row are referred to.
     pub(super) fn reach(&self) -> (usize, usize) {
         let functions = self.columns.iter().map(|column| &column.function);
         functions.fold((0, 0), |(before, behind), function| match function {
@@ -163,13 +161,14 @@ impl Plan {
         })
     }
 
-    /// Rows of `input` that are looked at in one direction, at most.
+    /// The most rows of `input` that are referred to in one direction.
     pub(super) fn reach_of(&self, input: &TableInput) -> u64 {
         let (before, behind) = self.reach();
         (before.saturating_add(behind) as u64).min(input.rows_count())
     }
 
-    /// What a job holds of the longest row of `input`, where `reach` rows as long are looked at.
+    /// The copies of the longest row of `input` that a job holds, if `reach` such rows are referred
+    /// to.
     pub(super) fn costs(&self, input: &TableInput, reach: u64) -> RowCosts {
         let long_bytes = input.need().long_bytes;
         if long_bytes == 0 {
@@ -183,7 +182,7 @@ impl Plan {
         let keys_bytes = key_bytes.saturating_add(order_bytes);
         let row_bytes = long_bytes.saturating_add(keys_bytes).saturating_add(64);
         let rows = |count: u64| long_bytes.saturating_mul(count);
-        // As many new ones come before all of them are decoded.
+        // As many new rows are held before all of them are decoded.
         let kept = u64::from(self.wants_first()) + u64::from(self.wants_extreme());
         let held = rows(1 + 2 * reach).saturating_add(rows(2 * kept));
         let computed_bytes = self.computed_bytes(input);
@@ -205,14 +204,14 @@ impl Plan {
         }
     }
 
-    /// The longest values that are computed for a row, together.
+    /// The total length of the longest values that are computed for a row.
     fn computed_bytes(&self, input: &TableInput) -> u64 {
         let columns = self.columns.iter().filter_map(WindowColumn::copied);
         let long = columns.map(|name| input.long_bytes_of(std::slice::from_ref(name)));
         long.sum()
     }
 
-    /// Columns of the output whose values are long.
+    /// Columns of the output with long values.
     pub(super) fn long_names(&self, input: &TableInput) -> Vec<String> {
         let mut long = input.long_names();
         let computed = self.columns.iter().filter(|column| {
@@ -224,13 +223,13 @@ impl Plan {
         long
     }
 
-    /// Whether a value of the first row of a group is wanted.
+    /// Whether a column needs a value of a group's first row.
     pub(super) fn wants_first(&self) -> bool {
         let mut functions = self.columns.iter().map(|column| &column.function);
         functions.any(|function| matches!(function, WindowFunction::First(_)))
     }
 
-    /// Whether the least or the greatest value up to a row is wanted.
+    /// Whether a column needs the least or the greatest value up to a row.
     pub(super) fn wants_extreme(&self) -> bool {
         use WindowFunction::{CumulativeMax, CumulativeMin};
         let mut functions = self.columns.iter().map(|column| &column.function);
@@ -298,19 +297,19 @@ impl EncodeRows for Plan {
     }
 }
 
-/// A row, taken apart.
+/// The parts of a row.
 pub(super) struct Placed<'r> {
     pub(super) group: &'r [u8],
     pub(super) order: &'r [u8],
-    /// As the codec has it.
+    /// In the codec's form.
     pub(super) row: &'r [u8],
 }
 
 impl<'r> Placed<'r> {
-    /// Of a row that [`Plan::encode`] made.
+    /// Splits a row that [`Plan::encode`] made.
     ///
     /// # Errors
-    /// Corrupt: it is cut short.
+    /// Corrupt: it is too short.
     pub(super) fn of(row: &'r [u8]) -> Result<Self> {
         let apart = || {
             let (group_bytes, rest) = row.split_first_chunk::<LEN_BYTES>()?;

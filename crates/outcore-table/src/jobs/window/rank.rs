@@ -1,6 +1,6 @@
 //! The place of a row in its group.
 //!
-//! Contract: a rank follows from that of the row before it. Pure.
+//! Contract: each rank follows from that of the previous row. Pure.
 
 /// The place of a row in its group; all numbers count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ impl RowRank {
         dense_rank: 1,
     };
 
-    /// That of the next row of the group, which has the same order or not.
+    /// The place of the next row of the group; `is_equal` if it has the same order values.
     pub(super) fn next(self, is_equal: bool) -> Self {
         let number = self.number + 1;
         match is_equal {
@@ -30,8 +30,8 @@ impl RowRank {
         }
     }
 
-    /// Which row is the first of the group, of rows among which this is number `row`; nothing if it
-    /// came before them.
+    /// The index of the group's first row, if this place is that of row `row`; `None` if it comes
+    /// before row 0.
     pub(super) fn first_row(self, row: usize) -> Option<usize> {
         row.checked_sub(usize::try_from(self.number - 1).ok()?)
     }

@@ -1,12 +1,11 @@
-//! The rows of groups in order, on their way into a table with the columns that are computed of
-//! them.
+//! Takes the ordered rows of groups, computes the window columns, and writes them to a table.
 //!
-//! Contract: [`WindowSink`] takes the rows that [`super::plan`] makes, all of a group in one part.
-//! A part counts as it goes, and holds rows until those after them that `lead` looks at have come,
-//! and as long as `lag` looks at them. A part is a section of the output.
+//! Contract: [`WindowSink`] takes the rows that [`super::plan`] makes; each group's rows come in
+//! one part. A part holds a row until the rows after it that `lead` refers to have come, and as
+//! long as `lag` can refer to it. A part is a section of the output.
 //!
-//! Bounds: the output's row groups; beside them, a thread, a batch of rows and those that are
-//! looked at, and the arrays that they become.
+//! Bounds: the output's row groups; per thread a batch of rows, the rows that are referred to, and
+//! their arrays.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,9 +24,9 @@ use crate::fault;
 use crate::jobs::rows_out::{ROWS_AT_ONCE, WriteShape};
 use crate::output::{Section, TableOutput};
 
-/// Batches of rows that may be looked at, in the bytes of one.
+/// The number of batches that rows kept for reference may take.
 const REACH_BATCHES: u64 = 2;
-/// How often rows that are looked at are in memory: they and as many new ones, and as arrays.
+/// The copies of the rows that are referred to: they and as many new ones, as bytes and as arrays.
 const HELD_COUNT: u64 = 4;
 
 /// See the module.
@@ -36,15 +35,15 @@ pub(super) struct WindowSink<'a> {
     pub(super) plan: &'a Plan,
     pub(super) shape: WriteShape,
     pub(super) part_bytes: u64,
-    /// Bytes that rows may have that are looked at, where none of them is long.
+    /// The bytes of rows that are referred to, if none of them is long.
     pub(super) reach_share_bytes: u64,
-    /// Rows that were written.
+    /// The number of written rows.
     pub(super) written: AtomicU64,
 }
 
 impl WindowSink<'_> {
-    /// Bytes of the rows that are looked at, at most: of short ones as many as are worked on at
-    /// once or a share of the memory holds, of long ones those that there is room for.
+    /// The most bytes of rows that are referred to. Short rows may take a few batches or a share of
+    /// the memory; long rows may take the room planned for them.
     fn reach_bytes(&self) -> u64 {
         let batches_bytes = REACH_BATCHES * self.shape.batch_bytes;
         let short_bytes = batches_bytes.max(self.reach_share_bytes);
@@ -54,8 +53,7 @@ impl WindowSink<'_> {
 
 impl RowSink for WindowSink<'_> {
     fn memory_bytes(&self) -> u64 {
-        // Rows that are looked at and as many new ones, the arrays that all of them become, and
-        // what is encoded of these.
+        // The rows that are referred to and as many new ones, their arrays, and the encoded form.
         let (batches, reach_bytes) = match self.plan.reach() {
             (0, 0) => (4, 0),
             _ => (5, HELD_COUNT * self.reach_bytes()),
@@ -98,10 +96,10 @@ impl RowSink for WindowSink<'_> {
 struct WindowPart<'a> {
     sink: &'a WindowSink<'a>,
     section: Section<'a>,
-    /// The group whose rows come, and the order of the last one.
+    /// The current group, followed by the order values of its last row.
     group: Vec<u8>,
     order: Vec<u8>,
-    /// Where that row is in its group.
+    /// The place of that row in its group.
     last: Option<RowRank>,
     /// The first row of the group of the first row that is held.
     first_row: Vec<u8>,
@@ -109,13 +107,13 @@ struct WindowPart<'a> {
     columns: Columns<'a>,
 }
 
-/// Rows, the first of which are done and only looked at.
+/// Rows, of which the first are written and only kept for reference.
 #[derive(Default)]
 struct Held {
     bytes: Vec<u8>,
     ranges: Vec<Range<usize>>,
     places: Vec<RowRank>,
-    /// Rows that were written.
+    /// The number of written rows.
     done: usize,
     /// Bytes of the rows that were held when the last batch was written.
     kept_bytes: usize,
@@ -134,15 +132,14 @@ impl Held {
         &self.bytes[self.ranges[row].clone()]
     }
 
-    /// The first row that is held of the group of row `ready`, which is to be done next; `ready`
-    /// itself at most.
+    /// The first held row in the group of row `ready`, the next one to write; at most `ready`.
     fn group_from(&self, ready: usize) -> usize {
         let row = ready.min(self.places.len().saturating_sub(1));
         let first = self.places.get(row).and_then(|place| place.first_row(row));
         first.unwrap_or(0).min(ready)
     }
 
-    /// Forgets the first rows.
+    /// Drops the first rows.
     fn forget(&mut self, rows: usize) {
         let from = self
             .ranges
@@ -187,7 +184,7 @@ impl WindowPart<'_> {
         }
     }
 
-    /// Writes the rows that nothing more is to come for.
+    /// Writes the rows that need no later rows.
     fn write(&mut self, is_end: bool) -> Result<()> {
         let (before, behind) = self.sink.plan.reach();
         let count = self.held.ranges.len();
@@ -222,10 +219,10 @@ impl WindowPart<'_> {
         }
     }
 
-    /// Keeps the first row of the group of row `kept`, in front of which all are forgotten.
+    /// Keeps the first row of the group of row `kept`; the rows before it are dropped.
     fn keep_first(&mut self, kept: usize) {
-        // Behind all rows comes one of the same group, or a first row, which is asked for no row
-        // before it.
+        // After all rows comes one of the same group, or a group's first row, for which no earlier
+        // row is needed.
         let last = self.held.places.len().saturating_sub(1);
         let row = kept.min(last);
         let Some(place) = self.held.places.get(row) else {
@@ -237,7 +234,7 @@ impl WindowPart<'_> {
         }
     }
 
-    /// How many rows become a batch, of which each may repeat a value of another row.
+    /// The number of rows that form a batch, given that each may repeat a value of another row.
     fn rows_at_once(&self) -> usize {
         let plan = self.sink.plan;
         let has_extreme = plan.wants_extreme();
@@ -254,7 +251,7 @@ impl WindowPart<'_> {
         usize::try_from(count).unwrap_or(usize::MAX).max(1)
     }
 
-    /// The rows that are held, behind the first row of the first one's group where that is kept.
+    /// The held rows, after the first row of the first one's group if that is kept.
     fn decoded(&self) -> Result<RecordBatch> {
         let held = &self.held;
         let front = self.has_front().then_some(&self.first_row[..]);
@@ -267,7 +264,7 @@ impl WindowPart<'_> {
         self.sink.plan.wants_first() && !self.first_row.is_empty()
     }
 
-    /// The batch of the rows `rows` of those that are held.
+    /// Builds the batch of the held rows `rows`.
     fn made(&mut self, decoded: &RecordBatch, rows: Range<usize>) -> Result<RecordBatch> {
         let plan = self.sink.plan;
         let front = usize::from(self.has_front());
@@ -304,7 +301,7 @@ impl WindowPart<'_> {
             units::bytes(kept_bytes),
             units::bytes(self.sink.reach_bytes())
         );
-        // Where no rows are known to be long, it is a share of the memory.
+        // If no rows are known to be long, the limit is a share of the memory.
         let rows = before.saturating_add(behind).max(1) as u64;
         let longest_bytes = self.held.ranges.iter().map(ExactSizeIterator::len).max();
         let all_bytes = rows.saturating_mul(longest_bytes.unwrap_or(0) as u64);

@@ -1,7 +1,7 @@
-//! Collection and wear: write amplification against formulas and models, what is moved and when it
-//! rests.
+//! Collection and wear: compares write amplification with formulas and models, and checks what
+//! collection moves and when it stops.
 //!
-//! Contract: as in the file above.
+//! Contract: as in the parent module.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn greedy_collection_amplifies_uniform_writes_as_the_formula_says() {
     config.gc.threshold = 0.01;
     config.gc.concurrent = 2;
     let capacity = 512 * 64 * 8 / 10;
-    // A whole unit a write, on a full drive, four times over.
+    // Each write is a whole unit; the drive is full and its capacity is written four times.
     let mut writes = flow(0.0, 8, 16, 4 * capacity);
     writes.queue.occupancy = 1.0;
     let counters = simulate(&config, &[writes]).summary.counters;
@@ -45,7 +45,8 @@ fn greedy_collection_amplifies_uniform_writes_as_the_formula_says() {
     );
 }
 
-/// Write amplification of uniform writes of whole units on one plane, in the state that they leave.
+/// Write amplification of uniform writes of whole units on one plane, in the steady state that they
+/// reach.
 fn amplification_by(policy: GcPolicy, choices: u32) -> f64 {
     let mut config = small();
     let f = &mut config.flash;
@@ -73,10 +74,10 @@ const D_LOAD: f64 = 0.8;
 const D_RESERVE: u32 = 5;
 
 /// The mean-field limit of d-choices collection under uniform writes (B. Van Houdt, SIGMETRICS
-/// 2013): `share[i]` of the blocks have `i` valid pages; a collection takes the least of `choices`
-/// random blocks, moves its `j` valid pages and fills it up with new writes, each of which makes
-/// one valid page obsolete that is drawn from all. With `skips_valid` only blocks that hold
-/// something obsolete are drawn, as the drive does it.
+/// 2013). `share[i]` of the blocks have `i` valid pages. A collection takes the block with the
+/// fewest valid pages among `choices` random blocks, moves its `j` valid pages and fills it up with
+/// new writes. Each write makes a random valid page obsolete. With `skips_valid` only blocks with
+/// obsolete pages are drawn, as in the drive.
 fn mean_field(choices: u32, pages: usize, load: f64, skips_valid: bool) -> f64 {
     let mean = load * pages as f64;
     let mut share = vec![0.0; pages + 1];
@@ -110,7 +111,7 @@ fn mean_field(choices: u32, pages: usize, load: f64, skips_valid: bool) -> f64 {
 
 #[test]
 fn d_choices_amplify_as_the_mean_field_says_between_random_and_greedy() {
-    // What is kept free, and the two blocks that are being filled, hold no load.
+    // Blocks that are kept free, and the two blocks that are being filled, hold no load.
     let load = D_LOAD * f64::from(D_BLOCKS) / f64::from(D_BLOCKS - D_RESERVE - 2);
     let mut before = f64::INFINITY;
     let mut first = 0.0;
@@ -128,8 +129,8 @@ fn d_choices_amplify_as_the_mean_field_says_between_random_and_greedy() {
             first = seen;
         }
     }
-    // One choice of all blocks has a closed form, and is the random policy; all choices are the
-    // greedy one.
+    // A single choice has a closed form and is the random policy; choosing among all blocks is the
+    // greedy policy.
     assert!((mean_field(1, 32, load, false) * (1.0 - load) - 1.0).abs() < 1e-6);
     let random = amplification_by(GcPolicy::RandomP, 0);
     assert!(
@@ -181,7 +182,7 @@ fn a_state_made_by_writing_is_measured_alone_and_amplifies_as_the_one_made_by_ar
     assert!(error.contains("warm-up"), "{error}");
 }
 
-/// Greedy collection in a few lines: one unit a write, uniform, no time.
+/// Greedy collection in a few lines: one unit per write, uniform, without time.
 fn naive_greedy(blocks: usize, pages: usize, load: f64, reserve: usize) -> f64 {
     let units = (blocks as f64 * pages as f64 * load) as usize;
     let mut state = 88172645463325252u64;
@@ -328,7 +329,7 @@ fn static_wear_levelling_moves_what_is_cold_and_evens_the_erases() {
     assert!(even < uneven, "{even} and {uneven}");
 }
 
-/// The block that table pages are written to is seldom full, and so seldom erased.
+/// The block that receives table pages is seldom full, and so seldom erased.
 #[test]
 fn static_wear_levelling_is_not_held_up_by_a_block_that_is_being_filled() {
     let mut config = crowded();
@@ -345,8 +346,8 @@ fn static_wear_levelling_is_not_held_up_by_a_block_that_is_being_filled() {
     assert!(moves > 50, "{moves} moves, {:?}", summary.wear);
 }
 
-/// A collector that is asked for more free blocks than there can be stops when nothing is to be
-/// gained, instead of moving the same data for ever.
+/// A collector that is asked for more free blocks than possible stops when a collection gains
+/// nothing, instead of moving the same data forever.
 #[test]
 fn collection_comes_to_rest_when_it_gains_nothing() {
     let mut config = crowded();
@@ -377,7 +378,7 @@ fn collection_comes_to_rest_when_it_gains_nothing() {
     }
 }
 
-/// An error after about so many events.
+/// Returns an error after about this many events.
 fn patience(events: u64) -> impl Fn() -> outcore::Result<()> {
     let asked = AtomicU64::new(0);
     move || {

@@ -1,7 +1,8 @@
-//! blktrace from events to requests: byte orders, CPUs, a real kernel's, damage, and which events
-//! count.
+//! blktrace from events to requests: byte orders, CPUs, a real kernel's events, damage, and which
+//! events count.
 //!
-//! Contract: the fixture is 40 events of a real kernel; all else is written here, event by event.
+//! Contract: the fixture is 40 events of a real kernel; all other events are written here, one by
+//! one.
 
 use super::*;
 
@@ -137,7 +138,7 @@ fn blktrace_with_garbage_gives_what_is_sound() {
 
 const ISSUED_READ: u32 = ((1 << 8 | 1 << 6 | 1) << 16) | 7;
 
-/// Events of the real kernel's fixture for which `keeps` says so of their action.
+/// The events of the real kernel's fixture whose action `keeps` accepts.
 fn events_with(keeps: impl Fn(u32) -> bool) -> Vec<u8> {
     let bytes = fs::read(fixture("linux-6.18.blktrace")).unwrap();
     let (mut rest, mut kept) = (&bytes[..], Vec::new());
@@ -176,7 +177,7 @@ fn a_trace_without_queued_events_takes_a_request_when_it_was_issued_and_says_so(
         text.contains("note") && text.contains("issued to the drive (D)"),
         "{text}"
     );
-    // A drop before the first queued event counts nothing twice, whatever CPU it was on.
+    // An issued event before the first queued one is not counted again, whatever its CPU.
     let folder = Folder::new("stages");
     for (cpu, stage, times) in [(0, ISSUED_READ, [1_u64, 3]), (1, QUEUED_READ, [2, 4])] {
         let events = times.map(|time| event(false, time, time, 4096, stage, b""));

@@ -1,8 +1,8 @@
-//! Tests of the rows that lines of JSON become.
+//! Tests of rows parsed from JSON lines.
 //!
-//! Contract: a line is taken where the JSON library reads it, with the same values, and refused
-//! where the library refuses it, on thousands of lines that are objects and of such with bytes
-//! changed; what is said of a line names its column. What is stricter is listed.
+//! Contract: on thousands of lines with objects, some with changed bytes, outcore accepts the lines
+//! that the JSON library accepts, with the same values, and rejects the others. Messages about a
+//! line name its column. The cases in which outcore is stricter are listed.
 
 use arrow_array::{Array, cast::AsArray};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::*;
 use crate::notation::parse;
 
-/// The rows of lines, or what is wrong with one of them.
+/// Parses lines into rows, or returns the fault of one of them.
 fn rows_of(schema: &str, lines: &[&str]) -> std::result::Result<StructArray, String> {
     let fields = parse(schema).unwrap();
     let fields = fields
@@ -132,7 +132,7 @@ fn what_nobody_wants_is_read_and_left() {
     rows.take(r#"{"a":[1 2],"b":5}"#).unwrap_err();
 }
 
-/// A line that is an object, mostly, with some of its bytes changed.
+/// A line that is mostly an object, with some of its bytes changed.
 fn line() -> impl Strategy<Value = String> {
     let scalar = prop_oneof![
         "-?(0|[1-9][0-9]{0,20})(\\.[0-9]{1,9})?([eE][+-]?[0-9]{1,3})?",
@@ -165,7 +165,7 @@ proptest! {
     #[test]
     fn a_line_is_what_the_json_library_says(line in line()) {
         let found = rows_of("a:text,b:text,c:text,d:text", &[&line]);
-        // The library takes the last of two values of a name, as a map.
+        // The library treats an object as a map, and takes the last of two values of a name.
         let wanted = serde_json::from_str::<serde_json::Map<String, Value>>(&line);
         match (found, wanted) {
             (Ok(rows), Ok(object)) => {
