@@ -72,7 +72,9 @@ def main() -> int:
                 asked: list[str] = []
                 tab.on("request", lambda request: asked.append(request.url))
                 tab.on("console", lambda said: asked.append(f"error: {said.text}")
-                       if said.type == "error" else None)
+                       if said.type == "error" and "load resource" not in said.text else None)
+                tab.on("response", lambda answer: asked.append(f"{answer.status}: {answer.url}")
+                       if answer.status >= 400 else None)
                 for page in pages:
                     name = str(page.relative_to(site))
                     asked.clear()
