@@ -96,6 +96,11 @@ import no_such_module
     ]
 
 
+def test_a_block_becomes_a_file(run) -> None:
+    result = run("<!-- file: flows.toml -->\n~~~toml\na = 1\n~~~\n~~~console\n$ cat flows.toml\na = 1\n~~~\n")
+    assert (result.failed, result.passed_count) == ([], 2)
+
+
 def test_comparisons_ignore_what_differs_in_every_run() -> None:
     assert is_same("kept 5 rows, 1.5 KiB, in 3 ms: 4.1 MB/s", "kept 5 rows, 2 MiB, in 1.2 s: 7 kB/s\n")
     assert not is_same("kept 5 rows, 1.5 KiB", "kept 6 rows, 1.5 KiB")
