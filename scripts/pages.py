@@ -408,7 +408,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Runs the code blocks of Markdown pages.")
     parser.add_argument("pages", nargs="*", type=Path, help="default: all pages")
     parser.add_argument("--command", default=target / "debug" / "outcore", type=Path,
-                        help="the outcore to run, beside its outcore-lab")
+                        help="the outcore to run, next to its outcore-lab")
     parser.add_argument("--python", default=own if own.exists() else Path(sys.executable),
                         type=Path, help="an interpreter that has the package")
     parser.add_argument("--directory", type=Path, help="where the pages get their directories")

@@ -211,7 +211,7 @@ def pages() -> Tally:
     """Every code block of the README and the guides, with the command that the tests built."""
     lines: list[str] = []
     target = Path(environment().get("CARGO_TARGET_DIR") or ROOT / "target")
-    if not (target / "debug" / "outcore-lab").is_file():
+    if not all((target / "debug" / name).is_file() for name in ("outcore", "outcore-lab")):
         build = ["cargo", "build", "--quiet", "--package", "outcore-cli", "--package", "outcore-lab"]
         tally = step("the build of the commands", build)
         if tally.failed:
